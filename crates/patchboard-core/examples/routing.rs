@@ -12,7 +12,9 @@ use std::io::Write;
 use std::time::Instant;
 
 use patchboard_core::app::AppProfile;
-use patchboard_core::app::matcher::{Choice, Label, Matcher, Policy, Strength, Verdict};
+use patchboard_core::app::matcher::{
+    ConfidencePolicy, LabelPolarity, LabelStrength, Matcher, RankingChoice, TrainingLabel,
+};
 use serde_json::{Map, Value, json};
 
 /// Times each decision is made; the fastest counts, for on a shared machine the others measure somebody else.
@@ -78,7 +80,8 @@ fn trained(file: &Value, most: usize, draw: u64) -> Matcher {
                 texts.swap(at, (seed % (at as u64 + 1)) as usize);
             }
         }
-        let label = move |text| (text, Label { app, verdict: Verdict::Right, strength: Strength::Weak });
+        let label =
+            move |text| (text, TrainingLabel { app, polarity: LabelPolarity::Positive, strength: LabelStrength::Weak });
         texts.into_iter().take(most).map(label)
     });
     let mut matcher = Matcher::new();
@@ -108,11 +111,11 @@ fn decide(matcher: &Matcher, apps: &[AppProfile], texts: &[&str]) -> Vec<Value> 
             fastest = fastest.min(started.elapsed().as_nanos());
         }
         let ranking = ranking.unwrap_or_default();
-        let delivered: Vec<&str> = match ranking.choose(Policy::default()) {
-            Choice::Deliver(places) => {
+        let delivered: Vec<&str> = match ranking.choose(ConfidencePolicy::default()) {
+            RankingChoice::Deliver(places) => {
                 places.iter().filter_map(|place| ranking.candidates.get(*place)).map(|one| &*one.app).collect()
             }
-            Choice::Unsure => Vec::new(),
+            RankingChoice::Unsure => Vec::new(),
         };
         let best = ranking.candidates.first();
         json!({

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::command::{CallTool, Command, StartRun, WorkspaceCommand};
 use crate::error::{BoardError, ErrorKind};
-use crate::id::ConnId;
+use crate::id::ConnectionId;
 
 /// Who is asking, as established by a surface. The core trusts nothing else.
 #[derive(Debug, Clone)]
@@ -12,8 +12,8 @@ pub struct Caller {
     pub surface: Surface,
     /// Runs and their ids belong to a principal, not to a connection.
     pub principal: Arc<str>,
-    pub connection: ConnId,
-    pub grants: Grants,
+    pub connection: ConnectionId,
+    pub grants: GrantSet,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,20 +56,20 @@ pub enum Grant {
 
 /// A set of grants; empty unless said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Grants(u8);
+pub struct GrantSet(u8);
 
-impl Grants {
-    pub const NONE: Grants = Grants(0);
+impl GrantSet {
+    pub const NONE: GrantSet = GrantSet(0);
 
     /// What an ordinary signed-in client of the gateway holds.
-    pub const CLIENT: Grants = Grants::NONE.with(Grant::Converse).with(Grant::Inspect).with(Grant::Manage);
+    pub const CLIENT: GrantSet = GrantSet::NONE.with(Grant::Converse).with(Grant::Inspect).with(Grant::Manage);
 
     /// What the operator's own token holds.
-    pub const OPERATOR: Grants = Grants::CLIENT.with(Grant::Operate);
+    pub const OPERATOR: GrantSet = GrantSet::CLIENT.with(Grant::Operate);
 
     #[must_use]
-    pub const fn with(self, grant: Grant) -> Grants {
-        Grants(self.0 | Self::bit(grant))
+    pub const fn with(self, grant: Grant) -> GrantSet {
+        GrantSet(self.0 | Self::bit(grant))
     }
 
     pub const fn has(self, grant: Grant) -> bool {
@@ -87,7 +87,7 @@ impl Grants {
 }
 
 /// The table. A new command does not compile until it has a row.
-pub fn needed(command: &Command) -> Grant {
+pub fn required_grant(command: &Command) -> Grant {
     match command {
         // A folder that is no configured root is the operator's to grant.
         Command::StartRun(StartRun { folder, .. }) | Command::CallTool(CallTool { folder, .. })
@@ -97,16 +97,16 @@ pub fn needed(command: &Command) -> Grant {
         }
         Command::StartRun(_)
         | Command::CancelRun(_)
-        | Command::KeepRun(_)
+        | Command::DetachRun(_)
         | Command::CallTool(_)
         | Command::FindRun(_)
         | Command::AnswerApproval { .. }
         | Command::ListApprovals(_)
         | Command::SubmitMessage(_)
         | Command::RegisterApp(_)
-        | Command::TakeFromInbox
-        | Command::ProveApp
-        | Command::LeaveApp
+        | Command::NextInboxEvent
+        | Command::ConfirmAppAlive
+        | Command::DeregisterApp
         | Command::OpenSession(_)
         | Command::ReceiveWebhook { .. }
         | Command::CloseSession { .. }
@@ -154,7 +154,7 @@ pub fn needed(command: &Command) -> Grant {
 }
 
 pub fn authorise(caller: &Caller, command: &Command) -> Result<(), BoardError> {
-    let grant = needed(command);
+    let grant = required_grant(command);
     if caller.grants.has(grant) {
         return Ok(());
     }
@@ -196,7 +196,7 @@ pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
 }
 
 /// May this caller see or steer what `principal` started?
-pub fn owns(caller: &Caller, principal: &str) -> bool {
+pub fn can_control(caller: &Caller, principal: &str) -> bool {
     &*caller.principal == principal || caller.grants.has(Grant::Operate)
 }
 

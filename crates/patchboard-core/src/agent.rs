@@ -10,7 +10,7 @@ use crate::catalogue::ModelCatalogue;
 use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::ModelProvider;
-use crate::run::strategy::Reasoning;
+use crate::run::strategy::ReasoningOptions;
 use crate::text::did_you_mean;
 use crate::tool::Glob;
 
@@ -24,7 +24,7 @@ pub struct AgentSpec {
     pub model: Arc<str>,
     pub strategy: StrategyKind,
     /// How far each strategy may go.
-    pub reasoning: Reasoning,
+    pub reasoning: ReasoningOptions,
     pub source: AgentSource,
     /// One sentence for people who choose among agents.
     pub description: Option<Arc<str>>,
@@ -100,14 +100,14 @@ impl StrategyKind {
         }
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
 /// Where a message comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct ConversationOrigin {
     pub channel: String,
     pub account: String,
     pub peer: Option<String>,
@@ -115,7 +115,7 @@ pub struct Origin {
     pub team: Option<String>,
 }
 
-impl Origin {
+impl ConversationOrigin {
     const DEFAULT_PEER: &'static str = "main";
 
     pub fn peer(&self) -> &str {
@@ -134,7 +134,7 @@ impl Origin {
 
 /// Sends what matches to an agent. Every field that is set must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Binding {
+pub struct AgentBinding {
     pub agent: Arc<str>,
     pub channel: Option<String>,
     pub account: Option<String>,
@@ -145,8 +145,8 @@ pub struct Binding {
 
 /// How specific a binding is; later variants win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Tier {
-    Nothing,
+enum BindingTier {
+    CatchAll,
     Channel,
     Account,
     Team,
@@ -154,19 +154,19 @@ enum Tier {
     Peer,
 }
 
-impl Binding {
-    fn tier(&self) -> Tier {
+impl AgentBinding {
+    fn specificity(&self) -> BindingTier {
         match self {
-            Self { peer: Some(_), .. } => Tier::Peer,
-            Self { guild: Some(_), .. } => Tier::Guild,
-            Self { team: Some(_), .. } => Tier::Team,
-            Self { account: Some(_), .. } => Tier::Account,
-            Self { channel: Some(_), .. } => Tier::Channel,
-            _ => Tier::Nothing,
+            Self { peer: Some(_), .. } => BindingTier::Peer,
+            Self { guild: Some(_), .. } => BindingTier::Guild,
+            Self { team: Some(_), .. } => BindingTier::Team,
+            Self { account: Some(_), .. } => BindingTier::Account,
+            Self { channel: Some(_), .. } => BindingTier::Channel,
+            _ => BindingTier::CatchAll,
         }
     }
 
-    fn matches(&self, origin: &Origin) -> bool {
+    fn matches(&self, origin: &ConversationOrigin) -> bool {
         let fits = |wanted: &Option<String>, actual: Option<&str>| match wanted {
             Some(wanted) => Some(wanted.as_str()) == actual,
             None => true,
@@ -181,7 +181,7 @@ impl Binding {
 
 /// Names that clients of runs know and send without asking. Where no agent of that name is configured they mean the
 /// default agent with react.
-pub const PROFILES: [(&str, &str); 6] = [
+pub const PROFILE_AGENTS: [(&str, &str); 6] = [
     ("dev", "the default agent, for software development"),
     ("ask", "the default agent, for questions"),
     ("explore", "the default agent, for finding a way around"),
@@ -194,7 +194,7 @@ pub const PROFILES: [(&str, &str); 6] = [
 #[derive(Debug, Default)]
 pub struct AgentTable {
     agents: Vec<Arc<AgentSpec>>,
-    bindings: Vec<Binding>,
+    bindings: Vec<AgentBinding>,
     models: ModelCatalogue,
 }
 
@@ -202,7 +202,7 @@ impl AgentTable {
     pub const DEFAULT: &'static str = "default";
 
     /// Refuses a binding to an agent that does not exist.
-    pub fn new(agents: Vec<AgentSpec>, bindings: Vec<Binding>) -> Result<Self, BoardError> {
+    pub fn new(agents: Vec<AgentSpec>, bindings: Vec<AgentBinding>) -> Result<Self, BoardError> {
         let agents: Vec<Arc<AgentSpec>> = agents.into_iter().map(Arc::new).collect();
         let models = ModelCatalogue::new(&agents, Vec::new(), None);
         let table = Self { agents, bindings, models };
@@ -231,16 +231,16 @@ impl AgentTable {
 
     /// The agent a run names: one of the strategies, worked by the default agent, a configured agent with its own, or a
     /// profile.
-    pub fn choose(&self, name: &str) -> Result<(&Arc<AgentSpec>, StrategyKind), BoardError> {
+    pub fn select_for_run(&self, name: &str) -> Result<(&Arc<AgentSpec>, StrategyKind), BoardError> {
         let default =
             || self.agent(Self::DEFAULT).ok_or_else(|| BoardError::not_found("no default agent is configured"));
-        if let Some(strategy) = StrategyKind::named(name) {
+        if let Some(strategy) = StrategyKind::from_name(name) {
             return Ok((default()?, strategy));
         }
         if let Some(agent) = self.agent(name) {
             return Ok((agent, agent.strategy));
         }
-        if PROFILES.iter().any(|(profile, _)| *profile == name) {
+        if PROFILE_AGENTS.iter().any(|(profile, _)| *profile == name) {
             return Ok((default()?, StrategyKind::React));
         }
         let mut known: Vec<&str> = StrategyKind::ALL.into_iter().map(StrategyKind::name).collect();
@@ -250,7 +250,7 @@ impl AgentTable {
     }
 
     /// The configured agent of this name.
-    pub fn named(&self, name: &str) -> Result<&Arc<AgentSpec>, BoardError> {
+    pub fn configured(&self, name: &str) -> Result<&Arc<AgentSpec>, BoardError> {
         self.agent(name).ok_or_else(|| {
             let all = || self.agents.iter().map(|agent| &*agent.name);
             let known = format!("there are {}", all().collect::<Vec<_>>().join(", "));
@@ -264,16 +264,16 @@ impl AgentTable {
     }
 
     /// The most specific matching binding wins; among equals the first in the file; else the default agent.
-    pub fn route(&self, origin: &Origin) -> Result<&Arc<AgentSpec>, BoardError> {
-        let mut best: Option<&Binding> = None;
+    pub fn route(&self, origin: &ConversationOrigin) -> Result<&Arc<AgentSpec>, BoardError> {
+        let mut best: Option<&AgentBinding> = None;
         for binding in self.bindings.iter().filter(|binding| binding.matches(origin)) {
-            if best.is_none_or(|best| binding.tier() > best.tier()) {
+            if best.is_none_or(|best| binding.specificity() > best.specificity()) {
                 best = Some(binding);
             }
         }
         let name = best.map_or(Self::DEFAULT, |binding| &*binding.agent);
         self.agent(name).ok_or_else(|| {
-            let Origin { channel, account, .. } = origin;
+            let ConversationOrigin { channel, account, .. } = origin;
             BoardError::not_found(format!("no agent configured for {channel}:{account}:{}", origin.peer()))
         })
     }

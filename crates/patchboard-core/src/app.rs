@@ -6,20 +6,20 @@ use jiff::Timestamp;
 
 use crate::id::MessageId;
 
-#[cfg(test)]
-mod bench;
 pub mod hub;
 pub mod matcher;
 pub mod message;
+mod message_actor;
+mod model_router;
 pub mod notice;
 mod roster;
-pub mod route;
-mod router;
-mod steward;
+pub mod routing;
+#[cfg(test)]
+mod test_hub;
 mod tools;
 
+pub(crate) use model_router::{MAX_CONCURRENT_CALLS, ModelRouter};
 pub(crate) use roster::KnownApp;
-pub(crate) use router::{MAX_ASKING, ModelRouter};
 pub(crate) use tools::AppTools;
 
 /// What an app says about itself when it registers. All of it is the app's own claim.
@@ -40,7 +40,7 @@ pub enum InputMethod {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
+pub enum NoticePriority {
     Low,
     Normal,
     High,
@@ -48,7 +48,7 @@ pub enum Priority {
 
 /// A message as an app gets it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Delivery {
+pub struct AppDelivery {
     pub message: MessageId,
     pub text: Arc<str>,
     /// When this delivery was made: a redelivery has the same id and a time of its own.
@@ -61,13 +61,13 @@ pub struct Delivery {
 
 /// Something for the user to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
+pub struct UserNotice {
     /// Who says so: an app, or the hub itself (`None`).
     pub app: Option<Arc<str>>,
     /// Never empty: an app's name stands in for a title it did not give.
     pub title: Arc<str>,
     pub body: Arc<str>,
-    pub priority: Priority,
+    pub priority: NoticePriority,
     /// The utterance it is about.
     pub message: Option<MessageId>,
     pub at: Timestamp,

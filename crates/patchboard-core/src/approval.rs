@@ -13,44 +13,44 @@ use crate::access::{Caller, Grant};
 use crate::command::ApprovalRef;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::ApprovalRequest;
-use crate::id::{ApprovalId, ConnId, RunId, SessionKey};
-use crate::live::Live;
+use crate::id::{ApprovalId, ConnectionId, RunId, SessionKey};
 use crate::model::ToolCall;
-use crate::port::{Clock, Ids};
+use crate::port::{Clock, IdGenerator};
+use crate::reloadable::Reloadable;
 use crate::reply::PendingApproval;
 use crate::session::SessionQueues;
 use crate::tool::CallContext;
 
 /// How long a question may stay open while another request waits for its session.
-const WHILE_WAITED_FOR: Duration = Duration::from_secs(120);
+const CONTENDED_EXPIRY: Duration = Duration::from_secs(120);
 /// Open questions at once over the whole server; the next call that would ask is refused.
 const MAX_OPEN: usize = 1024;
 
 #[derive(Debug)]
-pub struct ApprovalDesk {
+pub struct ApprovalQueue {
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-    expiry: Live<Duration>,
+    ids: Arc<dyn IdGenerator>,
+    expiry: Reloadable<Duration>,
     queues: SessionQueues,
-    open: Mutex<BTreeMap<ApprovalId, Open>>,
+    open: Mutex<BTreeMap<ApprovalId, OpenApproval>>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenApproval {
     pending: PendingApproval,
     /// Only the connection that started the work may answer, besides the operator.
-    started_by: ConnId,
+    started_by: ConnectionId,
     /// Runs that wait for the one that asks; who follows them may answer by their ids.
-    above: Arc<[RunId]>,
+    ancestor_runs: Arc<[RunId]>,
     /// The session whose turn it is for as long as it is open, where its own is not the outermost.
-    outermost: SessionKey,
+    root_session: SessionKey,
     /// Told when a request waits for one of its sessions.
-    hurried: Arc<Notify>,
+    expiry_shortened: Arc<Notify>,
     answer: oneshot::Sender<(bool, Arc<str>)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ApprovalOutcome {
     Approved,
     Refused,
     Expired,
@@ -58,8 +58,8 @@ pub enum Verdict {
     Withdrawn,
 }
 
-impl Verdict {
-    pub fn word(self) -> &'static str {
+impl ApprovalOutcome {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Approved => "approved",
             Self::Refused => "refused",
@@ -71,17 +71,17 @@ impl Verdict {
 
 /// An open question. Dropping it withdraws it, so that a run that dies while it asks leaves nothing behind.
 #[derive(Debug)]
-pub struct Asked<'a> {
-    desk: &'a ApprovalDesk,
+pub struct ApprovalTicket<'a> {
+    queue: &'a ApprovalQueue,
     pub request: ApprovalRequest,
     expiry: Duration,
     answer: oneshot::Receiver<(bool, Arc<str>)>,
-    hurried: Arc<Notify>,
+    expiry_shortened: Arc<Notify>,
 }
 
-impl ApprovalDesk {
-    pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, expiry: Duration, queues: SessionQueues) -> Self {
-        Self { clock, ids, expiry: Live::new(expiry), queues, open: Mutex::new(BTreeMap::new()) }
+impl ApprovalQueue {
+    pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdGenerator>, expiry: Duration, queues: SessionQueues) -> Self {
+        Self { clock, ids, expiry: Reloadable::new(expiry), queues, open: Mutex::new(BTreeMap::new()) }
     }
 
     /// For the questions to come.
@@ -90,11 +90,16 @@ impl ApprovalDesk {
     }
 
     /// `may_have_run`: the call was begun by a process that did not live to see its end.
-    pub fn ask(&self, context: &CallContext, call: &ToolCall, may_have_run: bool) -> Result<Asked<'_>, BoardError> {
+    pub fn ask(
+        &self,
+        context: &CallContext,
+        call: &ToolCall,
+        may_have_run: bool,
+    ) -> Result<ApprovalTicket<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
         let expiry = *self.expiry.get();
-        let (session, outermost) = (context.scope.session.clone(), context.nesting.charged.clone());
-        let expires_at = self.in_time(expiry);
+        let (session, outermost) = (context.scope.session.clone(), context.call_chain.charged_session.clone());
+        let expires_at = self.expires_in(expiry);
         let mut request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
         let pending = PendingApproval { request: request.clone(), run: context.run, session: session.clone() };
         let (answer, verdict) = oneshot::channel();
@@ -102,37 +107,43 @@ impl ApprovalDesk {
         if open.len() >= MAX_OPEN {
             return Err(BoardError::new(ErrorKind::Exhausted, "too many approvals are waiting for an answer"));
         }
-        let (started_by, above) = (context.caller.connection, context.nesting.above.clone());
+        let (started_by, above) = (context.caller.connection, context.call_chain.ancestors.clone());
         let hurried = Arc::new(Notify::new());
-        let waiting =
-            Open { pending, started_by, above, outermost: outermost.clone(), hurried: hurried.clone(), answer };
+        let waiting = OpenApproval {
+            pending,
+            started_by,
+            ancestor_runs: above,
+            root_session: outermost.clone(),
+            expiry_shortened: hurried.clone(),
+            answer,
+        };
         open.insert(approval, waiting);
         drop(open);
         // Looked at when it is open: a request that comes later finds it.
         for session in [session, outermost] {
-            if self.queues.is_waited_for(&session) {
-                self.hurry(&session);
+            if self.queues.has_waiters(&session) {
+                self.shorten_expiry(&session);
             }
         }
         if let Some(open) = self.open().get(&approval) {
             request.expires_at = open.pending.request.expires_at;
         }
-        Ok(Asked { desk: self, request, expiry, answer: verdict, hurried })
+        Ok(ApprovalTicket { queue: self, request, expiry, answer: verdict, expiry_shortened: hurried })
     }
 
     /// A request waits for the session: what it waits for is not left open for long.
-    pub fn hurry(&self, session: &SessionKey) {
-        let expires_at = self.in_time(WHILE_WAITED_FOR);
+    pub fn shorten_expiry(&self, session: &SessionKey) {
+        let expires_at = self.expires_in(CONTENDED_EXPIRY);
         for open in self.open().values_mut() {
-            if open.pending.session == *session || open.outermost == *session {
+            if open.pending.session == *session || open.root_session == *session {
                 let request = &mut open.pending.request;
                 request.expires_at = request.expires_at.min(expires_at);
-                open.hurried.notify_one();
+                open.expiry_shortened.notify_one();
             }
         }
     }
 
-    fn in_time(&self, duration: Duration) -> Timestamp {
+    fn expires_in(&self, duration: Duration) -> Timestamp {
         let now = self.clock.now();
         let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
         now.checked_add(duration).unwrap_or(Timestamp::MAX)
@@ -140,10 +151,10 @@ impl ApprovalDesk {
 
     pub fn answer(&self, caller: &Caller, wanted: &ApprovalRef, approve: bool) -> Result<(), BoardError> {
         let mut open = self.open();
-        let is_wanted = |id: &ApprovalId, question: &Open| match wanted {
+        let is_wanted = |id: &ApprovalId, question: &OpenApproval| match wanted {
             ApprovalRef::Id(wanted) => id == wanted,
             ApprovalRef::Call { run, call } => {
-                let asks = question.pending.run == *run || question.above.contains(run);
+                let asks = question.pending.run == *run || question.ancestor_runs.contains(run);
                 asks && question.pending.request.call.id == *call
             }
         };
@@ -166,20 +177,20 @@ impl ApprovalDesk {
         self.open().values().filter(|open| may_answer(caller, open)).map(|open| open.pending.clone()).collect()
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<ApprovalId, Open>> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<ApprovalId, OpenApproval>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Asked<'_> {
+impl ApprovalTicket<'_> {
     /// Waits for the answer, the expiry or the end of the run; says who decided.
-    pub async fn verdict(mut self, stop: &CancellationToken) -> (Verdict, Arc<str>) {
+    pub async fn outcome(mut self, stop: &CancellationToken) -> (ApprovalOutcome, Arc<str>) {
         let mut left = Box::pin(tokio::time::sleep(self.expiry));
         let mut is_hurried = false;
         let answered = loop {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return (Verdict::Withdrawn, "cancel".into()),
+                () = stop.cancelled() => return (ApprovalOutcome::Withdrawn, "cancel".into()),
                 answered = &mut self.answer => break answered.ok(),
                 () = &mut left => {
                     // Closed first: an answer that was accepted until then counts.
@@ -187,9 +198,9 @@ impl Asked<'_> {
                     break self.answer.try_recv().ok();
                 }
                 // Only the first request that waits counts: those behind it wait for the same.
-                () = self.hurried.notified(), if !is_hurried => {
+                () = self.expiry_shortened.notified(), if !is_hurried => {
                     is_hurried = true;
-                    let latest = Instant::now() + WHILE_WAITED_FOR;
+                    let latest = Instant::now() + CONTENDED_EXPIRY;
                     if latest < left.deadline() {
                         left.as_mut().reset(latest);
                     }
@@ -197,23 +208,23 @@ impl Asked<'_> {
             }
         };
         match answered {
-            Some((true, by)) => (Verdict::Approved, by),
-            Some((false, by)) => (Verdict::Refused, by),
-            None => (Verdict::Expired, "expiry".into()),
+            Some((true, by)) => (ApprovalOutcome::Approved, by),
+            Some((false, by)) => (ApprovalOutcome::Refused, by),
+            None => (ApprovalOutcome::Expired, "expiry".into()),
         }
     }
 
     fn close(&self) {
-        self.desk.open().remove(&self.request.approval);
+        self.queue.open().remove(&self.request.approval);
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for ApprovalTicket<'_> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-fn may_answer(caller: &Caller, open: &Open) -> bool {
+fn may_answer(caller: &Caller, open: &OpenApproval) -> bool {
     caller.connection == open.started_by || caller.grants.has(Grant::Operate)
 }

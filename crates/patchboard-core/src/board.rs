@@ -13,95 +13,95 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{self, Caller, Grants, Surface};
-use crate::agent::{AgentSpec, AgentTable, Origin, StrategyKind};
+use crate::access::{self, Caller, GrantSet, Surface};
+use crate::agent::{AgentSpec, AgentTable, ConversationOrigin, StrategyKind};
 use crate::app::hub::{Hub, HubOptions, HubParts};
-use crate::app::notice::{NoticeDesk, NoticeOptions};
-use crate::app::{AppTools, MAX_ASKING, ModelRouter};
-use crate::approval::ApprovalDesk;
+use crate::app::notice::{NoticeOptions, Notifier};
+use crate::app::{AppTools, MAX_CONCURRENT_CALLS, ModelRouter};
+use crate::approval::ApprovalQueue;
 use crate::audit::AuditTrail;
 use crate::bridge::agents::AgentTools;
-use crate::bridge::{Bridge, BridgeOptions, Signals, VariableTools, Who, WorkerTools};
+use crate::bridge::{Bridge, BridgeCaller, BridgeOptions, TelemetryBus, VariableTools, WorkerTools};
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
-use crate::channel::{ChannelDesk, ChannelOptions};
+use crate::channel::{ChannelOptions, ChannelService};
 use crate::command::{Command, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
-use crate::id::{ConnId, RunId, Seq, SessionKey};
-use crate::live::Live;
-use crate::log::{Log, Pace};
+use crate::id::{ConnectionId, RunId, Seq, SessionKey};
+use crate::log::{EventLog, FollowerPacing};
 use crate::memory::{Memory, MemoryOptions};
 use crate::plugin::PluginTools;
 use crate::port::{
-    BoxStream, Clock, Embedder, Folders, Ids, NoticeSink, Plugins, SchemaCheck, ServerControl, SoulSource, Store,
-    ToolHost, UnfinishedRun, Workers,
+    BoxStream, Clock, Embedder, IdGenerator, NoticeSink, PluginRuntime, SchemaValidator, ServerControl, SoulSource,
+    Store, ToolHost, UnfinishedRun, WorkerSupervisor, WorkingFolders,
 };
-use crate::reply::Reply;
-use crate::run::begin::{Begun, RunFolder};
-use crate::run::{RunDeps, RunLimits, RunRequest, Stops, recover};
-use crate::session::{Place, SessionQueues, Turn};
-use crate::tool::desk::ToolLimits;
-use crate::tool::own::OwnTools;
-use crate::tool::{ApprovalPolicy, ToolDesk, ToolRegistry};
-use crate::workspaces::WorkspaceDesk;
+use crate::reloadable::Reloadable;
+use crate::reply::BoardReply;
+use crate::run::start::{RunFolder, StartedRun};
+use crate::run::{RunControl, RunDeps, RunLimits, RunRequest, recover};
+use crate::session::{QueueSlot, SessionPermit, SessionQueues};
+use crate::tool::builtin::CoreTools;
+use crate::tool::executor::ToolLimits;
+use crate::tool::{ApprovalPolicy, ToolExecutor, ToolRegistry};
+use crate::workspaces::WorkspaceService;
 
-mod answers;
-mod beneath;
+mod bridge_api;
 mod channels;
+mod dispatch;
 mod housekeeping;
 mod messages;
 mod models;
+mod nested_runs;
 mod plugins;
-mod programs;
 mod readiness;
-mod run_places;
+mod run_permits;
 mod sessions;
 mod settings;
 
-pub(crate) use beneath::AgentCall;
-pub use housekeeping::Keep;
-use run_places::{RunPlaces, TakenPlace};
-pub use settings::Settings;
+pub use housekeeping::RetentionPolicy;
+pub(crate) use nested_runs::AgentCall;
+use run_permits::{RunPermit, RunPermits};
+pub use settings::BoardSettings;
 
 /// Longest user message in bytes; a longer one is refused.
 pub const MAX_CONTENT: usize = 4 * 1024 * 1024;
 /// Everything a board is made of.
 #[derive(Debug)]
-pub struct Parts {
+pub struct BoardParts {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn IdGenerator>,
     pub agents: AgentTable,
     /// In order of precedence: built-ins first.
     pub tools: Vec<Arc<dyn ToolHost>>,
     /// One for each pool of workers.
     pub pools: Vec<Arc<dyn ToolHost>>,
-    pub workers: Option<Arc<dyn Workers>>,
+    pub workers: Option<Arc<dyn WorkerSupervisor>>,
     /// `None` where none can be loaded.
-    pub plugins: Option<Arc<dyn Plugins>>,
+    pub plugins: Option<Arc<dyn PluginRuntime>>,
     pub channels: Vec<ChannelOptions>,
     /// What the server and its workers tell about themselves.
-    pub signals: Signals,
+    pub telemetry: TelemetryBus,
     pub bridge: BridgeOptions,
     pub hub: HubOptions,
     pub notices: NoticeOptions,
     /// Where notices are shown.
     pub sinks: Vec<Arc<dyn NoticeSink>>,
-    pub schemas: Arc<dyn SchemaCheck>,
+    pub schemas: Arc<dyn SchemaValidator>,
     pub souls: Arc<dyn SoulSource>,
-    pub folders: Arc<dyn Folders>,
+    pub folders: Arc<dyn WorkingFolders>,
     pub embedder: Option<Arc<dyn Embedder>>,
     pub budgets: BudgetLimits,
     pub prices: PriceTable,
     pub memory: MemoryOptions,
     pub approval_policy: ApprovalPolicy,
-    pub limits: Limits,
+    pub limits: BoardLimits,
     pub version: &'static str,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct BoardLimits {
     pub run: RunLimits,
     pub tool: ToolLimits,
     pub approval_expiry: Duration,
@@ -111,7 +111,7 @@ pub struct Limits {
     pub concurrent_runs: usize,
 }
 
-impl Default for Limits {
+impl Default for BoardLimits {
     fn default() -> Self {
         Self {
             run: RunLimits::default(),
@@ -125,11 +125,11 @@ impl Default for Limits {
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Board(Arc<Inner>);
+pub struct Board(Arc<BoardShared>);
 
 /// For what belongs to a board and works on it.
 #[derive(Debug, Clone)]
-pub(crate) struct WeakBoard(Weak<Inner>);
+pub(crate) struct WeakBoard(Weak<BoardShared>);
 
 impl WeakBoard {
     pub(crate) fn upgrade(&self) -> Option<Board> {
@@ -138,38 +138,38 @@ impl WeakBoard {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct BoardShared {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-    agents: Live<AgentTable>,
+    ids: Arc<dyn IdGenerator>,
+    agents: Reloadable<AgentTable>,
     agent_tools: Arc<AgentTools>,
     /// The hub's own, where it has one: a name, and the agent of that name.
-    routing_agent: Option<(Arc<str>, Arc<Live<AgentSpec>>)>,
-    log: Arc<Log>,
+    routing_agent: Option<(Arc<str>, Arc<Reloadable<AgentSpec>>)>,
+    log: Arc<EventLog>,
     ledger: Arc<Ledger>,
-    approvals: Arc<ApprovalDesk>,
-    deps: Arc<RunDeps>,
+    approvals: Arc<ApprovalQueue>,
+    run_deps: Arc<RunDeps>,
     hub: Hub,
     bridge: Bridge,
-    plugins: Option<Arc<dyn Plugins>>,
-    channels: Arc<ChannelDesk>,
-    trail: AuditTrail,
-    workspaces: WorkspaceDesk,
+    plugins: Option<Arc<dyn PluginRuntime>>,
+    channels: Arc<ChannelService>,
+    audit_trail: AuditTrail,
+    workspaces: WorkspaceService,
     queues: SessionQueues,
     /// Places for runs at work.
-    working: RunPlaces,
+    run_permits: RunPermits,
     /// Places for runs that others wait for; there are as many, and nobody waits for one.
-    working_beneath: RunPlaces,
-    live: Mutex<HashMap<RunId, LiveRun>>,
+    nested_run_permits: RunPermits,
+    live_runs: Mutex<HashMap<RunId, LiveRun>>,
     /// Names of live and waiting runs, by principal, and whether the run is over.
-    claims: Mutex<HashMap<RunName, Arc<AtomicBool>>>,
+    run_names: Mutex<HashMap<RunName, Arc<AtomicBool>>>,
     tracker: TaskTracker,
     draining: AtomicBool,
     /// Cancelled when a drain has waited long enough: ends what is under way and is no run.
     closing: CancellationToken,
     /// When the store last took what `is_ready` wrote.
-    written: Mutex<Option<Instant>>,
+    last_write_at: Mutex<Option<Instant>>,
     /// What of the server lies outside of the board.
     control: OnceLock<Arc<dyn ServerControl>>,
     version: &'static str,
@@ -178,9 +178,9 @@ struct Inner {
 #[derive(Debug, Clone)]
 struct LiveRun {
     principal: Arc<str>,
-    stops: Stops,
+    control: RunControl,
     /// Can the next process go on with it?
-    resumes: bool,
+    is_resumable: bool,
 }
 
 /// A principal and what it calls a run.
@@ -188,17 +188,17 @@ type RunName = (Arc<str>, Arc<str>);
 
 /// A client's name for a run, taken until the run has ended.
 #[derive(Debug)]
-struct Claim {
+struct RunNameLease {
     board: Board,
     name: RunName,
-    over: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
 }
 
-impl Drop for Claim {
+impl Drop for RunNameLease {
     fn drop(&mut self) {
-        let mut claims = self.board.claims();
+        let mut claims = self.board.run_names();
         // The next run may have the name already.
-        if claims.get(&self.name).is_some_and(|over| Arc::ptr_eq(over, &self.over)) {
+        if claims.get(&self.name).is_some_and(|over| Arc::ptr_eq(over, &self.ended)) {
             claims.remove(&self.name);
         }
     }
@@ -206,7 +206,7 @@ impl Drop for Claim {
 
 /// What was found unfinished at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Recovered {
+pub struct RecoveryReport {
     pub resumed: usize,
     pub closed: usize,
     /// Utterances that have not found their app yet.
@@ -216,24 +216,24 @@ pub struct Recovered {
 }
 
 /// A run of the last process that is about to go on.
-struct Resumed {
-    begun: Begun,
-    forget: Forget,
-    claim: Claim,
-    working: Option<TakenPlace>,
+struct ResumedRun {
+    started: StartedRun,
+    live_guard: LiveRunGuard,
+    name_lease: RunNameLease,
+    permit: Option<RunPermit>,
 }
 
 /// A request to run that may wait for its turn.
 #[derive(Debug)]
-struct Accepted {
+struct AcceptedRun {
     agent: Arc<AgentSpec>,
     strategy: StrategyKind,
-    origin: Origin,
+    origin: ConversationOrigin,
     thread: Option<Arc<str>>,
     session: SessionKey,
     client_id: Arc<str>,
     model: Option<Arc<str>>,
-    claim: Option<Claim>,
+    name_lease: Option<RunNameLease>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,11 +245,11 @@ pub struct DrainReport {
 }
 
 impl Board {
-    pub fn assemble(parts: Parts) -> Self {
-        let log = Arc::new(Log::new(parts.store.clone(), parts.clock.clone()));
+    pub fn assemble(parts: BoardParts) -> Self {
+        let log = Arc::new(EventLog::new(parts.store.clone(), parts.clock.clone()));
         let ledger = Arc::new(Ledger::new(parts.budgets, parts.store.clone(), parts.clock.clone()));
         let queues = SessionQueues::new(parts.limits.session_queue);
-        let approvals = Arc::new(ApprovalDesk::new(
+        let approvals = Arc::new(ApprovalQueue::new(
             parts.clock.clone(),
             parts.ids.clone(),
             parts.limits.approval_expiry,
@@ -262,10 +262,10 @@ impl Board {
             souls: parts.souls,
             embedder: parts.embedder,
         };
-        let prices = Arc::new(Live::new(parts.prices));
+        let prices = Arc::new(Reloadable::new(parts.prices));
         let routing_agent = parts.hub.agent.clone().and_then(|name| {
-            let agent = parts.agents.choose(&name).ok()?.0.clone();
-            Some((name, Arc::new(Live::new(agent))))
+            let agent = parts.agents.select_for_run(&name).ok()?.0.clone();
+            Some((name, Arc::new(Reloadable::new(agent))))
         });
         let router = routing_agent.as_ref().map(|(_, agent)| ModelRouter {
             agent: agent.clone(),
@@ -274,7 +274,7 @@ impl Board {
             store: parts.store.clone(),
             clock: parts.clock.clone(),
             ids: parts.ids.clone(),
-            asking: Semaphore::new(MAX_ASKING),
+            call_permits: Semaphore::new(MAX_CONCURRENT_CALLS),
         });
         let hub = Hub::new(HubParts {
             options: parts.hub,
@@ -284,18 +284,19 @@ impl Board {
             ids: parts.ids.clone(),
             embedder: memory.embedder.clone(),
             router,
-            notices: Arc::new(NoticeDesk::new(parts.notices, parts.sinks, parts.clock.clone())),
+            notices: Arc::new(Notifier::new(parts.notices, parts.sinks, parts.clock.clone())),
         });
         let exposed = parts.bridge.expose.clone();
-        let bridge = Bridge::new(parts.bridge, parts.workers, parts.signals, parts.store.clone(), parts.clock.clone());
+        let bridge =
+            Bridge::new(parts.bridge, parts.workers, parts.telemetry, parts.store.clone(), parts.clock.clone());
         let (plugins, store) = (parts.plugins.clone(), parts.store.clone());
-        let channels = ChannelDesk::new(parts.channels, plugins, store, parts.clock.clone(), parts.ids.clone());
+        let channels = ChannelService::new(parts.channels, plugins, store, parts.clock.clone(), parts.ids.clone());
         let tracker = TaskTracker::new();
         let trail = AuditTrail::new(parts.store.clone(), tracker.clone());
         let agent_tools = Arc::new(AgentTools::new(&parts.agents, &exposed));
         // First, so that nothing takes their names.
         let mut hosts: Vec<Arc<dyn ToolHost>> = vec![
-            Arc::new(OwnTools::new(memory.clone())),
+            Arc::new(CoreTools::new(memory.clone())),
             Arc::new(AppTools(hub.clone())),
             Arc::new(VariableTools(bridge.variables().clone())),
             agent_tools.clone(),
@@ -310,12 +311,12 @@ impl Board {
         let deps = Arc::new(RunDeps {
             log: log.clone(),
             ledger: ledger.clone(),
-            desk: ToolDesk {
-                policy: Live::new(parts.approval_policy),
+            tool_executor: ToolExecutor {
+                policy: Reloadable::new(parts.approval_policy),
                 approvals: approvals.clone(),
                 schemas: parts.schemas,
                 clock: parts.clock.clone(),
-                limits: Live::new(parts.limits.tool),
+                limits: Reloadable::new(parts.limits.tool),
             },
             registry: ToolRegistry::new(hosts),
             memory,
@@ -323,34 +324,34 @@ impl Board {
             prices,
             clock: parts.clock.clone(),
             ids: parts.ids.clone(),
-            limits: Live::new(parts.limits.run),
+            limits: Reloadable::new(parts.limits.run),
         });
-        let board = Self(Arc::new(Inner {
-            workspaces: WorkspaceDesk::new(parts.store.clone(), parts.clock.clone(), parts.ids.clone()),
+        let board = Self(Arc::new(BoardShared {
+            workspaces: WorkspaceService::new(parts.store.clone(), parts.clock.clone(), parts.ids.clone()),
             store: parts.store,
             clock: parts.clock,
             ids: parts.ids,
-            agents: Live::new(parts.agents),
+            agents: Reloadable::new(parts.agents),
             agent_tools: agent_tools.clone(),
             routing_agent,
             log,
             ledger,
             approvals,
-            deps,
+            run_deps: deps,
             hub,
             bridge,
             plugins: parts.plugins,
             channels: Arc::new(channels),
-            trail,
+            audit_trail: trail,
             queues,
-            working: RunPlaces::new(parts.limits.concurrent_runs),
-            working_beneath: RunPlaces::new(parts.limits.concurrent_runs),
-            live: Mutex::new(HashMap::new()),
-            claims: Mutex::new(HashMap::new()),
+            run_permits: RunPermits::new(parts.limits.concurrent_runs),
+            nested_run_permits: RunPermits::new(parts.limits.concurrent_runs),
+            live_runs: Mutex::new(HashMap::new()),
+            run_names: Mutex::new(HashMap::new()),
             tracker,
             draining: AtomicBool::new(false),
             closing: CancellationToken::new(),
-            written: Mutex::default(),
+            last_write_at: Mutex::default(),
             control: OnceLock::new(),
             version: parts.version,
         }));
@@ -367,8 +368,8 @@ impl Board {
 
     /// Goes on with what the last process left unfinished, and closes what cannot go on. To be called once, before
     /// anything is asked. Whatever is wrong with one run, the others and the server start.
-    pub async fn recover(&self) -> Result<Recovered, BoardError> {
-        let mut report = Recovered::default();
+    pub async fn recover(&self) -> Result<RecoveryReport, BoardError> {
+        let mut report = RecoveryReport::default();
         let mut resumed = Vec::new();
         for unfinished in self.0.store.unfinished_runs().await? {
             let run = unfinished.run.run;
@@ -389,7 +390,7 @@ impl Board {
                     "interrupted: it failed inside".to_owned()
                 }
             };
-            match recover::close(&self.0.deps, &self.0.store, &unfinished, &reason).await {
+            match recover::close_interrupted(&self.0.run_deps, &self.0.store, &unfinished, &reason).await {
                 Ok(()) => report.closed += 1,
                 Err(error) => {
                     tracing::error!(run.id = %run, %error, "a run of the last server cannot be closed; it is left as it is");
@@ -398,9 +399,9 @@ impl Board {
         }
         report.resumed = resumed.len();
         // Not before all are settled: the first one at work reads what the budgets have left.
-        for Resumed { begun, forget, claim, working } in resumed {
+        for ResumedRun { started: begun, live_guard: forget, name_lease: claim, permit: working } in resumed {
             self.0.tracker.spawn(async move {
-                begun.go().await;
+                begun.run().await;
                 drop((forget, claim, working));
             });
         }
@@ -410,14 +411,14 @@ impl Board {
     }
 
     /// The inner error says why the run cannot go on.
-    async fn resume(&self, unfinished: &UnfinishedRun) -> Result<Result<Resumed, String>, BoardError> {
+    async fn resume(&self, unfinished: &UnfinishedRun) -> Result<Result<ResumedRun, String>, BoardError> {
         let row = &unfinished.run;
-        let Some(briefing) = recover::briefing(&self.0.store, row.run).await? else {
+        let Some(briefing) = recover::recorded_spec(&self.0.store, row.run).await? else {
             return Ok(Err("interrupted: the server stopped during this turn".to_owned()));
         };
         let agents = self.0.agents.get();
-        let Ok((agent, _)) = agents.choose(&briefing.agent_asked) else {
-            return Ok(Err(format!("interrupted: no agent is named `{}` any more", briefing.agent_asked)));
+        let Ok((agent, _)) = agents.select_for_run(&briefing.requested_agent) else {
+            return Ok(Err(format!("interrupted: no agent is named `{}` any more", briefing.requested_agent)));
         };
         let selected = briefing.model.as_deref().map(|named| agents.models().select(agent, named));
         let agent = match selected.unwrap_or_else(|| Ok(agent.clone())) {
@@ -425,25 +426,25 @@ impl Board {
             Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
         };
         // It may be gone, or closed to runs by now.
-        let folder = match RunFolder::again(&*self.0.deps.folders, &briefing).await {
+        let folder = match RunFolder::readmit(&*self.0.run_deps.folders, &briefing).await {
             Ok(folder) => folder,
             Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
         };
-        let turn = match self.0.queues.enter(&row.session)? {
-            Place::First(turn) => turn,
+        let turn = match self.0.queues.enqueue(&row.session)? {
+            QueueSlot::Ready(turn) => turn,
             // The first one's end could not be recorded, and then the server stopped during this one.
-            Place::Waiting(_) => return Ok(Err("interrupted: the server stopped during this run".to_owned())),
+            QueueSlot::Waiting(_) => return Ok(Err("interrupted: the server stopped during this run".to_owned())),
         };
-        let stops = Stops::new(CancellationToken::new(), briefing.detached);
-        let Ok(claim) = self.claim(&row.principal, &row.client_id, &stops) else {
+        let stops = RunControl::new(CancellationToken::new(), briefing.detached);
+        let Ok(claim) = self.claim_name(&row.principal, &row.client_id, &stops) else {
             return Ok(Err(format!("interrupted: another run of the id {} goes on", row.client_id)));
         };
         let caller = Caller {
             surface: Surface::Runs,
             principal: row.principal.clone(),
             // No connection of this process: only the operator answers what it asks.
-            connection: ConnId(0),
-            grants: Grants::CLIENT,
+            connection: ConnectionId(0),
+            grants: GrantSet::CLIENT,
         };
         let request = RunRequest {
             run: row.run,
@@ -458,17 +459,17 @@ impl Board {
             model: briefing.model.clone(),
             plan: None,
             folder,
-            beneath: None,
+            call_chain: None,
             turn,
-            stops,
+            control: stops,
             // Whoever asked for it did so in another process.
             trace: None,
         };
-        let forget = self.enlist(&request, true);
-        let begun = recover::resume(&self.0.deps, &self.0.store, unfinished, &briefing, request).await?;
+        let forget = self.register_live(&request, true);
+        let begun = recover::resume(&self.0.run_deps, &self.0.store, unfinished, &briefing, request).await?;
         // They had their places before; with fewer places now, they are not made to wait for one.
-        let working = self.0.working.try_take();
-        Ok(begun.map(|begun| Resumed { begun, forget, claim, working }))
+        let working = self.0.run_permits.try_acquire();
+        Ok(begun.map(|begun| ResumedRun { started: begun, live_guard: forget, name_lease: claim, permit: working }))
     }
 
     /// Asks for one thing. Rights are checked, and a place in a session's line is taken, before this returns:
@@ -479,7 +480,7 @@ impl Board {
         caller: &Caller,
         command: Command,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Reply, BoardError>> {
+    ) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
         if let Err(refused) = self.admit(caller, &command) {
             return Box::pin(std::future::ready(Err(refused)));
         }
@@ -488,12 +489,12 @@ impl Board {
         }
         // What an app says is taken down here and now: the order of calls is the order in which it counts.
         if let Command::AnswerMessage { message, response } = command {
-            let answer = self.0.hub.answer(caller, message, response);
+            let answer = self.0.hub.respond(caller, message, response);
             return Box::pin(async move { answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down())) });
         }
         let board = self.clone();
         let caller = caller.clone();
-        Box::pin(async move { board.answer(&caller, command, stop).await })
+        Box::pin(async move { board.dispatch(&caller, command, stop).await })
     }
 
     /// Replays a topic from `from`, then tails it. No gap, no duplicate.
@@ -502,7 +503,7 @@ impl Board {
         caller: &Caller,
         topic: Topic,
         from: Seq,
-        pace: Pace,
+        pace: FollowerPacing,
     ) -> Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError> {
         let run = match &topic {
             Topic::Run(run) => run,
@@ -511,13 +512,13 @@ impl Board {
                 return Ok(self.0.log.follow(&topic, from, pace));
             }
         };
-        let live = self.live().get(run).map(|live| live.principal.clone());
+        let live = self.live_runs().get(run).map(|live| live.principal.clone());
         let principal = match live {
             Some(principal) => Some(principal),
             None => self.0.store.run(*run).await?.map(|row| row.principal),
         };
         match principal {
-            Some(principal) if access::owns(caller, &principal) => Ok(self.0.log.follow(&topic, from, pace)),
+            Some(principal) if access::can_control(caller, &principal) => Ok(self.0.log.follow(&topic, from, pace)),
             // Whose run it is is nobody else's business, so both cases read the same.
             Some(_) | None => Err(BoardError::not_found("run expired or unknown")),
         }
@@ -529,21 +530,21 @@ impl Board {
         // Apps hear of it at once; what is on its way to them goes on at the next start.
         self.0.hub.close().await;
         // So does what waits to be answered or sent.
-        self.0.channels.leave();
+        self.0.channels.drain();
         self.0.tracker.close();
         let (mut cancelled, mut suspended) = (0, 0);
         if tokio::time::timeout(patience, self.0.tracker.wait()).await.is_err() {
             self.0.closing.cancel();
-            let mut left: Vec<LiveRun> = self.live().values().cloned().collect();
+            let mut left: Vec<LiveRun> = self.live_runs().values().cloned().collect();
             // Runs that go on must not hear first that one they wait for is cancelled.
-            left.sort_by_key(|live| !live.resumes);
+            left.sort_by_key(|live| !live.is_resumable);
             for live in left {
-                if live.resumes {
+                if live.is_resumable {
                     suspended += 1;
-                    live.stops.suspend.cancel();
+                    live.control.suspend.cancel();
                 } else {
                     cancelled += 1;
-                    live.stops.cancel.cancel();
+                    live.control.cancel.cancel();
                 }
             }
             // Cancelled runs only have their end to record; a store that hangs must not hang the exit too.
@@ -568,13 +569,13 @@ impl Board {
         let lets_runs_end = matches!(
             command,
             Command::CancelRun(_)
-                | Command::KeepRun(_)
+                | Command::DetachRun(_)
                 | Command::AnswerApproval { .. }
-                | Command::LeaveApp
+                | Command::DeregisterApp
                 | Command::DescribeServer
         );
         // So is what workers need to finish the calls they have.
-        let lets_calls_end = matches!(programs::who(caller), Who::Worker(_));
+        let lets_calls_end = matches!(bridge_api::bridge_caller(caller), BridgeCaller::Worker(_));
         if self.is_draining() && !lets_runs_end && !lets_calls_end {
             return Err(BoardError::shutting_down());
         }
@@ -586,22 +587,22 @@ impl Board {
         caller: &Caller,
         start: StartRun,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Reply, BoardError>> {
+    ) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
         let run = RunId(self.0.ids.next());
         let is_detached = start.plan.as_ref().is_some_and(|plan| plan.detach);
         // A run's own end (cancelled by someone else, orphaned) must not reach what else hangs on the asker's token.
-        let stops = Stops::new(stop.child_token(), is_detached);
-        let trace = crate::trace::current();
+        let stops = RunControl::new(stop.child_token(), is_detached);
+        let trace = crate::trace::current_traceparent();
         let placed = self.check_start(&start, run).and_then(|mut accepted| {
             if start.plan.is_some() {
                 let name =
                     if start.client_id.is_empty() { format!("run-{run}").into() } else { start.client_id.clone() };
-                accepted.claim = Some(self.claim(&caller.principal, &name, &stops)?);
+                accepted.name_lease = Some(self.claim_name(&caller.principal, &name, &stops)?);
                 accepted.client_id = name;
             }
-            let place = self.0.queues.enter(&accepted.session)?;
-            if let Place::Waiting(_) = place {
-                self.0.approvals.hurry(&accepted.session);
+            let place = self.0.queues.enqueue(&accepted.session)?;
+            if let QueueSlot::Waiting(_) = place {
+                self.0.approvals.shorten_expiry(&accepted.session);
             }
             Ok((accepted, place))
         });
@@ -620,7 +621,7 @@ impl Board {
             let (turn, working) = tokio::select! {
                 biased;
                 () = stops.cancel.cancelled() => return Err(BoardError::cancelled()),
-                turn = board.turn(place) => turn?,
+                turn = board.wait_for_turn(place) => turn?,
             };
             // The line moves on while the board drains; nothing in it begins any more.
             if board.is_draining() {
@@ -629,9 +630,10 @@ impl Board {
             // Now that nobody else is at work in it.
             board.check_session(&caller, &accepted.session).await?;
             if let Some(plan) = start.plan.as_ref().filter(|_| accepted.model.is_none()) {
-                accepted = board.with_usual_model(accepted, plan.usual_model.as_deref(), &stops.cancel).await?;
+                accepted = board.with_default_model(accepted, plan.default_model.as_deref(), &stops.cancel).await?;
             }
-            let Accepted { agent, strategy, origin, thread, session, client_id, model, claim } = accepted;
+            let AcceptedRun { agent, strategy, origin, thread, session, client_id, model, name_lease: claim } =
+                accepted;
             let StartRun { content, plan, folder, .. } = start;
             let plan = plan.map(|plan| *plan);
             let request = RunRequest {
@@ -647,9 +649,9 @@ impl Board {
                 model,
                 plan,
                 folder: RunFolder::Choose(folder),
-                beneath: None,
+                call_chain: None,
                 turn,
-                stops,
+                control: stops,
                 trace,
             };
             let (begun, answer) = oneshot::channel();
@@ -664,13 +666,13 @@ impl Board {
     }
 
     /// The session's turn first, then a place to work: a session that waits must not hold a place.
-    async fn turn(&self, place: Place) -> Result<(Turn, TakenPlace), BoardError> {
-        let turn = place.turn().await?;
-        let working = self.0.working.take().await?;
+    async fn wait_for_turn(&self, place: QueueSlot) -> Result<(SessionPermit, RunPermit), BoardError> {
+        let turn = place.permit().await?;
+        let working = self.0.run_permits.acquire().await?;
         Ok((turn, working))
     }
 
-    fn check_start(&self, start: &StartRun, run: RunId) -> Result<Accepted, BoardError> {
+    fn check_start(&self, start: &StartRun, run: RunId) -> Result<AcceptedRun, BoardError> {
         if start.content.len() > MAX_CONTENT {
             return Err(BoardError::invalid(format!("content is too long: at most {MAX_CONTENT} bytes are accepted")));
         }
@@ -680,14 +682,14 @@ impl Board {
         let (agent, strategy, session) = match &start.plan {
             None => {
                 let agent = match &start.agent {
-                    Some(named) => agents.named(named)?.clone(),
+                    Some(named) => agents.configured(named)?.clone(),
                     None => agents.route(&origin)?.clone(),
                 };
                 let session = origin.session_key(&agent.name);
                 (agent.clone(), agent.strategy, session)
             }
             Some(plan) => {
-                let (agent, strategy) = agents.choose(&plan.agent)?;
+                let (agent, strategy) = agents.select_for_run(&plan.agent)?;
                 if origin.peer.is_none() {
                     origin.peer = Some(format!("run-{run}"));
                 }
@@ -704,57 +706,66 @@ impl Board {
             agents.models().select(&agent, named)?;
         }
         let (client_id, model) = (start.client_id.clone(), start.model.clone());
-        Ok(Accepted { agent, strategy, origin, thread, session, client_id, model, claim: None })
+        Ok(AcceptedRun { agent, strategy, origin, thread, session, client_id, model, name_lease: None })
     }
 
-    fn claim(&self, principal: &Arc<str>, client_id: &Arc<str>, stops: &Stops) -> Result<Claim, BoardError> {
+    fn claim_name(
+        &self,
+        principal: &Arc<str>,
+        client_id: &Arc<str>,
+        stops: &RunControl,
+    ) -> Result<RunNameLease, BoardError> {
         let name = (principal.clone(), client_id.clone());
-        let mut claims = self.claims();
+        let mut claims = self.run_names();
         if claims.get(&name).is_some_and(|over| !over.load(Ordering::Relaxed)) {
             return Err(BoardError::new(ErrorKind::Conflict, format!("a run of the id {client_id} is under way")));
         }
-        claims.insert(name.clone(), stops.over.clone());
-        Ok(Claim { board: self.clone(), name, over: stops.over.clone() })
+        claims.insert(name.clone(), stops.ended.clone());
+        Ok(RunNameLease { board: self.clone(), name, ended: stops.ended.clone() })
     }
 
-    fn claims(&self) -> MutexGuard<'_, HashMap<RunName, Arc<AtomicBool>>> {
-        self.0.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    fn run_names(&self) -> MutexGuard<'_, HashMap<RunName, Arc<AtomicBool>>> {
+        self.0.run_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enlist(&self, request: &RunRequest, resumes: bool) -> Forget {
-        let live = LiveRun { principal: request.caller.principal.clone(), stops: request.stops.clone(), resumes };
-        self.live().insert(request.run, live);
-        Forget { board: self.clone(), run: request.run }
+    fn register_live(&self, request: &RunRequest, resumes: bool) -> LiveRunGuard {
+        let live = LiveRun {
+            principal: request.caller.principal.clone(),
+            control: request.control.clone(),
+            is_resumable: resumes,
+        };
+        self.live_runs().insert(request.run, live);
+        LiveRunGuard { board: self.clone(), run: request.run }
     }
 
-    async fn run(self, request: RunRequest, begun: oneshot::Sender<Result<Reply, BoardError>>) {
+    async fn run(self, request: RunRequest, begun: oneshot::Sender<Result<BoardReply, BoardError>>) {
         let run = request.run;
-        let forget = self.enlist(&request, request.plan.is_some() && request.beneath.is_none());
-        match Begun::begin(self.0.deps.clone(), request).await {
+        let forget = self.register_live(&request, request.plan.is_some() && request.call_chain.is_none());
+        match StartedRun::start(self.0.run_deps.clone(), request).await {
             Ok(run_begun) => {
                 // Nobody may be waiting any more; the run then has its grace to be joined in.
-                drop(begun.send(Ok(Reply::RunStarted(run))));
-                run_begun.go().await;
+                drop(begun.send(Ok(BoardReply::RunStarted(run))));
+                run_begun.run().await;
             }
             Err(refused) => drop(begun.send(Err(refused))),
         }
         drop(forget);
     }
 
-    fn live(&self) -> MutexGuard<'_, HashMap<RunId, LiveRun>> {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, LiveRun>> {
+        self.0.live_runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Takes a run off the live list however its task ends, a panic included.
-struct Forget {
+struct LiveRunGuard {
     board: Board,
     run: RunId,
 }
 
-impl Drop for Forget {
+impl Drop for LiveRunGuard {
     fn drop(&mut self) {
-        self.board.live().remove(&self.run);
+        self.board.live_runs().remove(&self.run);
     }
 }
 

@@ -17,30 +17,30 @@ use tokio::sync::Notify;
 
 use crate::error::BoardError;
 use crate::id::SessionKey;
-use crate::port::{Clock, Store, Workers};
-use crate::tool::policy::is_for_programs;
-use crate::tool::registry::Offer;
-use crate::tool::{Approval, ApprovalPolicy, Effect, Glob, ToolSpec};
+use crate::port::{Clock, Store, WorkerSupervisor};
+use crate::tool::policy::is_open_to_programs;
+use crate::tool::registry::ToolSet;
+use crate::tool::{ApprovalMode, ApprovalPolicy, Glob, ToolEffect, ToolSpec};
 
 pub mod agents;
 mod cache;
-mod life;
 mod secret;
+mod session_lifecycle;
 mod sessions;
-pub mod signal;
+pub mod telemetry_events;
 mod tools;
 mod unregistered;
 pub mod variables;
 
 pub use secret::WorkerSecret;
-pub(crate) use sessions::{Who, clipped};
-pub use signal::{Measure, Sieve, Signal, Signals};
+pub(crate) use sessions::{BridgeCaller, clipped};
+pub use telemetry_events::{EventFilter, MeasuredValue, TelemetryBus, TelemetryEvent};
 pub(crate) use tools::WorkerTools;
 pub(crate) use unregistered::{NameContext, NameForm};
 pub(crate) use variables::VariableTools;
 
-use cache::Cache;
-use sessions::Sessions;
+use cache::ResultCache;
+use sessions::SessionTable;
 
 /// One worker process, from its start to its end; a replacement has another id.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,10 +79,10 @@ impl WorkerTool {
             name: self.name.clone(),
             description: self.description.clone(),
             input_schema: self.input_schema.clone(),
-            effect: if says("read_only") { Effect::ReadOnly } else { Effect::Writes },
+            effect: if says("read_only") { ToolEffect::ReadOnly } else { ToolEffect::Writes },
             unknown_outcome: match says("read_only") || says("idempotent") {
-                true => crate::tool::UnknownOutcome::Retry,
-                false => crate::tool::UnknownOutcome::Ask,
+                true => crate::tool::UnknownOutcomePolicy::Retry,
+                false => crate::tool::UnknownOutcomePolicy::Ask,
             },
             timeout: timeout.map(Duration::from_millis),
             kind: WORKER_KIND,
@@ -97,10 +97,10 @@ impl WorkerTool {
 }
 
 /// As many folders as programs' calls commonly work in at once.
-const OFFERS_KNOWN: usize = 8;
+const MAX_CACHED_TOOL_SETS: usize = 8;
 
 /// How long a call of a tool that is not there waits for pools that are still starting.
-const SETTLE: Duration = Duration::from_secs(5);
+const POOL_START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The kind of tools that live in workers.
 pub const WORKER_KIND: &str = "worker";
@@ -128,7 +128,7 @@ pub struct PoolReport {
     pub name: Arc<str>,
     pub workers: Vec<WorkerReport>,
     /// How many there should be.
-    pub wanted: u32,
+    pub target_workers: u32,
     pub queued: u32,
     pub tools: u32,
     pub succeeded: u64,
@@ -142,7 +142,7 @@ pub struct PoolReport {
     /// Workers replaced because of their age, their work or their size.
     pub recycled: u64,
     /// What went wrong last, in a sentence.
-    pub trouble: Option<Arc<str>>,
+    pub last_error: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,59 +186,61 @@ impl Default for BridgeOptions {
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Bridge(Arc<Inner>);
+pub(crate) struct Bridge(Arc<BridgeShared>);
 
 #[derive(Debug)]
-struct Inner {
+struct BridgeShared {
     options: BridgeOptions,
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<SessionTable>,
     /// Told when a session that was over is cleaned up.
-    cleaned_up: Notify,
+    cleanup_done: Notify,
     /// Never locked before `sessions`.
-    cache: Mutex<Cache>,
+    cache: Mutex<ResultCache>,
     /// What there was, and what of it programs may reach, newest first.
-    offers: Mutex<VecDeque<(Offer, Offer)>>,
-    variables: variables::Variables,
-    signals: Signals,
-    workers: Option<Arc<dyn Workers>>,
+    exposed_cache: Mutex<VecDeque<(ToolSet, ToolSet)>>,
+    variables: variables::VariableStore,
+    telemetry: TelemetryBus,
+    workers: Option<Arc<dyn WorkerSupervisor>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Bridge {
     pub(crate) fn new(
         options: BridgeOptions,
-        workers: Option<Arc<dyn Workers>>,
-        signals: Signals,
+        workers: Option<Arc<dyn WorkerSupervisor>>,
+        signals: TelemetryBus,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let sessions = Sessions::new(options.session_ttl, options.max_sessions);
-        Self(Arc::new(Inner {
+        let sessions = SessionTable::new(options.session_ttl, options.max_sessions);
+        Self(Arc::new(BridgeShared {
             options,
             sessions: Mutex::new(sessions),
-            cleaned_up: Notify::new(),
+            cleanup_done: Notify::new(),
             cache: Mutex::default(),
-            offers: Mutex::default(),
-            variables: variables::Variables::new(store, clock.clone()),
-            signals,
+            exposed_cache: Mutex::default(),
+            variables: variables::VariableStore::new(store, clock.clone()),
+            telemetry: signals,
             workers,
             clock,
         }))
     }
 
-    pub(crate) fn signals(&self) -> &Signals {
-        &self.0.signals
+    pub(crate) fn telemetry(&self) -> &TelemetryBus {
+        &self.0.telemetry
     }
 
-    pub(crate) fn variables(&self) -> &variables::Variables {
+    pub(crate) fn variables(&self) -> &variables::VariableStore {
         &self.0.variables
     }
 
     /// Waits for pools that are still starting, but not for long. `false` when none are.
-    pub(crate) async fn settle(&self) -> bool {
-        let Some(settling) = self.0.workers.as_ref().and_then(|workers| workers.settling()) else { return false };
+    pub(crate) async fn wait_for_pools(&self) -> bool {
+        let Some(settling) = self.0.workers.as_ref().and_then(|workers| workers.startup_complete()) else {
+            return false;
+        };
         // Whoever has not come by then is found when it has.
-        drop(tokio::time::timeout(SETTLE, settling).await);
+        drop(tokio::time::timeout(POOL_START_TIMEOUT, settling).await);
         true
     }
 
@@ -247,13 +249,13 @@ impl Bridge {
     }
 
     /// What of `all` programs may reach. Everything they call leads through this, whatever it calls in turn.
-    pub(crate) fn offer(&self, all: &Offer, policy: &ApprovalPolicy) -> Offer {
-        let mut offers = self.0.offers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = offers.iter().find(|(before, _)| before.is(all)) {
+    pub(crate) fn exposed_tools(&self, all: &ToolSet, policy: &ApprovalPolicy) -> ToolSet {
+        let mut offers = self.0.exposed_cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = offers.iter().find(|(before, _)| before.is_same(all)) {
             return known.clone();
         }
-        let reachable = all.only(|spec| self.is_exposed(spec, policy));
-        offers.truncate(OFFERS_KNOWN - 1);
+        let reachable = all.filter(|spec| self.is_exposed(spec, policy));
+        offers.truncate(MAX_CACHED_TOOL_SETS - 1);
         offers.push_front((all.clone(), reachable.clone()));
         reachable
     }
@@ -261,15 +263,15 @@ impl Bridge {
     /// May programs see it? What policy denies them is not there for them.
     fn is_exposed(&self, spec: &ToolSpec, policy: &ApprovalPolicy) -> bool {
         let is_named = || self.0.options.expose.iter().any(|glob| glob.matches(&spec.name));
-        let is_offered = spec.kind == WORKER_KIND || is_for_programs(spec) || is_named();
-        is_offered && policy.decide(spec, crate::access::Surface::Bridge) != Approval::Deny
+        let is_offered = spec.kind == WORKER_KIND || is_open_to_programs(spec) || is_named();
+        is_offered && policy.decide(spec, crate::access::Surface::Bridge) != ApprovalMode::Deny
     }
 
-    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+    fn sessions(&self) -> MutexGuard<'_, SessionTable> {
         self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn cache(&self) -> MutexGuard<'_, Cache> {
+    fn cache(&self) -> MutexGuard<'_, ResultCache> {
         self.0.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,8 +9,8 @@ use jiff::tz::TimeZone;
 
 use crate::error::{BoardError, ErrorKind};
 use crate::id::SessionKey;
-use crate::live::Live;
 use crate::port::{BudgetScope, Clock, Store};
+use crate::reloadable::Reloadable;
 
 pub mod price;
 
@@ -18,7 +18,7 @@ pub mod price;
 const MAX_IDLE_ACCOUNTS: usize = 4096;
 
 /// Tools are described only where at least this much is left for the answer.
-const SHORT_ANSWER: u64 = 64;
+const MIN_ANSWER_TOKENS: u64 = 64;
 
 /// Tokens, input and output together; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,28 +30,28 @@ pub struct BudgetLimits {
 
 #[derive(Debug)]
 pub struct Ledger {
-    limits: Live<BudgetLimits>,
+    limits: Reloadable<BudgetLimits>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    accounts: Mutex<Accounts>,
+    accounts: Mutex<AccountCache>,
 }
 
 #[derive(Debug, Default)]
-struct Accounts {
-    by_scope: HashMap<BudgetScope, Account>,
+struct AccountCache {
+    by_scope: HashMap<BudgetScope, ScopeAccount>,
     /// Counts the times accounts were dropped: a figure read before may be older than what was dropped since.
     evictions: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Account {
+struct ScopeAccount {
     used: u64,
     reserved: u64,
 }
 
 /// What a call wants.
 #[derive(Debug, Clone)]
-pub struct Wanted<'a> {
+pub struct ReservationRequest<'a> {
     pub session: &'a SessionKey,
     pub agent: &'a Arc<str>,
     pub agent_limits: BudgetLimits,
@@ -73,7 +73,7 @@ pub struct Reservation {
     /// Is there room for describing tools?
     pub tools_fit: bool,
     /// The limit that leaves least, where there is one.
-    pub narrowest: Option<Headroom>,
+    pub tightest_limit: Option<Headroom>,
 }
 
 /// How far a call is from one limit, and how people change that.
@@ -103,7 +103,7 @@ impl Headroom {
         format!("raise `{}` {otherwise}", self.key)
     }
 
-    fn refusal(&self, needed: u64) -> BoardError {
+    fn exceeded_error(&self, needed: u64) -> BoardError {
         let Self { budget, committed, limit, .. } = self;
         let message = format!(
             "token budget exceeded ({budget}: {committed}/{limit}): this call needs about {needed} tokens and {} are left; {}",
@@ -115,7 +115,7 @@ impl Headroom {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetLine {
+pub struct BudgetUsage {
     pub used: u64,
     pub reserved: u64,
     pub limit: Option<u64>,
@@ -123,14 +123,14 @@ pub struct BudgetLine {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetReport {
-    pub session: Option<BudgetLine>,
-    pub daily: BudgetLine,
-    pub monthly: BudgetLine,
+    pub session: Option<BudgetUsage>,
+    pub daily: BudgetUsage,
+    pub monthly: BudgetUsage,
 }
 
 impl Ledger {
     pub fn new(limits: BudgetLimits, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { limits: Live::new(limits), store, clock, accounts: Mutex::default() }
+        Self { limits: Reloadable::new(limits), store, clock, accounts: Mutex::default() }
     }
 
     /// For the calls to come; what is reserved stays reserved.
@@ -139,19 +139,19 @@ impl Ledger {
     }
 
     /// Reserves, or says which limit stands in the way.
-    pub async fn reserve(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<Reservation, BoardError> {
-        let scopes = scopes(wanted.session, wanted.agent, self.clock.now());
-        let limits = self.limits_of(&wanted);
+    pub async fn reserve(self: &Arc<Self>, wanted: ReservationRequest<'_>) -> Result<Reservation, BoardError> {
+        let scopes = budget_scopes(wanted.session, wanted.agent, self.clock.now());
+        let limits = self.limits_for(&wanted);
         let mut accounts = self.load(&scopes).await?;
         let mut narrowest: Option<Headroom> = None;
         for (scope, limit) in scopes.iter().zip(limits) {
             let Some((budget, limit, key)) = limit else { continue };
-            let account = accounts.of(scope);
+            let account = accounts.account(scope);
             let committed = account.used.saturating_add(account.reserved);
             let headroom = Headroom { budget, committed, limit, key };
             // At least one token of answer must fit, else the call could only be paid for and thrown away.
             if committed.saturating_add(wanted.text_tokens) >= limit {
-                return Err(headroom.refusal(wanted.text_tokens.saturating_add(1)));
+                return Err(headroom.exceeded_error(wanted.text_tokens.saturating_add(1)));
             }
             if narrowest.as_ref().is_none_or(|narrowest| headroom.left() < narrowest.left()) {
                 narrowest = Some(headroom);
@@ -159,7 +159,7 @@ impl Ledger {
         }
         let left = narrowest.as_ref().map_or(u64::MAX, Headroom::left);
         let with_tools = wanted.text_tokens.saturating_add(wanted.tool_tokens);
-        let tools_fit = with_tools.saturating_add(u64::from(wanted.max_output).min(SHORT_ANSWER)) <= left;
+        let tools_fit = with_tools.saturating_add(u64::from(wanted.max_output).min(MIN_ANSWER_TOKENS)) <= left;
         let input = if tools_fit { with_tools } else { wanted.text_tokens }.min(left.saturating_sub(1));
         let output_left = u32::try_from(left - input).unwrap_or(u32::MAX);
         let max_output = wanted.max_output.min(output_left);
@@ -168,11 +168,11 @@ impl Ledger {
             let account = accounts.by_scope.entry(scope.clone()).or_default();
             account.reserved = account.reserved.saturating_add(tokens);
         }
-        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit, narrowest })
+        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit, tightest_limit: narrowest })
     }
 
     /// The limits of a call in the order of its scopes: budget, tokens and the key that sets them.
-    fn limits_of(&self, wanted: &Wanted<'_>) -> [Option<(&'static str, u64, String)>; 5] {
+    fn limits_for(&self, wanted: &ReservationRequest<'_>) -> [Option<(&'static str, u64, String)>; 5] {
         let (general, own, agent) = (self.limits.get(), &wanted.agent_limits, wanted.agent);
         let of_all = |budget: &'static str, limit: Option<u64>| Some((budget, limit?, format!("budgets.{budget}")));
         let of_agent = |budget: &'static str, limit: Option<u64>| {
@@ -194,15 +194,15 @@ impl Ledger {
 
     pub async fn report(&self, session: Option<&SessionKey>) -> Result<BudgetReport, BoardError> {
         let now = self.clock.now();
-        let (day, month) = (day(now), month(now));
+        let (day, month) = (day_scope(now), month_scope(now));
         let mut wanted = vec![day.clone(), month.clone()];
         let session_scope = session.map(|session| BudgetScope::Session(session.clone()));
         wanted.extend(session_scope.clone());
         let accounts = self.load(&wanted).await?;
         let limits = self.limits.get();
         let line = |scope: &BudgetScope, limit| {
-            let account = accounts.of(scope);
-            BudgetLine { used: account.used, reserved: account.reserved, limit }
+            let account = accounts.account(scope);
+            BudgetUsage { used: account.used, reserved: account.reserved, limit }
         };
         Ok(BudgetReport {
             session: session_scope.map(|scope| line(&scope, limits.session)),
@@ -213,7 +213,7 @@ impl Ledger {
 
     /// All accounts, with these among them for as long as the lock is held: whoever loses one to an eviction
     /// between reading and locking would take it for unused.
-    async fn load(&self, scopes: &[BudgetScope]) -> Result<MutexGuard<'_, Accounts>, BoardError> {
+    async fn load(&self, scopes: &[BudgetScope]) -> Result<MutexGuard<'_, AccountCache>, BoardError> {
         loop {
             let (missing, evictions) = {
                 let accounts = self.accounts();
@@ -224,32 +224,32 @@ impl Ledger {
                 }
                 (missing, accounts.evictions)
             };
-            let figures = self.store.spent(missing.clone()).await?;
+            let figures = self.store.tokens_spent(missing.clone()).await?;
             let mut accounts = self.accounts();
             if accounts.evictions != evictions {
                 continue;
             }
-            accounts.make_room(scopes);
+            accounts.evict_idle(scopes);
             for (scope, used) in missing.into_iter().zip(figures) {
                 // A second reader changes nothing: whatever was settled since is in the first one's account.
-                accounts.by_scope.entry(scope).or_insert(Account { used, reserved: 0 });
+                accounts.by_scope.entry(scope).or_insert(ScopeAccount { used, reserved: 0 });
             }
             return Ok(accounts);
         }
     }
 
-    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+    fn accounts(&self) -> MutexGuard<'_, AccountCache> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Accounts {
-    fn of(&self, scope: &BudgetScope) -> Account {
+impl AccountCache {
+    fn account(&self, scope: &BudgetScope) -> ScopeAccount {
         self.by_scope.get(scope).copied().unwrap_or_default()
     }
 
     /// Drops what nobody has reserved from, when there is too much of it.
-    fn make_room(&mut self, wanted: &[BudgetScope]) {
+    fn evict_idle(&mut self, wanted: &[BudgetScope]) {
         let before = self.by_scope.len();
         if before >= MAX_IDLE_ACCOUNTS {
             self.by_scope.retain(|scope, account| account.reserved > 0 || wanted.contains(scope));
@@ -286,22 +286,22 @@ impl Drop for Reservation {
 }
 
 /// Every scope a call counts in, always in this order.
-pub fn scopes(session: &SessionKey, agent: &Arc<str>, at: Timestamp) -> Vec<BudgetScope> {
+pub fn budget_scopes(session: &SessionKey, agent: &Arc<str>, at: Timestamp) -> Vec<BudgetScope> {
     let date = at.to_zoned(TimeZone::UTC).date();
     vec![
         BudgetScope::Session(session.clone()),
-        day(at),
-        month(at),
+        day_scope(at),
+        month_scope(at),
         BudgetScope::AgentDay(agent.clone(), date),
         BudgetScope::AgentMonth { agent: agent.clone(), year: date.year(), month: date.month() },
     ]
 }
 
-fn day(at: Timestamp) -> BudgetScope {
+fn day_scope(at: Timestamp) -> BudgetScope {
     BudgetScope::Day(at.to_zoned(TimeZone::UTC).date())
 }
 
-fn month(at: Timestamp) -> BudgetScope {
+fn month_scope(at: Timestamp) -> BudgetScope {
     let date = at.to_zoned(TimeZone::UTC).date();
     BudgetScope::Month { year: date.year(), month: date.month() }
 }

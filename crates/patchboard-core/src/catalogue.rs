@@ -14,13 +14,13 @@ use crate::agent::AgentSpec;
 use crate::error::BoardError;
 use crate::model::{ListedModel, ModelError};
 use crate::port::ModelProvider;
-use crate::reply::{ModelReport, ModelSummary, SilentProvider};
+use crate::reply::{ModelReport, ModelSummary, UnlistedProvider};
 use crate::text::nearest;
 
-const FRESH_FOR: Duration = Duration::from_secs(300);
+const LISTING_TTL: Duration = Duration::from_secs(300);
 /// A provider that could not say is not asked again before, or every run would wait for it.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
-const PATIENCE: Duration = Duration::from_secs(2);
+const FAILED_LISTING_TTL: Duration = Duration::from_secs(30);
+const LISTING_TIMEOUT: Duration = Duration::from_secs(2);
 /// Of one provider; what it lists after them is not shown, and may be chosen all the same.
 const MAX_LISTED: usize = 5_000;
 /// A longer name is refused: it is kept with the run.
@@ -29,31 +29,31 @@ const MAX_NAME_BYTES: usize = 256;
 /// The providers there are and what they said they offer.
 #[derive(Debug, Default)]
 pub struct ModelCatalogue {
-    providers: Vec<Entry>,
+    providers: Vec<ProviderEntry>,
     /// Provider and model of every agent: they can always be chosen.
-    configured: Vec<(Arc<str>, Arc<str>)>,
+    agent_models: Vec<(Arc<str>, Arc<str>)>,
     /// How many tokens a model takes in, by its name.
-    window: Option<fn(&str) -> u32>,
+    context_window_of: Option<fn(&str) -> u32>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ProviderEntry {
     provider: Arc<dyn ModelProvider>,
     /// Held while the provider is asked, so that it is asked once however many want to know.
-    listing: tokio::sync::Mutex<Option<Listing>>,
+    listing: tokio::sync::Mutex<Option<CachedListing>>,
 }
 
 #[derive(Debug, Clone)]
-struct Listing {
-    taken_at: Instant,
+struct CachedListing {
+    fetched_at: Instant,
     /// `Err` says why the provider could not tell.
-    offered: Result<Offered, Arc<str>>,
+    offered: Result<ModelListing, Arc<str>>,
 }
 
 #[derive(Debug, Clone)]
-struct Offered {
+struct ModelListing {
     models: Arc<[ListedModel]>,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 impl ModelCatalogue {
@@ -63,16 +63,16 @@ impl ModelCatalogue {
         further: Vec<Arc<dyn ModelProvider>>,
         window: Option<fn(&str) -> u32>,
     ) -> Self {
-        let mut providers: Vec<Entry> = Vec::new();
+        let mut providers: Vec<ProviderEntry> = Vec::new();
         // Further ones first: an agent's provider may have fallbacks behind it, which are not for other agents.
         for provider in further.into_iter().chain(agents.iter().map(|agent| agent.provider.clone())) {
             if !providers.iter().any(|known| known.provider.name() == provider.name()) {
-                providers.push(Entry { provider, listing: tokio::sync::Mutex::default() });
+                providers.push(ProviderEntry { provider, listing: tokio::sync::Mutex::default() });
             }
         }
         let named = agents.iter().filter(|agent| !agent.model.is_empty());
         let configured = named.map(|agent| (agent.provider.name().into(), agent.model.clone())).collect();
-        Self { providers, configured, window }
+        Self { providers, agent_models: configured, context_window_of: window }
     }
 
     /// The agent as it works with another model, which is not asked for yet.
@@ -93,7 +93,7 @@ impl ModelCatalogue {
             None => return Err(self.unknown_provider(provider_name, named, own)),
         };
         let is_other = provider_name != own || *model != *agent.model;
-        let context_window = match self.window {
+        let context_window = match self.context_window_of {
             Some(window) if is_other => window(model),
             Some(_) | None => agent.context_window,
         };
@@ -101,14 +101,17 @@ impl ModelCatalogue {
     }
 
     /// Refuses an agent whose model its provider says it does not have.
-    pub async fn confirm(&self, agent: &AgentSpec, stop: &CancellationToken) -> Result<(), BoardError> {
+    pub async fn check_available(&self, agent: &AgentSpec, stop: &CancellationToken) -> Result<(), BoardError> {
         let (provider, model) = (agent.provider.name(), &*agent.model);
         if self.is_configured(provider, model) {
             return Ok(());
         }
         let Some(entry) = self.entry(provider) else { return Ok(()) };
-        match entry.offered(stop).await {
-            Ok(offered) if !offered.is_cut && !offered.models.iter().any(|listed| is_same(&listed.id, model)) => {
+        match entry.offered_models(stop).await {
+            Ok(offered)
+                if !offered.is_truncated
+                    && !offered.models.iter().any(|listed| matches_listed_id(&listed.id, model)) =>
+            {
                 Err(unknown_model(provider, model, &offered.models))
             }
             Ok(_) | Err(_) => Ok(()),
@@ -117,23 +120,23 @@ impl ModelCatalogue {
 
     /// What all providers offer, asked side by side. `agent` is the one whose model is the default.
     pub async fn list(&self, agent: &AgentSpec, stop: &CancellationToken) -> ModelReport {
-        let asked = self.providers.iter().map(|entry| async move { (entry, entry.offered(stop).await) });
+        let asked = self.providers.iter().map(|entry| async move { (entry, entry.offered_models(stop).await) });
         let mut report = ModelReport::default();
         for (entry, offered) in join_all(asked).await {
             let provider: Arc<str> = entry.provider.name().into();
             let mut models: Vec<ListedModel> = Vec::new();
             match offered {
                 Ok(offered) => models.extend(offered.models.iter().cloned()),
-                Err(reason) => report.unavailable.push(SilentProvider { provider: provider.clone(), reason }),
+                Err(reason) => report.unavailable.push(UnlistedProvider { provider: provider.clone(), reason }),
             }
-            for (_, model) in self.configured.iter().filter(|(of, _)| *of == provider) {
-                if !models.iter().any(|listed| is_same(&listed.id, model)) {
+            for (_, model) in self.agent_models.iter().filter(|(of, _)| *of == provider) {
+                if !models.iter().any(|listed| matches_listed_id(&listed.id, model)) {
                     models.push(ListedModel { id: model.clone(), name: None });
                 }
             }
             let is_own = *provider == *agent.provider.name();
             let exact = models.iter().position(|listed| listed.id == agent.model);
-            let alike = || models.iter().position(|listed| is_same(&listed.id, &agent.model));
+            let alike = || models.iter().position(|listed| matches_listed_id(&listed.id, &agent.model));
             let default = exact.or_else(alike).filter(|_| is_own);
             report.models.extend(models.into_iter().enumerate().map(|(place, listed)| ModelSummary {
                 id: format!("{provider}/{}", listed.id).into(),
@@ -145,12 +148,12 @@ impl ModelCatalogue {
         report
     }
 
-    fn entry(&self, provider: &str) -> Option<&Entry> {
+    fn entry(&self, provider: &str) -> Option<&ProviderEntry> {
         self.providers.iter().find(|entry| entry.provider.name() == provider)
     }
 
     fn is_configured(&self, provider: &str, model: &str) -> bool {
-        self.configured.iter().any(|(of, name)| **of == *provider && **name == *model)
+        self.agent_models.iter().any(|(of, name)| **of == *provider && **name == *model)
     }
 
     fn unknown_provider(&self, provider: &str, named: &str, own: &str) -> BoardError {
@@ -166,8 +169,8 @@ impl ModelCatalogue {
     }
 }
 
-impl Entry {
-    async fn offered(&self, stop: &CancellationToken) -> Result<Offered, Arc<str>> {
+impl ProviderEntry {
+    async fn offered_models(&self, stop: &CancellationToken) -> Result<ModelListing, Arc<str>> {
         let asking = async {
             let mut kept = self.listing.lock().await;
             if let Some(listing) = kept.as_ref().filter(|listing| listing.is_fresh()) {
@@ -177,20 +180,20 @@ impl Entry {
                 Ok(mut models) => {
                     let is_cut = models.len() > MAX_LISTED;
                     models.truncate(MAX_LISTED);
-                    Ok(Offered { models: models.into(), is_cut })
+                    Ok(ModelListing { models: models.into(), is_truncated: is_cut })
                 }
                 // Whoever asked no longer wants to know; that says nothing about the provider.
                 Err(ModelError::Cancelled) => return Err("cancelled".into()),
                 Err(error) => Err(error.to_string().into()),
             };
-            *kept = Some(Listing { taken_at: Instant::now(), offered: offered.clone() });
+            *kept = Some(CachedListing { fetched_at: Instant::now(), offered: offered.clone() });
             offered
         };
-        let Ok(offered) = tokio::time::timeout(PATIENCE, asking).await else {
-            let reason: Arc<str> = format!("did not answer within {} s", PATIENCE.as_secs()).into();
+        let Ok(offered) = tokio::time::timeout(LISTING_TIMEOUT, asking).await else {
+            let reason: Arc<str> = format!("did not answer within {} s", LISTING_TIMEOUT.as_secs()).into();
             // If somebody else asks it at the moment, what they hear counts.
             if let Ok(mut kept) = self.listing.try_lock() {
-                *kept = Some(Listing { taken_at: Instant::now(), offered: Err(reason.clone()) });
+                *kept = Some(CachedListing { fetched_at: Instant::now(), offered: Err(reason.clone()) });
             }
             return Err(reason);
         };
@@ -198,16 +201,16 @@ impl Entry {
     }
 }
 
-impl Listing {
+impl CachedListing {
     fn is_fresh(&self) -> bool {
-        let lasts = if self.offered.is_ok() { FRESH_FOR } else { ASK_AGAIN_AFTER };
-        self.taken_at.elapsed() < lasts
+        let lasts = if self.offered.is_ok() { LISTING_TTL } else { FAILED_LISTING_TTL };
+        self.fetched_at.elapsed() < lasts
     }
 }
 
 /// Does `wanted` mean the listed model? Servers take shorter names than they list: `llama3.2` for `llama3.2:latest`,
 /// and a name without its date or with `-latest` for `NAME-20250929`.
-fn is_same(listed: &str, wanted: &str) -> bool {
+fn matches_listed_id(listed: &str, wanted: &str) -> bool {
     let undated = wanted.strip_suffix("-latest").unwrap_or(wanted);
     let is_date = |rest: &str| rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_digit());
     listed == wanted

@@ -7,20 +7,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
-mod ask;
-mod deliver;
+mod agent_run;
+mod dedup_key;
 mod delivery;
-mod desk;
-mod key;
-mod left_over;
+mod error_text;
 mod load;
+mod recovery;
 mod retry;
 mod send;
-mod words;
+mod service;
+mod task;
 
-pub(crate) use deliver::{Courier, Waiting};
-pub(crate) use delivery::Letter;
-pub(crate) use desk::{Arrived, ChannelDesk};
+pub(crate) use delivery::DeliveryPayload;
+pub(crate) use service::{AcceptedDelivery, ChannelService};
+pub(crate) use task::{DeliveryTask, ResponseSender};
 
 /// What another service posted, after its signature was found right.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +37,12 @@ pub struct Webhook {
 
 /// What a webhook means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Incoming {
+pub enum ParsedWebhook {
     Message(ChannelMessage),
     /// Nothing to do; says why.
     Ignore(String),
     /// Answer the webhook itself with this, at once.
-    Respond(ChannelAnswer),
+    Respond(WebhookResponse),
 }
 
 /// What a person wrote.
@@ -61,7 +61,7 @@ pub struct ChannelMessage {
 
 /// The answer to a webhook itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChannelAnswer {
+pub struct WebhookResponse {
     pub status: u16,
     pub content_type: String,
     pub body: Vec<u8>,
@@ -79,10 +79,10 @@ pub struct ChannelReply {
 
 /// An answer in another service's form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct FormattedReply {
     /// In this order.
     pub requests: Vec<ChannelRequest>,
-    pub answer: Option<ChannelAnswer>,
+    pub answer: Option<WebhookResponse>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub struct ChannelOptions {
     /// Does the webhook's caller wait for the answer, and how long?
     pub wait: Option<Duration>,
     /// Deliveries on record without an answer; further ones are refused.
-    pub max_waiting: usize,
+    pub max_open_deliveries: usize,
     /// A delivery without an id is the same as an earlier one if its `Webhook` is, for so long.
     pub replay_window: Duration,
 }
@@ -154,5 +154,5 @@ pub enum WebhookOutcome {
     /// It was here before.
     Duplicate,
     Ignored,
-    Answer(ChannelAnswer),
+    Respond(WebhookResponse),
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::agent::Origin;
-use crate::app::message::{MessageState, Response};
+use crate::agent::ConversationOrigin;
+use crate::app::message::{AppResponse, MessageState};
 use crate::app::{AppProfile, InputMethod};
 use crate::bridge::{SessionConfig, WorkerId, WorkerTool};
 use crate::channel::Webhook;
 use crate::id::{ApprovalId, CallId, MessageId, RunId, Seq, SessionKey};
-use crate::port::{Cursor, SessionFilter, UsageGrouping};
-use crate::tool::Parcel;
+use crate::port::{PageCursor, SessionFilter, UsageGrouping};
+use crate::tool::CallMetadata;
 
 #[derive(Debug, Clone)]
 pub enum Command {
@@ -22,7 +22,7 @@ pub enum Command {
     StartRun(StartRun),
     CancelRun(RunId),
     /// Lets a run go on although nobody listens.
-    KeepRun(RunId),
+    DetachRun(RunId),
     FindRun(RunRef),
     AnswerApproval {
         approval: ApprovalRef,
@@ -80,7 +80,7 @@ pub enum Command {
     /// Checks that a run can have that model and keeps it with the thread, if one is named, for its later runs. An
     /// empty name stands for the agent's own.
     SetModel {
-        thread: Option<Origin>,
+        thread: Option<ConversationOrigin>,
         model: Arc<str>,
     },
     /// Each principal has its own.
@@ -127,7 +127,7 @@ pub enum Command {
     FindTool {
         session: Arc<str>,
         name: Arc<str>,
-        reach: Reach,
+        reach: ToolFilter,
     },
     /// The server's own tools that programs may call.
     ListHostTools {
@@ -162,15 +162,15 @@ pub enum Command {
     /// Makes the asking connection the app of that name. A name whose connection gives no sign of life is taken over.
     RegisterApp(RegisterApp),
     /// Waits for the next thing meant for the asking connection's app.
-    TakeFromInbox,
+    NextInboxEvent,
     /// The asking connection's app is alive, as it was asked to prove.
-    ProveApp,
+    ConfirmAppAlive,
     /// The asking connection's app goes. What it has not answered is brought to others at once.
-    LeaveApp,
+    DeregisterApp,
     /// What the asking connection's app has to say to a message.
     AnswerMessage {
         message: MessageId,
-        response: Response,
+        response: AppResponse,
     },
     /// Those connected, then those known from before.
     ListApps,
@@ -197,7 +197,7 @@ pub struct SubmitMessage {
     pub input: InputMethod,
     pub confidence: Option<f32>,
     /// Deliver to this app and to no other.
-    pub only: Option<Arc<str>>,
+    pub only_app: Option<Arc<str>>,
 }
 
 /// SHA-256 of a token. Tokens themselves are neither kept nor compared.
@@ -214,7 +214,7 @@ pub struct RegisterApp {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartRun {
-    pub origin: Origin,
+    pub origin: ConversationOrigin,
     /// The user's words; they reach the model unchanged.
     pub content: Arc<str>,
     /// What the client calls this run.
@@ -265,7 +265,7 @@ pub struct RunPlan {
     /// A strategy (then the default agent's) or a configured agent.
     pub agent: Arc<str>,
     /// Instead of the agent's own, where neither the run nor its thread has a model.
-    pub usual_model: Option<Arc<str>>,
+    pub default_model: Option<Arc<str>>,
     pub adaptive: bool,
     pub detach: bool,
     pub verbose: bool,
@@ -298,7 +298,7 @@ pub struct CallTool {
     pub arguments: Arc<Value>,
     pub folder: FolderChoice,
     /// Whose todos and facts the tool sees.
-    pub origin: Origin,
+    pub origin: ConversationOrigin,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -316,29 +316,29 @@ pub struct RegisterTools {
     pub session: Arc<str>,
     pub tools: Vec<WorkerTool>,
     /// What the program calls itself.
-    pub named: Arc<str>,
+    pub client_name: Arc<str>,
     /// The worker that asks, on its own line.
     pub worker: Option<WorkerId>,
 }
 
 /// Which tools a program means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum ToolFilter {
     /// Those of workers and those of the server.
     All,
     /// Those of the server.
-    Host,
+    ServerTools,
     /// Those that hand over their result piece by piece.
-    Streams,
+    Streaming,
 }
 
 #[derive(Debug, Clone)]
 pub struct CallInSession {
     pub name: Arc<str>,
     pub arguments: Arc<Value>,
-    pub reach: Reach,
+    pub filter: ToolFilter,
     /// Names the session.
-    pub parcel: Parcel,
+    pub metadata: CallMetadata,
 }
 
 /// How a client names an open question.
@@ -356,7 +356,7 @@ pub enum ApprovalRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionRef {
     Key(SessionKey),
-    Origin(Origin),
+    Origin(ConversationOrigin),
 }
 
 /// How a client names a run it wants to join again.
@@ -371,7 +371,7 @@ pub enum RunRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
     pub limit: usize,
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<PageCursor>,
 }
 
 impl PageRequest {
@@ -379,7 +379,7 @@ impl PageRequest {
     /// A larger limit is cut to this, not refused.
     pub const MAX_LIMIT: usize = 500;
 
-    pub fn new(limit: Option<usize>, cursor: Option<Cursor>) -> Self {
+    pub fn new(limit: Option<usize>, cursor: Option<PageCursor>) -> Self {
         Self { limit: limit.unwrap_or(Self::DEFAULT_LIMIT).clamp(1, Self::MAX_LIMIT), cursor }
     }
 }

@@ -27,7 +27,7 @@ pub enum ErrorKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryHint {
     Never,
     Now,
     After(Duration),
@@ -38,14 +38,14 @@ pub enum Retry {
 pub struct BoardError {
     pub kind: ErrorKind,
     pub message: String,
-    pub retry: Retry,
+    pub retry: RetryHint,
     #[source]
     pub source: Option<BoxError>,
 }
 
 impl BoardError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry: Retry::Never, source: None }
+        Self { kind, message: message.into(), retry: RetryHint::Never, source: None }
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -60,7 +60,7 @@ impl BoardError {
         Self::new(ErrorKind::Forbidden, message)
     }
 
-    pub fn retry(mut self, retry: Retry) -> Self {
+    pub fn retry(mut self, retry: RetryHint) -> Self {
         self.retry = retry;
         self
     }
@@ -71,7 +71,7 @@ impl BoardError {
     }
 
     /// Everything below it, for the log: what a client is told says what failed, not why.
-    pub fn causes(&self) -> Option<String> {
+    pub fn source_chain(&self) -> Option<String> {
         let first = self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static));
         let chain = std::iter::successors(first, |error| error.source());
         let causes: Vec<String> = chain.map(ToString::to_string).collect();
@@ -86,22 +86,22 @@ impl BoardError {
     /// The run is not over; the next process goes on with it.
     pub fn suspended() -> Self {
         let message = "server is shutting down; the run goes on at its next start: attach again then";
-        Self::new(ErrorKind::Unavailable, message).retry(Retry::After(Duration::from_secs(5)))
+        Self::new(ErrorKind::Unavailable, message).retry(RetryHint::After(Duration::from_secs(5)))
     }
 
     pub fn shutting_down() -> Self {
-        Self::new(ErrorKind::Unavailable, "server is shutting down").retry(Retry::After(Duration::from_secs(5)))
+        Self::new(ErrorKind::Unavailable, "server is shutting down").retry(RetryHint::After(Duration::from_secs(5)))
     }
 }
 
 impl From<StoreError> for BoardError {
     fn from(error: StoreError) -> Self {
         let (kind, retry) = match &error {
-            StoreError::Busy => (ErrorKind::Exhausted, Retry::After(Duration::from_secs(1))),
-            StoreError::Closed => (ErrorKind::Unavailable, Retry::After(Duration::from_secs(5))),
-            StoreError::Full => (ErrorKind::Unavailable, Retry::After(Duration::from_secs(60))),
-            StoreError::BadCursor => (ErrorKind::Invalid, Retry::Never),
-            StoreError::Failed { .. } | StoreError::Corrupt { .. } => (ErrorKind::Internal, Retry::Never),
+            StoreError::Busy => (ErrorKind::Exhausted, RetryHint::After(Duration::from_secs(1))),
+            StoreError::Closed => (ErrorKind::Unavailable, RetryHint::After(Duration::from_secs(5))),
+            StoreError::Full => (ErrorKind::Unavailable, RetryHint::After(Duration::from_secs(60))),
+            StoreError::BadCursor => (ErrorKind::Invalid, RetryHint::Never),
+            StoreError::Failed { .. } | StoreError::Corrupt { .. } => (ErrorKind::Internal, RetryHint::Never),
         };
         let message = match &error {
             // About what was asked, not about the storage.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::app::message::{MessageEvent, Response};
+use crate::app::message::{AppResponse, MessageEvent};
 use crate::id::{ApprovalId, CallId, MessageId, NodeId, RunId, Seq, SessionKey};
 use crate::model::{StopReason, TokenCount, ToolCall};
-use crate::run::brief::Briefing;
-use crate::run::finding::Finding;
+use crate::run::finding::StrategyFinding;
+use crate::run::spec::RunSpec;
 use crate::run::strategy::NodeKey;
 use crate::tool::ToolOutput;
 
@@ -32,12 +32,12 @@ pub struct Envelope {
 
 /// An event with its node, before it is numbered.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct NewEvent {
     pub node: Option<NodeId>,
     pub event: Event,
 }
 
-impl From<Event> for Entry {
+impl From<Event> for NewEvent {
     fn from(event: Event) -> Self {
         Self { node: None, event }
     }
@@ -45,7 +45,7 @@ impl From<Event> for Entry {
 
 impl Envelope {
     pub fn last_seq(&self) -> Seq {
-        Seq(self.seq.0 + self.event.width() - 1)
+        Seq(self.seq.0 + self.event.seq_count() - 1)
     }
 }
 
@@ -56,31 +56,31 @@ pub enum Event {
         agent: Arc<str>,
     },
     /// What a run that can be resumed was made from; follows `RunStarted`. Such runs tell of their nodes too.
-    Briefed(Arc<Briefing>),
+    RunBriefed(Arc<RunSpec>),
     /// A node was entered; the record carries its number. `again`: its first entry was cut short by a crash.
     NodeEntered {
         key: NodeKey,
         name: Arc<str>,
-        again: bool,
+        is_reentry: bool,
     },
     NodeLeft(NodeOutcome),
     /// Pieces of the answer as the model sent them, several to a record.
-    Text(Pieces),
+    AnswerText(TextChunks),
     /// Pieces of what the model wrote on the way to the answer: plans, candidates, votes, results of tasks.
-    Draft(Pieces),
+    DraftText(TextChunks),
     /// Pieces of the model's reasoning.
-    Thought(Pieces),
+    ThoughtText(TextChunks),
     /// Pieces of a call's arguments as the model wrote them. `begins`: the first record of that call.
-    Arguments {
+    ToolArguments {
         call: CallId,
         name: Arc<str>,
-        begins: bool,
-        pieces: Pieces,
+        is_first: bool,
+        pieces: TextChunks,
     },
     /// A model call of the node came to its end; the words before it, back to the last such event, are its answer.
-    Answered(Answered),
+    ModelCallEnded(ModelCallOutcome),
     /// What a strategy found out.
-    Found(Finding),
+    FindingRecorded(StrategyFinding),
     /// The intent to run a tool, on record before it runs.
     ToolRequested(ToolCall),
     /// The same where the call itself is already on record, in `Answered`.
@@ -89,23 +89,23 @@ pub enum Event {
         name: Arc<str>,
     },
     /// What a tool says while it works.
-    ToolSaid {
+    ToolProgress {
         call: CallId,
         name: Arc<str>,
-        pieces: Pieces,
+        pieces: TextChunks,
     },
     ToolFinished {
         call: CallId,
         output: ToolOutput,
     },
-    ApprovalWanted(ApprovalRequest),
-    ApprovalSettled {
+    ApprovalRequested(ApprovalRequest),
+    ApprovalResolved {
         approval: ApprovalId,
         approved: bool,
         by: Arc<str>,
     },
     /// One per model call.
-    Usage(UsageNote),
+    ModelUsage(ModelCallUsage),
     /// Why the run is about to end badly. `RunEnded` always follows.
     RunFailed {
         message: Arc<str>,
@@ -120,27 +120,27 @@ pub enum Event {
 
 impl Event {
     /// How many sequence numbers the record takes. Never zero.
-    pub fn width(&self) -> u64 {
+    pub fn seq_count(&self) -> u64 {
         match self {
-            Self::Text(pieces)
-            | Self::Draft(pieces)
-            | Self::Thought(pieces)
-            | Self::Arguments { pieces, .. }
-            | Self::ToolSaid { pieces, .. } => (pieces.len() as u64).max(1),
+            Self::AnswerText(pieces)
+            | Self::DraftText(pieces)
+            | Self::ThoughtText(pieces)
+            | Self::ToolArguments { pieces, .. }
+            | Self::ToolProgress { pieces, .. } => (pieces.len() as u64).max(1),
             // One for each call, so that every call can be told under a number of its own.
-            Self::Answered(Answered::Whole { calls, .. }) => (calls.len() as u64).max(1),
+            Self::ModelCallEnded(ModelCallOutcome::Completed { calls, .. }) => (calls.len() as u64).max(1),
             Self::RunStarted { .. }
-            | Self::Briefed(_)
+            | Self::RunBriefed(_)
             | Self::NodeEntered { .. }
             | Self::NodeLeft(_)
-            | Self::Answered(Answered::Failed(_))
-            | Self::Found(_)
+            | Self::ModelCallEnded(ModelCallOutcome::Failed(_))
+            | Self::FindingRecorded(_)
             | Self::ToolStarted { .. }
             | Self::ToolRequested(_)
             | Self::ToolFinished { .. }
-            | Self::ApprovalWanted(_)
-            | Self::ApprovalSettled { .. }
-            | Self::Usage(_)
+            | Self::ApprovalRequested(_)
+            | Self::ApprovalResolved { .. }
+            | Self::ModelUsage(_)
             | Self::RunFailed { .. }
             | Self::RunEnded { .. }
             | Self::Message(_) => 1,
@@ -148,55 +148,56 @@ impl Event {
     }
 
     /// About how many bytes the record takes in memory.
-    pub fn weight(&self) -> usize {
+    pub fn approximate_bytes(&self) -> usize {
         /// Ids, names and the record itself.
-        const WRAPPING: usize = 256;
-        WRAPPING
+        const RECORD_OVERHEAD: usize = 256;
+        RECORD_OVERHEAD
             + match self {
-                Self::Text(pieces)
-                | Self::Draft(pieces)
-                | Self::Thought(pieces)
-                | Self::Arguments { pieces, .. }
-                | Self::ToolSaid { pieces, .. } => pieces.text().len() + 4 * pieces.len(),
-                Self::Briefed(briefing) => briefing.weight(),
-                Self::Answered(Answered::Whole { calls, .. }) => {
-                    calls.iter().map(|call| WRAPPING + call.input.weight()).sum()
+                Self::AnswerText(pieces)
+                | Self::DraftText(pieces)
+                | Self::ThoughtText(pieces)
+                | Self::ToolArguments { pieces, .. }
+                | Self::ToolProgress { pieces, .. } => pieces.text().len() + 4 * pieces.len(),
+                Self::RunBriefed(briefing) => briefing.weight(),
+                Self::ModelCallEnded(ModelCallOutcome::Completed { calls, .. }) => {
+                    calls.iter().map(|call| RECORD_OVERHEAD + call.input.approximate_bytes()).sum()
                 }
-                Self::Answered(Answered::Failed(message)) | Self::NodeLeft(NodeOutcome::Failed(message)) => {
-                    message.len()
-                }
-                Self::Found(finding) => finding.weight(),
+                Self::ModelCallEnded(ModelCallOutcome::Failed(message))
+                | Self::NodeLeft(NodeOutcome::Failed(message)) => message.len(),
+                Self::FindingRecorded(finding) => finding.weight(),
                 Self::ToolFinished { output, .. } => output.content.len(),
-                Self::ToolRequested(call) | Self::ApprovalWanted(ApprovalRequest { call, .. }) => call.input.weight(),
+                Self::ToolRequested(call) | Self::ApprovalRequested(ApprovalRequest { call, .. }) => {
+                    call.input.approximate_bytes()
+                }
                 Self::RunFailed { message } => message.len(),
-                Self::Message(event) => message_weight(event),
+                Self::Message(event) => approximate_message_bytes(event),
                 Self::RunStarted { .. }
                 | Self::NodeEntered { .. }
                 | Self::NodeLeft(NodeOutcome::Done | NodeOutcome::Interrupted)
                 | Self::ToolStarted { .. }
-                | Self::ApprovalSettled { .. }
-                | Self::Usage(_)
+                | Self::ApprovalResolved { .. }
+                | Self::ModelUsage(_)
                 | Self::RunEnded { .. } => 0,
             }
     }
 
-    pub fn is_last(&self) -> bool {
+    pub fn ends_topic(&self) -> bool {
         matches!(self, Self::RunEnded { .. })
     }
 }
 
-fn message_weight(event: &MessageEvent) -> usize {
+fn approximate_message_bytes(event: &MessageEvent) -> usize {
     match event {
         MessageEvent::Submitted(utterance) => utterance.text.len(),
         MessageEvent::Decided(decision) => decision.reason.len() + 128 * decision.candidates.len(),
-        MessageEvent::Answered { response: Response::Notice(notice), .. } => notice.title.len() + notice.body.len(),
-        MessageEvent::Answered { response: Response::Reject { reason }, .. } => {
+        MessageEvent::Answered { response: AppResponse::Notice(notice), .. } => notice.title.len() + notice.body.len(),
+        MessageEvent::Answered { response: AppResponse::Reject { reason }, .. } => {
             reason.as_ref().map_or(0, |reason| reason.len())
         }
-        MessageEvent::Answered { response: Response::Ack, .. }
+        MessageEvent::Answered { response: AppResponse::Ack, .. }
         | MessageEvent::Sent { .. }
         | MessageEvent::Failed { .. }
-        | MessageEvent::Rested { .. }
+        | MessageEvent::Parked { .. }
         | MessageEvent::Ended { .. }
         | MessageEvent::Reopened { .. } => 0,
     }
@@ -222,8 +223,8 @@ pub enum NodeOutcome {
 
 /// How a model call came to its end.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answered {
-    Whole { stop: StopReason, calls: Vec<ToolCall> },
+pub enum ModelCallOutcome {
+    Completed { stop: StopReason, calls: Vec<ToolCall> },
     Failed(Arc<str>),
 }
 
@@ -250,7 +251,7 @@ impl ApprovalRequest {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct UsageNote {
+pub struct ModelCallUsage {
     pub tokens: TokenCount,
     pub provider: Arc<str>,
     pub model: Arc<str>,
@@ -260,16 +261,16 @@ pub struct UsageNote {
 
 /// Many short strings in one allocation: streamed text arrives in pieces and must leave in the same pieces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pieces {
+pub struct TextChunks {
     text: String,
     ends: Vec<u32>,
 }
 
-impl Pieces {
+impl TextChunks {
     /// A record never holds more text than this; longer text takes several records.
     pub const MAX_BYTES: usize = 256 * 1024;
 
-    pub fn one(piece: &str) -> Self {
+    pub fn of_single(piece: &str) -> Self {
         let mut pieces = Self::default();
         pieces.push(piece);
         pieces
@@ -320,7 +321,7 @@ impl Pieces {
     }
 }
 
-impl<'a> FromIterator<&'a str> for Pieces {
+impl<'a> FromIterator<&'a str> for TextChunks {
     fn from_iter<I: IntoIterator<Item = &'a str>>(pieces: I) -> Self {
         let mut collected = Self::default();
         for piece in pieces {

@@ -8,20 +8,20 @@ use tokio::sync::Semaphore;
 
 use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey};
-use crate::local::LocalStore;
+use crate::in_memory::InMemoryStore;
 use crate::port::{
-    AuditRow, Batch, BudgetScope, Cursor, DeliveryRow, Fact, FactQuery, KeptSize, MessageQuery, MessageRow, Page,
-    Retention, RunRow, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun,
-    UsageGroup, UsageQuery, Write,
+    AuditRow, BudgetScope, DeliveryRow, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow, PageCursor,
+    ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, StoreWrite, TurnQuery, TurnRow,
+    UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
 };
 
 /// Which batches are refused.
-pub(crate) type Fault = fn(&Batch) -> bool;
+pub(crate) type FailurePredicate = fn(&WriteBatch) -> bool;
 
 #[derive(Debug, Default)]
 pub(crate) struct FaultyStore {
-    pub(crate) inner: LocalStore,
-    fails: Mutex<Option<Fault>>,
+    pub(crate) inner: InMemoryStore,
+    fails: Mutex<Option<FailurePredicate>>,
     gate: Mutex<Option<Arc<Semaphore>>>,
     /// Times each call lets others run before it is done, as a store on a disk would.
     delay: usize,
@@ -30,11 +30,11 @@ pub(crate) struct FaultyStore {
     /// Reads of events that fail before they succeed again.
     failing_reads: AtomicUsize,
     /// Commits that still succeed before all fail.
-    left: Mutex<Option<usize>>,
+    commits_left: Mutex<Option<usize>>,
     /// Everything that was committed, in order.
-    journal: Mutex<Vec<Batch>>,
+    journal: Mutex<Vec<WriteBatch>>,
     /// Records of the topic that cannot be read, from this number on.
-    spoiled: Mutex<Option<(Topic, Seq)>>,
+    corrupt_from: Mutex<Option<(Topic, Seq)>>,
 }
 
 impl FaultyStore {
@@ -47,18 +47,18 @@ impl FaultyStore {
     }
 
     /// Batches for which `fails` holds are refused from now on, whole.
-    pub(crate) fn fail(&self, fails: Fault) {
+    pub(crate) fn fail(&self, fails: FailurePredicate) {
         *self.fails.lock().unwrap() = Some(fails);
     }
 
     /// So many commits succeed from now on, then none.
     pub(crate) fn fail_after(&self, commits: usize) {
-        *self.left.lock().unwrap() = Some(commits);
+        *self.commits_left.lock().unwrap() = Some(commits);
     }
 
     pub(crate) fn heal(&self) {
         *self.fails.lock().unwrap() = None;
-        *self.left.lock().unwrap() = None;
+        *self.commits_left.lock().unwrap() = None;
     }
 
     /// Every commit from now on waits for a permit of the gate.
@@ -69,13 +69,13 @@ impl FaultyStore {
     }
 
     /// Every batch so far: what a process that died in between would have left is a part of it from the beginning.
-    pub(crate) fn journal(&self) -> Vec<Batch> {
+    pub(crate) fn journal(&self) -> Vec<WriteBatch> {
         self.journal.lock().unwrap().clone()
     }
 
     /// The topic's records cannot be read any more, from that number on.
-    pub(crate) fn spoil(&self, topic: Topic, from: Seq) {
-        *self.spoiled.lock().unwrap() = Some((topic, from));
+    pub(crate) fn corrupt(&self, topic: Topic, from: Seq) {
+        *self.corrupt_from.lock().unwrap() = Some((topic, from));
     }
 
     /// So many reads of events fail from now on.
@@ -87,7 +87,7 @@ impl FaultyStore {
         self.replays.load(Ordering::SeqCst)
     }
 
-    async fn take_time(&self) {
+    async fn simulate_latency(&self) {
         for _ in 0..self.delay {
             tokio::task::yield_now().await;
         }
@@ -95,12 +95,12 @@ impl FaultyStore {
 }
 
 /// Does the batch hold an event like this?
-pub(crate) fn tells(batch: &Batch, wanted: fn(&Event) -> bool) -> bool {
-    batch.writes.iter().any(|write| matches!(write, Write::Event(record) if wanted(&record.event)))
+pub(crate) fn contains_event(batch: &WriteBatch, wanted: fn(&Event) -> bool) -> bool {
+    batch.writes.iter().any(|write| matches!(write, StoreWrite::Event(record) if wanted(&record.event)))
 }
 
 impl Store for FaultyStore {
-    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let gate = self.gate.lock().unwrap().clone();
             if let Some(gate) = gate
@@ -108,9 +108,9 @@ impl Store for FaultyStore {
             {
                 permit.forget();
             }
-            self.take_time().await;
+            self.simulate_latency().await;
             let fails = *self.fails.lock().unwrap();
-            let is_over = match &mut *self.left.lock().unwrap() {
+            let is_over = match &mut *self.commits_left.lock().unwrap() {
                 Some(0) => true,
                 Some(left) => {
                     *left -= 1;
@@ -131,13 +131,13 @@ impl Store for FaultyStore {
         self.replays.fetch_add(1, Ordering::SeqCst);
         let topic = topic.clone();
         Box::pin(async move {
-            self.take_time().await;
+            self.simulate_latency().await;
             let fails = |left: usize| left.checked_sub(1);
             if self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
                 return Err(StoreError::Failed { attempted: "read events", source: "the disk is gone".into() });
             }
             let records = self.inner.events(&topic, from, limit).await?;
-            let spoiled = self.spoiled.lock().unwrap().clone();
+            let spoiled = self.corrupt_from.lock().unwrap().clone();
             let is_spoiled = |record: &Arc<Envelope>| {
                 spoiled.as_ref().is_some_and(|(topic, from)| record.topic == *topic && record.seq >= *from)
             };
@@ -156,12 +156,16 @@ impl Store for FaultyStore {
         self.inner.run(run)
     }
 
-    fn run_by_client_id(&self, principal: &str, client_id: &str) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
-        self.inner.run_by_client_id(principal, client_id)
+    fn latest_run_by_client_id(
+        &self,
+        principal: &str,
+        client_id: &str,
+    ) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+        self.inner.latest_run_by_client_id(principal, client_id)
     }
 
-    fn run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
-        self.inner.run_of_session(session)
+    fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+        self.inner.latest_run_of_session(session)
     }
 
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
@@ -176,8 +180,8 @@ impl Store for FaultyStore {
         &self,
         filter: SessionFilter,
         limit: usize,
-        cursor: Option<Cursor>,
-    ) -> BoxFuture<'_, Result<Page<SessionRow>, StoreError>> {
+        cursor: Option<PageCursor>,
+    ) -> BoxFuture<'_, Result<ResultPage<SessionRow>, StoreError>> {
         self.inner.sessions(filter, limit, cursor)
     }
 
@@ -185,30 +189,30 @@ impl Store for FaultyStore {
         self.inner.count_sessions(beside)
     }
 
-    fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>> {
+    fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<ResultPage<TurnRow>, StoreError>> {
         self.inner.turns(query)
     }
 
-    fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>> {
+    fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<ResultPage<FactRow>, StoreError>> {
         self.inner.facts(query)
     }
 
-    fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        self.inner.kept(space, key)
+    fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.inner.kv_get(space, key)
     }
 
-    fn kept_keys(
+    fn kv_keys(
         &self,
-        space: &Space,
+        space: &KvNamespace,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        self.inner.kept_keys(space, prefix, after, limit)
+        self.inner.kv_keys(space, prefix, after, limit)
     }
 
-    fn kept_size(&self, space: &Space) -> BoxFuture<'_, Result<KeptSize, StoreError>> {
-        self.inner.kept_size(space)
+    fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
+        self.inner.kv_usage(space)
     }
 
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {
@@ -219,7 +223,7 @@ impl Store for FaultyStore {
         self.inner.open_deliveries()
     }
 
-    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>> {
+    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<ResultPage<MessageRow>, StoreError>> {
         self.inner.messages(query)
     }
 
@@ -227,25 +231,29 @@ impl Store for FaultyStore {
         self.inner.open_messages()
     }
 
-    fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
+    fn tokens_spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
         // The figures are read first and arrive later, as over a real connection.
-        let figures = self.inner.spent(scopes);
+        let figures = self.inner.tokens_spent(scopes);
         Box::pin(async move {
             let figures = figures.await;
-            self.take_time().await;
+            self.simulate_latency().await;
             figures
         })
     }
 
-    fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<Page<UsageGroup>, StoreError>> {
+    fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<ResultPage<UsageGroup>, StoreError>> {
         self.inner.usage(query)
     }
 
-    fn audit(&self, limit: usize, cursor: Option<Cursor>) -> BoxFuture<'_, Result<Page<AuditRow>, StoreError>> {
+    fn audit(
+        &self,
+        limit: usize,
+        cursor: Option<PageCursor>,
+    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
         self.inner.audit(limit, cursor)
     }
 
-    fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.inner.prune(retention)
     }
 

@@ -28,7 +28,7 @@ pub struct NodeId(pub u32);
 
 /// One connection of one client to this process. Never stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnId(pub u64);
+pub struct ConnectionId(pub u64);
 
 /// Made by the server and unique, whatever the model called its call.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ display_as!(ApprovalId, uuid => uuid);
 display_as!(MessageId, uuid => format_args!("msg-{uuid}"));
 display_as!(Seq, number => number);
 display_as!(NodeId, number => number);
-display_as!(ConnId, number => number);
+display_as!(ConnectionId, number => number);
 display_as!(CallId, text => text);
 display_as!(SessionKey, text => text);
 
@@ -96,7 +96,7 @@ pub struct SessionKey(Arc<str>);
 
 /// The four parts of a conversation's key, unescaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionParts {
+pub struct ConversationParts {
     pub agent: String,
     pub channel: String,
     pub account: String,
@@ -140,9 +140,9 @@ impl SessionKey {
     }
 
     /// `None` for keys of other shapes than a conversation's.
-    pub fn parts(&self) -> Option<SessionParts> {
+    pub fn conversation_parts(&self) -> Option<ConversationParts> {
         let mut parts = self.0.split(':').map(unescape);
-        let parsed = SessionParts {
+        let parsed = ConversationParts {
             agent: parts.next()??,
             channel: parts.next()??,
             account: parts.next()??,

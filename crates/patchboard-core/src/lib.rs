@@ -31,14 +31,14 @@ pub mod event;
 #[cfg(test)]
 mod faulty;
 pub mod id;
-pub mod live;
-pub mod local;
+pub mod in_memory;
 pub mod log;
 pub mod memory;
 pub mod model;
 pub mod plugin;
 pub mod port;
 pub mod record;
+pub mod reloadable;
 pub mod reply;
 pub mod run;
 pub mod scripted;
@@ -50,5 +50,5 @@ pub mod tool;
 pub mod trace;
 pub mod workspaces;
 
-pub use board::{Board, Limits, Parts};
-pub use error::{BoardError, ErrorKind, Retry};
+pub use board::{Board, BoardLimits, BoardParts};
+pub use error::{BoardError, ErrorKind, RetryHint};

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 
 use crate::error::BoardError;
-use crate::event::{Answered, Entry, Envelope, Event, Pieces, Topic};
+use crate::event::{Envelope, Event, ModelCallOutcome, NewEvent, TextChunks, Topic};
 use crate::id::Seq;
-use crate::port::{Batch, BoxStream, Clock, Durability, Store, Write};
+use crate::port::{BoxStream, Clock, Durability, Store, StoreWrite, WriteBatch};
 
 /// Records of a live topic kept in memory. A follower further behind reads the store instead.
 const TAIL_RECORDS: usize = 256;
@@ -24,7 +24,7 @@ const REPLAY_RECORDS: usize = 256;
 const PACING_LEAD: u64 = 8192;
 
 #[derive(Debug)]
-pub struct Log {
+pub struct EventLog {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     live: Mutex<HashMap<Topic, Weak<LiveTopic>>>,
@@ -34,7 +34,7 @@ pub struct Log {
 #[derive(Debug)]
 struct LiveTopic {
     topic: Topic,
-    tail: Mutex<Tail>,
+    tail: Mutex<TopicTail>,
     /// The last number that may be read; changes wake followers.
     head: watch::Sender<u64>,
     followers: watch::Sender<usize>,
@@ -46,7 +46,7 @@ struct LiveTopic {
 const NOT_PACED: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
-struct Tail {
+struct TopicTail {
     records: VecDeque<Arc<Envelope>>,
     bytes: usize,
     ended: bool,
@@ -54,28 +54,28 @@ struct Tail {
     suspended: bool,
 }
 
-impl Tail {
+impl TopicTail {
     fn extend(&mut self, records: Vec<Arc<Envelope>>) {
         for record in records {
-            self.ended |= record.event.is_last();
-            self.bytes += record.event.weight();
+            self.ended |= record.event.ends_topic();
+            self.bytes += record.event.approximate_bytes();
             self.records.push_back(record);
         }
         while self.records.len() > TAIL_RECORDS || (self.bytes > TAIL_BYTES && self.records.len() > 1) {
             let Some(oldest) = self.records.pop_front() else { break };
-            self.bytes -= oldest.event.weight();
+            self.bytes -= oldest.event.approximate_bytes();
         }
     }
 }
 
 /// Does the follower hold its writer back when it reads slowly? Only the connection that started a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
-    Sets,
-    Free,
+pub enum FollowerPacing {
+    Paced,
+    Unpaced,
 }
 
-impl Log {
+impl EventLog {
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock, live: Mutex::new(HashMap::new()) }
     }
@@ -84,13 +84,13 @@ impl Log {
     pub fn open(self: &Arc<Self>, topic: Topic, next: Seq) -> TopicWriter {
         let live = Arc::new(LiveTopic {
             topic: topic.clone(),
-            tail: Mutex::new(Tail::default()),
+            tail: Mutex::new(TopicTail::default()),
             head: watch::Sender::new(next.0.saturating_sub(1)),
             followers: watch::Sender::new(0),
             paced_at: AtomicU64::new(NOT_PACED),
             pace_changed: Notify::new(),
         });
-        lock(&self.live).insert(topic, Arc::downgrade(&live));
+        lock_unpoisoned(&self.live).insert(topic, Arc::downgrade(&live));
         TopicWriter { log: self.clone(), live, next: tokio::sync::Mutex::new(next) }
     }
 
@@ -99,19 +99,19 @@ impl Log {
         self: &Arc<Self>,
         topic: &Topic,
         from: Seq,
-        pace: Pace,
+        pace: FollowerPacing,
     ) -> BoxStream<Result<Arc<Envelope>, BoardError>> {
         // Clients count from wherever they like; there is nothing before the first number.
         let from = from.max(Seq::FIRST);
-        let live = lock(&self.live).get(topic).and_then(Weak::upgrade);
+        let live = lock_unpoisoned(&self.live).get(topic).and_then(Weak::upgrade);
         if let Some(live) = &live {
             live.followers.send_modify(|count| *count += 1);
-            if pace == Pace::Sets {
+            if pace == FollowerPacing::Paced {
                 live.paced_at.store(from.0.saturating_sub(1), Ordering::Release);
             }
         }
         let head = live.as_ref().map(|live| live.head.subscribe());
-        let follower = Follower {
+        let follower = TopicFollower {
             log: self.clone(),
             topic: topic.clone(),
             live,
@@ -122,14 +122,14 @@ impl Log {
             ended: false,
         };
         Box::pin(futures_util::stream::unfold(follower, |mut follower| async move {
-            let item = follower.advance().await?;
+            let item = follower.next_item().await?;
             Some((item, follower))
         }))
     }
 
     /// The next writer of the topic may be there already; its place is its own.
     fn close(&self, closing: &Arc<LiveTopic>) {
-        let mut live = lock(&self.live);
+        let mut live = lock_unpoisoned(&self.live);
         if live.get(&closing.topic).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(closing))) {
             live.remove(&closing.topic);
         }
@@ -139,7 +139,7 @@ impl Log {
 /// The right to append to one topic. Dropping it ends the live topic; its records stay in the store.
 #[derive(Debug)]
 pub struct TopicWriter {
-    log: Arc<Log>,
+    log: Arc<EventLog>,
     live: Arc<LiveTopic>,
     /// Held while a batch is being stored, so that numbers are given out in the order of commits.
     next: tokio::sync::Mutex<Seq>,
@@ -150,35 +150,35 @@ impl TopicWriter {
     /// numbered and nobody heard anything.
     pub async fn append(
         &self,
-        events: Vec<impl Into<Entry>>,
-        writes: Vec<Write>,
+        events: Vec<impl Into<NewEvent>>,
+        writes: Vec<StoreWrite>,
         durability: Durability,
     ) -> Result<(), BoardError> {
-        self.append_at(events, writes, durability).await.map(drop)
+        self.append_returning_time(events, writes, durability).await.map(drop)
     }
 
     /// The same; answers with the time the events carry.
-    pub async fn append_at(
+    pub async fn append_returning_time(
         &self,
-        events: Vec<impl Into<Entry>>,
-        mut writes: Vec<Write>,
+        events: Vec<impl Into<NewEvent>>,
+        mut writes: Vec<StoreWrite>,
         durability: Durability,
     ) -> Result<Timestamp, BoardError> {
         let mut next = self.next.lock().await;
-        let at = storable(self.log.clock.now());
+        let at = to_stored_precision(self.log.clock.now());
         let mut following = *next;
         let mut records = Vec::with_capacity(events.len());
         for entry in events {
-            let Entry { node, event } = entry.into();
-            debug_assert!(event.width() > 0, "an event takes at least one number");
+            let NewEvent { node, event } = entry.into();
+            debug_assert!(event.seq_count() > 0, "an event takes at least one number");
             let record = Arc::new(Envelope { topic: self.live.topic.clone(), seq: following, at, node, event });
             following = record.last_seq().next();
             records.push(record);
         }
-        writes.splice(0..0, records.iter().cloned().map(Write::Event));
-        self.log.store.commit(Batch { durability, writes }).await?;
+        writes.splice(0..0, records.iter().cloned().map(StoreWrite::Event));
+        self.log.store.commit(WriteBatch { durability, writes }).await?;
         *next = following;
-        self.live.tell(records, following);
+        self.live.publish(records, following);
         Ok(at)
     }
 
@@ -188,7 +188,7 @@ impl TopicWriter {
     }
 
     /// Waits while the pacing follower is too far behind. Bounded by that follower's own stall limit.
-    pub async fn room(&self) {
+    pub async fn wait_for_follower(&self) {
         loop {
             let changed = self.live.pace_changed.notified();
             let paced_at = self.live.paced_at.load(Ordering::Acquire);
@@ -202,12 +202,12 @@ impl TopicWriter {
 
     /// Tells followers that the topic goes on, but not in this process.
     pub fn suspend(&self) {
-        lock(&self.live.tail).suspended = true;
+        lock_unpoisoned(&self.live.tail).suspended = true;
         self.live.head.send_modify(|_| {});
     }
 
     /// Resolves when nobody has followed the topic for `grace`.
-    pub async fn orphaned(&self, grace: Duration) {
+    pub async fn wait_until_unfollowed(&self, grace: Duration) {
         let mut followers = self.live.followers.subscribe();
         loop {
             // The sender lives in `self`, so waiting cannot fail.
@@ -226,50 +226,50 @@ impl Drop for TopicWriter {
     fn drop(&mut self) {
         // Out of the map first: whoever comes later reads the store, where everything already is.
         self.log.close(&self.live);
-        lock(&self.live.tail).ended = true;
+        lock_unpoisoned(&self.live.tail).ended = true;
         self.live.head.send_modify(|_| {});
     }
 }
 
 impl LiveTopic {
     /// Records, end and head change together: whoever sees the end under the lock sees the last number too.
-    fn tell(&self, records: Vec<Arc<Envelope>>, next: Seq) {
-        let mut tail = lock(&self.tail);
+    fn publish(&self, records: Vec<Arc<Envelope>>, next: Seq) {
+        let mut tail = lock_unpoisoned(&self.tail);
         tail.extend(records);
         self.head.send_replace(next.0.saturating_sub(1));
     }
 }
 
-struct Follower {
-    log: Arc<Log>,
+struct TopicFollower {
+    log: Arc<EventLog>,
     topic: Topic,
     live: Option<Arc<LiveTopic>>,
     head: Option<watch::Receiver<u64>>,
-    pace: Pace,
+    pace: FollowerPacing,
     next: Seq,
     replayed: VecDeque<Arc<Envelope>>,
     ended: bool,
 }
 
 /// Where the next record is to be found.
-enum Found {
+enum NextRecord {
     Record(Arc<Envelope>),
     InStore,
-    NotYet,
-    Nowhere,
-    Elsewhere,
+    Pending,
+    Ended,
+    Suspended,
 }
 
-impl Follower {
-    async fn advance(&mut self) -> Option<Result<Arc<Envelope>, BoardError>> {
+impl TopicFollower {
+    async fn next_item(&mut self) -> Option<Result<Arc<Envelope>, BoardError>> {
         self.report_pace();
         while !self.ended {
             if let Some(record) = self.replayed.pop_front() {
-                return Some(Ok(self.take(record)));
+                return Some(Ok(self.advance_past(record)));
             }
-            match self.look() {
-                Found::Record(record) => return Some(Ok(self.take(record))),
-                Found::InStore => match self.log.store.events(&self.topic, self.next, REPLAY_RECORDS).await {
+            match self.locate_next() {
+                NextRecord::Record(record) => return Some(Ok(self.advance_past(record))),
+                NextRecord::InStore => match self.log.store.events(&self.topic, self.next, REPLAY_RECORDS).await {
                     Ok(records) if records.is_empty() => self.ended = true,
                     Ok(records) => self.replayed.extend(records),
                     Err(error) => {
@@ -277,14 +277,14 @@ impl Follower {
                         return Some(Err(error.into()));
                     }
                 },
-                Found::NotYet => {
+                NextRecord::Pending => {
                     let Some(head) = &mut self.head else { return None };
                     if head.changed().await.is_err() {
                         self.ended = true;
                     }
                 }
-                Found::Nowhere => self.ended = true,
-                Found::Elsewhere => {
+                NextRecord::Ended => self.ended = true,
+                NextRecord::Suspended => {
                     self.ended = true;
                     return Some(Err(BoardError::suspended()));
                 }
@@ -293,29 +293,29 @@ impl Follower {
         None
     }
 
-    fn look(&mut self) -> Found {
-        let (Some(live), Some(head)) = (&self.live, &mut self.head) else { return Found::InStore };
-        let tail = lock(&live.tail);
+    fn locate_next(&mut self) -> NextRecord {
+        let (Some(live), Some(head)) = (&self.live, &mut self.head) else { return NextRecord::InStore };
+        let tail = lock_unpoisoned(&live.tail);
         // Marks the head as seen before looking, so that a later change is not slept through.
         let head = *head.borrow_and_update();
         if head < self.next.0 {
             return match (tail.suspended, tail.ended) {
-                (true, _) => Found::Elsewhere,
-                (false, true) => Found::Nowhere,
-                (false, false) => Found::NotYet,
+                (true, _) => NextRecord::Suspended,
+                (false, true) => NextRecord::Ended,
+                (false, false) => NextRecord::Pending,
             };
         }
         let reaches_back = tail.records.front().is_some_and(|first| first.seq <= self.next);
         if !reaches_back {
-            return Found::InStore;
+            return NextRecord::InStore;
         }
         let index = tail.records.partition_point(|record| record.last_seq() < self.next);
-        tail.records.get(index).map_or(Found::InStore, |record| Found::Record(record.clone()))
+        tail.records.get(index).map_or(NextRecord::InStore, |record| NextRecord::Record(record.clone()))
     }
 
-    fn take(&mut self, record: Arc<Envelope>) -> Arc<Envelope> {
-        self.ended = record.event.is_last();
-        let record = if record.seq < self.next { Arc::new(from_number(&record, self.next)) } else { record };
+    fn advance_past(&mut self, record: Arc<Envelope>) -> Arc<Envelope> {
+        self.ended = record.event.ends_topic();
+        let record = if record.seq < self.next { Arc::new(record_from_seq(&record, self.next)) } else { record };
         debug_assert_eq!(record.seq, self.next, "records follow each other without a gap");
         self.next = record.last_seq().next();
         record
@@ -323,17 +323,17 @@ impl Follower {
 
     /// Asking for more means that everything before has been dealt with.
     fn report_pace(&self) {
-        if let (Pace::Sets, Some(live)) = (self.pace, &self.live) {
+        if let (FollowerPacing::Paced, Some(live)) = (self.pace, &self.live) {
             live.paced_at.store(self.next.0.saturating_sub(1), Ordering::Release);
             live.pace_changed.notify_waiters();
         }
     }
 }
 
-impl Drop for Follower {
+impl Drop for TopicFollower {
     fn drop(&mut self) {
         let Some(live) = &self.live else { return };
-        if self.pace == Pace::Sets {
+        if self.pace == FollowerPacing::Paced {
             live.paced_at.store(NOT_PACED, Ordering::Release);
             live.pace_changed.notify_waiters();
         }
@@ -342,34 +342,37 @@ impl Drop for Follower {
 }
 
 /// The part of a record from number `from` on, for a follower that joins in the middle of it.
-fn from_number(record: &Envelope, from: Seq) -> Envelope {
+fn record_from_seq(record: &Envelope, from: Seq) -> Envelope {
     let skip = usize::try_from(from.0.saturating_sub(record.seq.0)).unwrap_or(usize::MAX);
-    let rest = |pieces: &Pieces| pieces.iter().skip(skip).collect::<Pieces>();
+    let rest = |pieces: &TextChunks| pieces.iter().skip(skip).collect::<TextChunks>();
     let event = match &record.event {
-        Event::Text(pieces) => Event::Text(rest(pieces)),
-        Event::Draft(pieces) => Event::Draft(rest(pieces)),
-        Event::Thought(pieces) => Event::Thought(rest(pieces)),
-        Event::Arguments { call, name, pieces, .. } => {
-            Event::Arguments { call: call.clone(), name: name.clone(), begins: false, pieces: rest(pieces) }
+        Event::AnswerText(pieces) => Event::AnswerText(rest(pieces)),
+        Event::DraftText(pieces) => Event::DraftText(rest(pieces)),
+        Event::ThoughtText(pieces) => Event::ThoughtText(rest(pieces)),
+        Event::ToolArguments { call, name, pieces, .. } => {
+            Event::ToolArguments { call: call.clone(), name: name.clone(), is_first: false, pieces: rest(pieces) }
         }
-        Event::ToolSaid { call, name, pieces } => {
-            Event::ToolSaid { call: call.clone(), name: name.clone(), pieces: rest(pieces) }
+        Event::ToolProgress { call, name, pieces } => {
+            Event::ToolProgress { call: call.clone(), name: name.clone(), pieces: rest(pieces) }
         }
-        Event::Answered(Answered::Whole { stop, calls }) => {
-            Event::Answered(Answered::Whole { stop: *stop, calls: calls.iter().skip(skip).cloned().collect() })
+        Event::ModelCallEnded(ModelCallOutcome::Completed { stop, calls }) => {
+            Event::ModelCallEnded(ModelCallOutcome::Completed {
+                stop: *stop,
+                calls: calls.iter().skip(skip).cloned().collect(),
+            })
         }
         whole @ (Event::RunStarted { .. }
-        | Event::Briefed(_)
+        | Event::RunBriefed(_)
         | Event::NodeEntered { .. }
         | Event::NodeLeft(_)
-        | Event::Answered(Answered::Failed(_))
-        | Event::Found(_)
+        | Event::ModelCallEnded(ModelCallOutcome::Failed(_))
+        | Event::FindingRecorded(_)
         | Event::ToolStarted { .. }
         | Event::ToolRequested(_)
         | Event::ToolFinished { .. }
-        | Event::ApprovalWanted(_)
-        | Event::ApprovalSettled { .. }
-        | Event::Usage(_)
+        | Event::ApprovalRequested(_)
+        | Event::ApprovalResolved { .. }
+        | Event::ModelUsage(_)
         | Event::RunFailed { .. }
         | Event::RunEnded { .. }
         | Event::Message(_)) => whole.clone(),
@@ -378,12 +381,12 @@ fn from_number(record: &Envelope, from: Seq) -> Envelope {
 }
 
 /// What is told live carries the same time as what is read back: stores keep microseconds.
-fn storable(at: Timestamp) -> Timestamp {
+fn to_stored_precision(at: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
 /// A panic under one of these locks leaves plain data behind; going on is safe.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

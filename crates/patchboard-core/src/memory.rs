@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{AgentSpec, Origin};
+use crate::agent::{AgentSpec, ConversationOrigin};
 use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
-use crate::port::{Clock, Embedder, Fact, FactQuery, FolderWords, NewFact, SoulSource, Store, TurnQuery};
+use crate::port::{Clock, Embedder, FactQuery, FactRow, FolderDocuments, NewFact, SoulSource, Store, TurnQuery};
 
 pub mod context;
 pub mod extract;
 
-pub use context::Context;
+pub use context::PromptContext;
 
 /// Facts put into one prompt at most.
 const FACTS_IN_PROMPT: usize = 20;
 /// How much of a message is used to find facts, in bytes: a pasted document asks for nothing.
-const QUERY_BYTES: usize = 8 * 1024;
+const MAX_QUERY_BYTES: usize = 8 * 1024;
 /// How long an embedding may hold up a turn; after that the facts are found by their words alone.
-const EMBEDDING_PATIENCE: Duration = Duration::from_secs(2);
+const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Who an agent run is, where neither its folder nor its agent says so.
 const DEFAULT_SOUL: &str = "You are a careful assistant who gets things done with the tools at hand. Look before you \
@@ -57,12 +57,12 @@ impl Memory {
     pub async fn recall(
         &self,
         agent: &AgentSpec,
-        origin: &Origin,
+        origin: &ConversationOrigin,
         session: &SessionKey,
         content: &str,
-        place: Option<(&Path, &FolderWords)>,
+        place: Option<(&Path, &FolderDocuments)>,
         stop: &CancellationToken,
-    ) -> Result<Context, BoardError> {
+    ) -> Result<PromptContext, BoardError> {
         let turns = match self.options.episodic_window {
             0 => Vec::new(),
             limit => {
@@ -76,7 +76,7 @@ impl Memory {
             None => (own_soul.as_deref(), None, None),
             Some((folder, words)) => {
                 let soul = words.soul.as_deref().or(own_soul.as_deref()).unwrap_or(DEFAULT_SOUL);
-                (Some(soul), words.notes.as_deref(), Some(context::about_folder(folder)))
+                (Some(soul), words.notes.as_deref(), Some(context::folder_instructions(folder)))
             }
         };
         let preamble = [agent.system_prompt.as_deref(), soul, folder.as_deref(), notes];
@@ -84,9 +84,9 @@ impl Memory {
     }
 
     /// Facts stated in a finished turn's user text, ready to be stored with it.
-    pub async fn learn(
+    pub async fn extract_facts(
         &self,
-        origin: &Origin,
+        origin: &ConversationOrigin,
         session: &SessionKey,
         user_text: &str,
         stop: &CancellationToken,
@@ -95,7 +95,7 @@ impl Memory {
             return Vec::new();
         }
         let learned_at = self.clock.now();
-        let mut facts: Vec<NewFact> = extract::facts(user_text)
+        let mut facts: Vec<NewFact> = extract::stated_facts(user_text)
             .into_iter()
             .map(|fact| NewFact {
                 owner: origin.memory_owner(),
@@ -123,11 +123,11 @@ impl Memory {
         owner: MemoryOwner,
         text: &str,
         stop: &CancellationToken,
-    ) -> Result<Vec<Fact>, BoardError> {
+    ) -> Result<Vec<FactRow>, BoardError> {
         if !self.options.semantic {
             return Ok(Vec::new());
         }
-        let text = &text[..text.floor_char_boundary(QUERY_BYTES)];
+        let text = &text[..text.floor_char_boundary(MAX_QUERY_BYTES)];
         let embedding = self.embed_one(text, stop).await;
         let query = FactQuery {
             owner,
@@ -152,7 +152,7 @@ impl Memory {
             return None;
         }
         let wanted = texts.len();
-        match tokio::time::timeout(EMBEDDING_PATIENCE, embedder.embed(texts, stop.child_token())).await {
+        match tokio::time::timeout(EMBEDDING_TIMEOUT, embedder.embed(texts, stop.child_token())).await {
             Ok(Ok(vectors)) if vectors.len() == wanted => Some((embedder.space().into(), vectors)),
             Ok(Ok(_)) => {
                 tracing::warn!(

@@ -9,20 +9,20 @@ use crate::tool::ToolSpec;
 
 /// Who said a message. Tool results travel in `User` messages, as parts of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum MessageRole {
     User,
     Assistant,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Message {
-    pub role: Role,
-    pub parts: Vec<Part>,
+pub struct ModelMessage {
+    pub role: MessageRole,
+    pub parts: Vec<ContentPart>,
 }
 
 /// One piece of a message. Parts keep their origin: a tool's words never become the user's.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub enum ContentPart {
     Text(Arc<str>),
     ToolCall(ToolCall),
     ToolResult(ToolResult),
@@ -45,21 +45,21 @@ pub enum ToolInput {
 
 impl ToolInput {
     /// About how many bytes the arguments take.
-    pub fn weight(&self) -> usize {
+    pub fn approximate_bytes(&self) -> usize {
         match self {
-            Self::Json(value) => json_weight(value),
+            Self::Json(value) => json_bytes(value),
             Self::Malformed(text) => text.len(),
         }
     }
 }
 
-fn json_weight(value: &Value) -> usize {
+fn json_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 16,
         Value::String(text) => 24 + text.len(),
-        Value::Array(items) => 24 + items.iter().map(json_weight).sum::<usize>(),
+        Value::Array(items) => 24 + items.iter().map(json_bytes).sum::<usize>(),
         Value::Object(fields) => {
-            24 + fields.iter().map(|(key, value)| 48 + key.len() + json_weight(value)).sum::<usize>()
+            24 + fields.iter().map(|(key, value)| 48 + key.len() + json_bytes(value)).sum::<usize>()
         }
     }
 }
@@ -73,13 +73,13 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-impl Message {
+impl ModelMessage {
     pub fn user(text: impl Into<Arc<str>>) -> Self {
-        Self { role: Role::User, parts: vec![Part::Text(text.into())] }
+        Self { role: MessageRole::User, parts: vec![ContentPart::Text(text.into())] }
     }
 
     pub fn assistant(text: impl Into<Arc<str>>) -> Self {
-        Self { role: Role::Assistant, parts: vec![Part::Text(text.into())] }
+        Self { role: MessageRole::Assistant, parts: vec![ContentPart::Text(text.into())] }
     }
 
     /// The message's text parts joined; tool calls and results left out.
@@ -87,8 +87,8 @@ impl Message {
         let mut joined = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(text) => joined.push_str(text),
-                Part::ToolCall(_) | Part::ToolResult(_) => {}
+                ContentPart::Text(text) => joined.push_str(text),
+                ContentPart::ToolCall(_) | ContentPart::ToolResult(_) => {}
             }
         }
         joined
@@ -102,7 +102,7 @@ pub struct ModelRequest {
     pub model: Arc<str>,
     /// System text: soul, then facts. Empty means none.
     pub system: Arc<str>,
-    pub messages: Vec<Message>,
+    pub messages: Vec<ModelMessage>,
     pub tools: Arc<[ToolSpec]>,
     /// Hard limit on the answer, already cut to what the budget leaves.
     pub max_tokens: u32,
@@ -113,7 +113,7 @@ pub struct ModelRequest {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
     /// Which provider and model really answer (after fallbacks); comes first.
-    Answering {
+    ModelSelected {
         provider: Arc<str>,
         model: Arc<str>,
     },
@@ -122,13 +122,13 @@ pub enum ModelEvent {
     Thought(String),
     /// A piece of a call's arguments as it is written; the first of an index may be empty. `Call` follows with the same
     /// index once the call is whole; providers that send whole calls only send no pieces.
-    CallPiece {
+    ToolCallChunk {
         index: u32,
         name: Arc<str>,
         text: String,
     },
     /// A complete tool call. `id` is the provider's own and is replaced before anyone else sees it.
-    Call {
+    ToolCall {
         index: u32,
         id: Arc<str>,
         name: Arc<str>,
@@ -159,7 +159,7 @@ impl TokenCount {
     pub const MAX: u64 = 1 << 32;
 
     /// What a provider says, which may be anything.
-    pub fn reported(input: u64, output: u64) -> Self {
+    pub fn from_provider(input: u64, output: u64) -> Self {
         Self { input: input.min(Self::MAX), output: output.min(Self::MAX) }
     }
 

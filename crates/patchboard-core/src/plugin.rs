@@ -12,18 +12,18 @@ use tokio_util::sync::CancellationToken;
 use crate::board::{Board, WeakBoard};
 use crate::error::{BoardError, ErrorKind};
 use crate::model::ToolCall;
-use crate::port::{Plugins, ToolHost};
-use crate::tool::{CallContext, ToolData, ToolOutput, ToolScope, ToolSpec};
+use crate::port::{PluginRuntime, ToolHost};
+use crate::tool::{CallContext, StructuredOutput, ToolOutput, ToolScope, ToolSpec};
 
 mod grant;
-pub use grant::{BadGrant, HostGrant, PluginGrant};
+pub use grant::{GrantParseError, HostGrant, PluginGrant};
 
 /// The kind of tools that are plugins.
 pub const PLUGIN_KIND: &str = "wasm";
 /// Under this name the metadata of a tool names its plugin.
-pub const PLUGIN_OF_TOOL: &str = "plugin";
+pub const PLUGIN_METADATA_KEY: &str = "plugin";
 /// How many plugins may call each other in a row.
-pub const MAX_DEPTH: u8 = 3;
+pub const MAX_PLUGIN_DEPTH: u8 = 3;
 
 /// What a plugin is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum PluginState {
     Loading,
     Ready,
     /// Its file has changed in a way the operator has to approve, and no earlier version is at work.
-    Held,
+    AwaitingApproval,
     /// Its file cannot be used.
     Refused,
     Unloaded,
@@ -43,7 +43,7 @@ impl PluginState {
         match self {
             Self::Loading => "loading",
             Self::Ready => "ready",
-            Self::Held => "held",
+            Self::AwaitingApproval => "held",
             Self::Refused => "refused",
             Self::Unloaded => "unloaded",
         }
@@ -82,7 +82,7 @@ pub enum PluginError {
     Refused(String),
     /// It was read, and waits for approval.
     #[error("{0}")]
-    Held(String),
+    AwaitingApproval(String),
     #[error("{0}")]
     Failed(String),
 }
@@ -92,7 +92,7 @@ impl From<PluginError> for BoardError {
         let kind = match &error {
             PluginError::Unknown(_) => ErrorKind::NotFound,
             PluginError::Refused(_) => ErrorKind::Invalid,
-            PluginError::Held(_) => ErrorKind::Conflict,
+            PluginError::AwaitingApproval(_) => ErrorKind::Conflict,
             PluginError::Failed(_) => ErrorKind::Unavailable,
         };
         Self::new(kind, error.to_string())
@@ -119,13 +119,13 @@ pub trait HostFunctions: Send + Sync + std::fmt::Debug {
 /// Plugins' tools, as the registry knows tools.
 #[derive(Debug)]
 pub(crate) struct PluginTools {
-    plugins: Arc<dyn Plugins>,
+    plugins: Arc<dyn PluginRuntime>,
     /// Set once there is one: the board offers these tools and carries out what they call.
     board: OnceLock<WeakBoard>,
 }
 
 impl PluginTools {
-    pub(crate) fn new(plugins: Arc<dyn Plugins>) -> Self {
+    pub(crate) fn new(plugins: Arc<dyn PluginRuntime>) -> Self {
         Self { plugins, board: OnceLock::new() }
     }
 
@@ -154,7 +154,7 @@ impl ToolHost for PluginTools {
         Box::pin(async move { ToolOutput::error(format!("{} has to know who asks", call.name)) })
     }
 
-    fn call_within<'a>(
+    fn call_with_context<'a>(
         &'a self,
         context: &'a CallContext,
         _scope: &'a ToolScope,
@@ -162,9 +162,9 @@ impl ToolHost for PluginTools {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let functions = Arc::new(Functions {
+        let functions = Arc::new(BoardFunctions {
             board: self.board.get().cloned(),
-            context: CallContext { depth: context.depth.saturating_add(1), ..context.clone() },
+            context: CallContext { plugin_depth: context.plugin_depth.saturating_add(1), ..context.clone() },
         });
         let called = PluginCall { tool: call.name.clone(), arguments: arguments.to_string().into(), functions };
         Box::pin(async move {
@@ -173,15 +173,15 @@ impl ToolHost for PluginTools {
                 true => output,
                 false => {
                     let json = Some(Bytes::copy_from_slice(output.content.as_bytes()));
-                    output.with(ToolData { json, ..ToolData::default() })
+                    output.with_structured(StructuredOutput { json, ..StructuredOutput::default() })
                 }
             }
         })
     }
 
-    fn qualifier_of(&self, tool: &ToolSpec) -> Option<Arc<str>> {
+    fn qualifier_for(&self, tool: &ToolSpec) -> Option<Arc<str>> {
         let traits = tool.traits.as_ref()?;
-        traits.metadata.get(PLUGIN_OF_TOOL).map(|name| name.as_str().into())
+        traits.metadata.get(PLUGIN_METADATA_KEY).map(|name| name.as_str().into())
     }
 }
 
@@ -192,17 +192,17 @@ fn is_json(text: &str) -> bool {
 
 /// On behalf of whoever called the plugin, on the path of every call.
 #[derive(Debug)]
-struct Functions {
+struct BoardFunctions {
     board: Option<WeakBoard>,
     context: CallContext,
 }
 
-impl HostFunctions for Functions {
+impl HostFunctions for BoardFunctions {
     fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
         let name: Arc<str> = name.into();
         Box::pin(async move {
-            if self.context.depth > MAX_DEPTH {
-                return ToolOutput::error(format!("plugins call each other at most {MAX_DEPTH} deep"));
+            if self.context.plugin_depth > MAX_PLUGIN_DEPTH {
+                return ToolOutput::error(format!("plugins call each other at most {MAX_PLUGIN_DEPTH} deep"));
             }
             let Some(board) = self.board.as_ref().and_then(WeakBoard::upgrade) else {
                 return ToolOutput::error("the server is shutting down");

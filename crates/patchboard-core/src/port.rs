@@ -13,9 +13,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::app::Notice;
+use crate::app::UserNotice;
 use crate::bridge::{PoolReport, WorkerId, WorkerTool};
-use crate::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use crate::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use crate::error::BoardError;
 use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest, ToolCall};
 use crate::plugin::{HostGrant, PluginCall, PluginError, PluginReport};
@@ -24,9 +24,10 @@ use crate::tool::{CallContext, ToolOutput, ToolScope, ToolSpec};
 
 mod store;
 pub use store::{
-    AuditRow, Batch, BudgetScope, Cursor, DeliveryRow, Durability, Fact, FactQuery, KeptSize, MessageQuery, MessageRow,
-    ModelCallRow, NewFact, NewTurn, Page, Retention, RunRow, RunState, SessionFilter, SessionRow, Space, Store,
-    StoreError, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
+    AuditRow, BudgetScope, DeliveryRow, Durability, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow,
+    ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RetentionCutoffs, RunRow, RunState, SessionFilter,
+    SessionRow, Store, StoreError, StoreWrite, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
+    UsageQuery, UsageRow, WriteBatch,
 };
 
 pub type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send>>;
@@ -72,7 +73,7 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, ToolOutput>;
 
     /// The same, for hosts that have to know on whose behalf and in which run.
-    fn call_within<'a>(
+    fn call_with_context<'a>(
         &'a self,
         _context: &'a CallContext,
         scope: &'a ToolScope,
@@ -95,7 +96,7 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
     }
 
     /// The same, where it is not the same for all its tools.
-    fn qualifier_of(&self, _tool: &ToolSpec) -> Option<Arc<str>> {
+    fn qualifier_for(&self, _tool: &ToolSpec) -> Option<Arc<str>> {
         self.qualifier().map(Into::into)
     }
 
@@ -107,24 +108,24 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
 }
 
 /// Programs that offer tools, started and watched by the server. Their tools are called through `ToolHost`s.
-pub trait Workers: Send + Sync + fmt::Debug {
+pub trait WorkerSupervisor: Send + Sync + fmt::Debug {
     /// What each pool and each of its workers is doing now.
     fn report(&self) -> Vec<PoolReport>;
 
     /// A worker says which tools it has.
-    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>);
+    fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>);
 
     /// Done when every pool has shown its tools, or has failed to; `None` when that is so already.
-    fn settling(&self) -> Option<BoxFuture<'static, ()>> {
+    fn startup_complete(&self) -> Option<BoxFuture<'static, ()>> {
         None
     }
 
     /// A session is over; the workers that saw it are told, in their own time.
-    fn session_over(&self, session: &str);
+    fn session_closed(&self, session: &str);
 
     /// Pools whose workers may be called by names that they never registered, in the order of the configuration. A pool
     /// that decides by its workers is missing until it has had one.
-    fn unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
+    fn pools_taking_unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
         Vec::new()
     }
 }
@@ -133,12 +134,12 @@ pub trait Workers: Send + Sync + fmt::Debug {
 /// qualifier is the pool's name; `call` takes a name with the pool's before it or without.
 pub trait UnregisteredTools: ToolHost {
     /// What is known about a name, without the pool's before it.
-    fn standing(&self, name: &str) -> NameStanding;
+    fn name_status(&self, name: &str) -> ToolNameStatus;
 }
 
 /// What a pool knows about the name of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameStanding {
+pub enum ToolNameStatus {
     /// Only a call can tell whether a worker has it.
     Untried,
     /// A worker registered it: only what is offered under that name may be called.
@@ -148,7 +149,7 @@ pub enum NameStanding {
 }
 
 /// Sandboxed plugins. A version that is at work when another takes over finishes the calls it has.
-pub trait Plugins: Send + Sync + fmt::Debug {
+pub trait PluginRuntime: Send + Sync + fmt::Debug {
     /// Of all plugins that are ready. Cheap: called for every run.
     fn tools(&self) -> Arc<[ToolSpec]>;
 
@@ -174,14 +175,14 @@ pub trait Plugins: Send + Sync + fmt::Debug {
         plugin: &'a str,
         webhook: Webhook,
         stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Incoming, ChannelError>>;
+    ) -> BoxFuture<'a, Result<ParsedWebhook, ChannelError>>;
 
     fn format_outgoing<'a>(
         &'a self,
         plugin: &'a str,
         reply: ChannelReply,
         stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Outgoing, ChannelError>>;
+    ) -> BoxFuture<'a, Result<FormattedReply, ChannelError>>;
 
     /// Sends what an adapter wrote, under its grants and with its secrets.
     fn send<'a>(
@@ -189,32 +190,32 @@ pub trait Plugins: Send + Sync + fmt::Debug {
         plugin: &'a str,
         request: ChannelRequest,
         stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Fetched, FetchError>>;
+    ) -> BoxFuture<'a, Result<FetchResponse, FetchError>>;
 }
 
 /// Checks tool arguments against a JSON Schema.
-pub trait SchemaCheck: Send + Sync + fmt::Debug {
+pub trait SchemaValidator: Send + Sync + fmt::Debug {
     /// Implementations cache compiled schemas.
-    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaProblem>;
+    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaViolation>;
 }
 
 /// Why arguments do not fit a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SchemaProblem {
+pub struct SchemaViolation {
     /// The first parameter that is wrong, with a sentence about it alone; `None` where it is none in particular.
     pub parameter: Option<(Arc<str>, String)>,
     /// Sentences for the model: what is wrong, at which path.
     pub text: String,
 }
 
-impl SchemaProblem {
+impl SchemaViolation {
     /// One that is not about a parameter.
     pub fn new(text: impl Into<String>) -> Self {
         Self { parameter: None, text: text.into() }
     }
 }
 
-impl fmt::Display for SchemaProblem {
+impl fmt::Display for SchemaViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -226,17 +227,17 @@ pub trait SoulSource: Send + Sync + fmt::Debug {
 }
 
 /// The folders runs may work in.
-pub trait Folders: Send + Sync + fmt::Debug {
+pub trait WorkingFolders: Send + Sync + fmt::Debug {
     /// Opens a folder to one run or call that the operator asked for, beneath a configured root or not. `Err` is a sentence
     /// for the client.
     fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>>;
 
     /// The folder a request names, or the configured one, if it exists and lies where runs may work.
     /// `Err` is a sentence for the client.
-    fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>>;
+    fn resolve<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>>;
 
     /// What the folder itself has to say to agents that work in it.
-    fn words<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderWords>;
+    fn documents<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderDocuments>;
 }
 
 /// A folder that the operator opened to one run or call.
@@ -264,7 +265,7 @@ impl FolderGrant {
 
 /// Documents of a working folder, cut to a bearable length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FolderWords {
+pub struct FolderDocuments {
     /// `SOUL.md`: who to be.
     pub soul: Option<Arc<str>>,
     /// `AGENTS.md`: how to work here.
@@ -273,8 +274,9 @@ pub struct FolderWords {
 
 /// The one way out to the web for tools and plugins: addresses are checked, redirects are checked again, size and time
 /// are bounded.
-pub trait Fetch: Send + Sync + fmt::Debug {
-    fn fetch(&self, request: FetchRequest, stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>>;
+pub trait HttpFetcher: Send + Sync + fmt::Debug {
+    fn fetch(&self, request: FetchRequest, stop: CancellationToken)
+    -> BoxFuture<'_, Result<FetchResponse, FetchError>>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -293,14 +295,14 @@ pub struct FetchRequest {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchResponse {
     pub status: u16,
     /// Where the answer came from, after redirects.
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     /// The body went on.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Sentences for the model; they name hosts, never credentials.
@@ -332,7 +334,7 @@ pub trait NoticeSink: Send + Sync + fmt::Debug {
     fn name(&self) -> &'static str;
 
     /// `Err` is a sentence for the log. Bounded in time by itself; when `stop` is cancelled it returns promptly.
-    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>>;
+    fn show(&self, notice: Arc<UserNotice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// What of a running server lies outside of the board.
@@ -348,6 +350,6 @@ pub trait Clock: Send + Sync + fmt::Debug {
 }
 
 /// Fresh identifiers, time-ordered.
-pub trait Ids: Send + Sync + fmt::Debug {
+pub trait IdGenerator: Send + Sync + fmt::Debug {
     fn next(&self) -> Uuid;
 }

@@ -6,40 +6,40 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::agent::AgentSource;
-use crate::app::message::{Decision, MessageReport};
-use crate::app::{AppProfile, Delivery};
+use crate::app::message::{MessageReport, RoutingDecision};
+use crate::app::{AppDelivery, AppProfile};
 use crate::bridge::{PoolReport, SessionReport};
 use crate::budget::BudgetReport;
 use crate::channel::WebhookOutcome;
 use crate::event::ApprovalRequest;
 use crate::id::{RunId, Seq, SessionKey};
-use crate::model::Role;
+use crate::model::MessageRole;
 use crate::plugin::PluginReport;
-use crate::port::{Fact, Page, SessionRow, TurnRow, UsageGroup};
+use crate::port::{FactRow, ResultPage, SessionRow, TurnRow, UsageGroup};
 use crate::tool::{ToolOutput, ToolSpec};
 use crate::workspaces::{Workspace, WorkspaceThread};
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum BoardReply {
     Done,
     /// The run is on record; follow its topic from the first event.
     RunStarted(RunId),
     Run(RunSummary),
-    Approvals(Page<PendingApproval>),
-    Sessions(Page<SessionRow>),
+    Approvals(ResultPage<PendingApproval>),
+    Sessions(ResultPage<SessionRow>),
     History {
         session: SessionKey,
-        turns: Page<TurnRow>,
+        turns: ResultPage<TurnRow>,
     },
     /// Oldest first.
     Messages {
-        messages: Vec<StoredMessage>,
+        messages: Vec<ThreadMessage>,
         has_more: bool,
     },
-    Facts(Page<Fact>),
+    Facts(ResultPage<FactRow>),
     Budget(BudgetReport),
-    Usage(Page<UsageGroup>),
-    Tools(Page<ToolSpec>),
+    Usage(ResultPage<UsageGroup>),
+    Tools(ResultPage<ToolSpec>),
     ToolCalled(ToolOutput),
     /// Those that waited for it.
     ToolsApproved(Vec<Arc<str>>),
@@ -58,14 +58,14 @@ pub enum Reply {
     Server(Box<ServerReport>),
     Reloaded(Box<ReloadReport>),
     Message(Arc<MessageReport>),
-    MessageList(Page<Arc<MessageReport>>),
-    Explained(Arc<Decision>),
+    MessageList(ResultPage<Arc<MessageReport>>),
+    RoutingExplained(Arc<RoutingDecision>),
     /// The app is registered, under this name of its connection.
-    Registered {
+    AppRegistered {
         client: Uuid,
     },
-    NotRegistered(Unregistered),
-    Inbox(InboxItem),
+    AppNotRegistered(RegistrationRefusal),
+    InboxEvent(InboxEvent),
     Apps(Vec<AppSummary>),
     /// The session is open; these are the tools of workers that can be called in it.
     SessionOpened(Vec<ToolSpec>),
@@ -86,9 +86,9 @@ pub enum Reply {
 
 /// Why a connection did not become an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unregistered {
+pub enum RegistrationRefusal {
     /// This connection is an app already.
-    Already,
+    AlreadyRegistered,
     /// Another living connection has the name.
     NameTaken,
     /// The operator has to approve it first.
@@ -97,10 +97,10 @@ pub enum Unregistered {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum InboxItem {
-    Deliver(Arc<Delivery>),
+pub enum InboxEvent {
+    Deliver(Arc<AppDelivery>),
     /// Another connection wants the name: prove within two seconds that this one is alive.
-    Prove,
+    ProveAlive,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -113,7 +113,7 @@ pub struct AppSummary {
     /// Messages it has not answered yet.
     pub pending: usize,
     /// How many messages the matcher learned from about it.
-    pub lessons: u64,
+    pub training_examples: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -126,10 +126,10 @@ pub struct RunSummary {
 
 /// What a user or an agent said, without tool calls and results.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredMessage {
+pub struct ThreadMessage {
     /// Grows along the thread; not every number is used.
     pub seq: u64,
-    pub role: Role,
+    pub role: MessageRole,
     pub text: String,
 }
 
@@ -146,7 +146,7 @@ pub struct ModelReport {
     /// Grouped by provider.
     pub models: Vec<ModelSummary>,
     /// Providers that could not say what they offer: any model of theirs may be chosen.
-    pub unavailable: Vec<SilentProvider>,
+    pub unavailable: Vec<UnlistedProvider>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub struct ModelSummary {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SilentProvider {
+pub struct UnlistedProvider {
     pub provider: Arc<str>,
     pub reason: Arc<str>,
 }

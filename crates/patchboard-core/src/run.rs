@@ -1,17 +1,17 @@
 //! Agent runs: a strategy decides (pure), a driver carries it out (async), recovery goes on with what a crash cut short.
 
-pub mod begin;
-pub mod brief;
+pub mod call_chain;
 pub mod driver;
 pub mod finding;
 pub mod model_call;
-pub mod nesting;
-mod nodes;
+mod node_tracker;
 pub mod recover;
 mod replay;
+pub mod spec;
+pub mod start;
 pub mod strategy;
-mod workload;
+mod task_set;
 
-pub use begin::{RunRequest, Stops};
+pub use call_chain::CallChain;
 pub use driver::{RunDeps, RunLimits};
-pub use nesting::Nesting;
+pub use start::{RunControl, RunRequest};

@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
 use crate::port::{
-    BoxStream, Clock, FolderGrant, FolderWords, Folders, GrantedFolder, Ids, ModelProvider, SchemaCheck, SchemaProblem,
-    SoulSource, ToolHost,
+    BoxStream, Clock, FolderDocuments, FolderGrant, GrantedFolder, IdGenerator, ModelProvider, SchemaValidator,
+    SchemaViolation, SoulSource, ToolHost, WorkingFolders,
 };
 use crate::tool::{ToolOutput, ToolScope, ToolSpec};
 
@@ -25,15 +25,15 @@ use crate::tool::{ToolOutput, ToolScope, ToolSpec};
 #[derive(Debug, Default)]
 pub struct ScriptedModel {
     scripts: Mutex<VecDeque<Script>>,
-    seen: Mutex<Vec<ModelRequest>>,
+    requests: Mutex<Vec<ModelRequest>>,
 }
 
 /// What one call yields, in order.
-pub type Script = Vec<Beat>;
+pub type Script = Vec<ScriptStep>;
 
 #[derive(Debug, Clone)]
-pub enum Beat {
-    Say(ModelEvent),
+pub enum ScriptStep {
+    Emit(ModelEvent),
     Fail(ModelError),
     /// Holds the stream until a permit is there.
     Wait(Arc<Semaphore>),
@@ -41,7 +41,7 @@ pub enum Beat {
 
 impl ScriptedModel {
     pub fn new(scripts: impl IntoIterator<Item = Script>) -> Arc<Self> {
-        Arc::new(Self { scripts: Mutex::new(scripts.into_iter().collect()), seen: Mutex::default() })
+        Arc::new(Self { scripts: Mutex::new(scripts.into_iter().collect()), requests: Mutex::default() })
     }
 
     pub fn push(&self, script: Script) {
@@ -49,17 +49,17 @@ impl ScriptedModel {
     }
 
     /// Every request so far: what the model was really told.
-    pub fn seen(&self) -> Vec<ModelRequest> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// A plain answer in pieces, with usage.
 pub fn say(pieces: &[&str], input: u64, output: u64) -> Script {
     let mut script = vec![answering()];
-    script.extend(pieces.iter().map(|piece| Beat::Say(ModelEvent::Text((*piece).to_owned()))));
-    script.push(Beat::Say(ModelEvent::Usage(TokenCount { input, output })));
-    script.push(Beat::Say(ModelEvent::Stop(StopReason::EndOfTurn)));
+    script.extend(pieces.iter().map(|piece| ScriptStep::Emit(ModelEvent::Text((*piece).to_owned()))));
+    script.push(ScriptStep::Emit(ModelEvent::Usage(TokenCount { input, output })));
+    script.push(ScriptStep::Emit(ModelEvent::Stop(StopReason::EndOfTurn)));
     script
 }
 
@@ -69,15 +69,20 @@ pub fn call(calls: &[(&str, Value)], input: u64, output: u64) -> Script {
     script.extend(calls.iter().enumerate().map(|(index, (name, arguments))| {
         let input = ToolInput::Json(Arc::new(arguments.clone()));
         let index = u32::try_from(index).unwrap_or(u32::MAX);
-        Beat::Say(ModelEvent::Call { index, id: format!("provider-{index}").into(), name: (*name).into(), input })
+        ScriptStep::Emit(ModelEvent::ToolCall {
+            index,
+            id: format!("provider-{index}").into(),
+            name: (*name).into(),
+            input,
+        })
     }));
-    script.push(Beat::Say(ModelEvent::Usage(TokenCount { input, output })));
-    script.push(Beat::Say(ModelEvent::Stop(StopReason::ToolCalls)));
+    script.push(ScriptStep::Emit(ModelEvent::Usage(TokenCount { input, output })));
+    script.push(ScriptStep::Emit(ModelEvent::Stop(StopReason::ToolCalls)));
     script
 }
 
-pub fn answering() -> Beat {
-    Beat::Say(ModelEvent::Answering { provider: "scripted".into(), model: "script-1".into() })
+pub fn answering() -> ScriptStep {
+    ScriptStep::Emit(ModelEvent::ModelSelected { provider: "scripted".into(), model: "script-1".into() })
 }
 
 impl ModelProvider for ScriptedModel {
@@ -94,14 +99,14 @@ impl ModelProvider for ScriptedModel {
         request: ModelRequest,
         _stop: CancellationToken,
     ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let script = self.scripts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let script = script.unwrap_or_else(|| say(&["ok"], 1, 1));
         let beats = stream::iter(script).filter_map(|beat| async move {
             match beat {
-                Beat::Say(event) => Some(Ok(event)),
-                Beat::Fail(error) => Some(Err(error)),
-                Beat::Wait(gate) => {
+                ScriptStep::Emit(event) => Some(Ok(event)),
+                ScriptStep::Fail(error) => Some(Err(error)),
+                ScriptStep::Wait(gate) => {
                     // A closed gate opens for good.
                     if let Ok(permit) = gate.acquire().await {
                         permit.forget();
@@ -149,7 +154,7 @@ impl CountingIds {
     }
 }
 
-impl Ids for CountingIds {
+impl IdGenerator for CountingIds {
     fn next(&self) -> Uuid {
         Uuid::from_u128(u128::from(self.0.fetch_add(1, Ordering::SeqCst) + 1))
     }
@@ -157,10 +162,10 @@ impl Ids for CountingIds {
 
 /// Every argument is fine.
 #[derive(Debug)]
-pub struct AnyArguments;
+pub struct AcceptAnyArguments;
 
-impl SchemaCheck for AnyArguments {
-    fn check(&self, _schema: &Arc<Value>, _arguments: &Value) -> Result<(), SchemaProblem> {
+impl SchemaValidator for AcceptAnyArguments {
+    fn check(&self, _schema: &Arc<Value>, _arguments: &Value) -> Result<(), SchemaViolation> {
         Ok(())
     }
 }
@@ -177,20 +182,20 @@ impl SoulSource for FixedSoul {
 
 /// One folder, whatever is named.
 #[derive(Debug)]
-pub struct AnyFolder;
+pub struct AcceptAnyFolder;
 
-impl Folders for AnyFolder {
+impl WorkingFolders for AcceptAnyFolder {
     fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>> {
         let path = Arc::from(Path::new(named));
         Box::pin(std::future::ready(Ok(GrantedFolder { path, grant: Some(FolderGrant::new((), false)) })))
     }
 
-    fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
+    fn resolve<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
         Box::pin(std::future::ready(Ok(Arc::from(Path::new(named.unwrap_or("/work"))))))
     }
 
-    fn words<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, FolderWords> {
-        Box::pin(std::future::ready(FolderWords::default()))
+    fn documents<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, FolderDocuments> {
+        Box::pin(std::future::ready(FolderDocuments::default()))
     }
 }
 

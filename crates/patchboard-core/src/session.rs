@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::error::{BoardError, ErrorKind, Retry};
+use crate::error::{BoardError, ErrorKind, RetryHint};
 use crate::id::SessionKey;
 
-type Busy = Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<Turn>>>>>;
+type WaitingTurns = Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<SessionPermit>>>>>;
 
 /// Queues of the sessions that are busy now. An idle session takes no memory.
 #[derive(Debug, Clone)]
 pub struct SessionQueues {
-    busy: Busy,
+    busy: WaitingTurns,
     max_waiting: Arc<AtomicUsize>,
 }
 
 /// The right to run in a session. Dropping it calls the next in line.
 #[derive(Debug)]
-pub struct Turn {
+pub struct SessionPermit {
     /// `None` once the turn is void.
     queues: Option<SessionQueues>,
     session: SessionKey,
@@ -28,15 +28,15 @@ pub struct Turn {
 
 /// A place in line, taken at once; the turn itself comes later.
 #[derive(Debug)]
-pub enum Place {
-    First(Turn),
-    Waiting(oneshot::Receiver<Turn>),
+pub enum QueueSlot {
+    Ready(SessionPermit),
+    Waiting(oneshot::Receiver<SessionPermit>),
 }
 
 impl SessionQueues {
     /// `max_waiting` requests may wait for one session; the next one is refused.
     pub fn new(max_waiting: usize) -> Self {
-        Self { busy: Busy::default(), max_waiting: Arc::new(max_waiting.into()) }
+        Self { busy: WaitingTurns::default(), max_waiting: Arc::new(max_waiting.into()) }
     }
 
     /// For the requests to come; those that wait keep their places.
@@ -45,33 +45,33 @@ impl SessionQueues {
     }
 
     /// Takes the next place in the session's line. Synchronous, so the order of calls is the order of turns.
-    pub fn enter(&self, session: &SessionKey) -> Result<Place, BoardError> {
+    pub fn enqueue(&self, session: &SessionKey) -> Result<QueueSlot, BoardError> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(waiting) = busy.get_mut(session) else {
             busy.insert(session.clone(), VecDeque::new());
-            return Ok(Place::First(Turn { queues: Some(self.clone()), session: session.clone() }));
+            return Ok(QueueSlot::Ready(SessionPermit { queues: Some(self.clone()), session: session.clone() }));
         };
         waiting.retain(|place| !place.is_closed());
         if waiting.len() >= self.max_waiting.load(Ordering::Relaxed) {
             let message = format!("session busy: {} requests are waiting for it", waiting.len());
-            return Err(BoardError::new(ErrorKind::Exhausted, message).retry(Retry::Now));
+            return Err(BoardError::new(ErrorKind::Exhausted, message).retry(RetryHint::Now));
         }
         let (called, place) = oneshot::channel();
         waiting.push_back(called);
-        Ok(Place::Waiting(place))
+        Ok(QueueSlot::Waiting(place))
     }
 
     /// Does a request stand in the session's line, behind the one whose turn it is?
-    pub fn is_waited_for(&self, session: &SessionKey) -> bool {
+    pub fn has_waiters(&self, session: &SessionKey) -> bool {
         let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         busy.get(session).is_some_and(|waiting| waiting.iter().any(|place| !place.is_closed()))
     }
 
-    fn leave(&self, session: &SessionKey) {
+    fn release_to_next(&self, session: &SessionKey) {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(waiting) = busy.get_mut(session) else { return };
         while let Some(next) = waiting.pop_front() {
-            let turn = Turn { queues: Some(self.clone()), session: session.clone() };
+            let turn = SessionPermit { queues: Some(self.clone()), session: session.clone() };
             match next.send(turn) {
                 Ok(()) => return,
                 // It gave up waiting. Its turn is void, or dropping it would come back here under the lock.
@@ -82,19 +82,19 @@ impl SessionQueues {
     }
 }
 
-impl Place {
-    pub async fn turn(self) -> Result<Turn, BoardError> {
+impl QueueSlot {
+    pub async fn permit(self) -> Result<SessionPermit, BoardError> {
         match self {
-            Self::First(turn) => Ok(turn),
+            Self::Ready(turn) => Ok(turn),
             Self::Waiting(place) => place.await.map_err(|_| BoardError::shutting_down()),
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for SessionPermit {
     fn drop(&mut self) {
         if let Some(queues) = self.queues.take() {
-            queues.leave(&self.session);
+            queues.release_to_next(&self.session);
         }
     }
 }

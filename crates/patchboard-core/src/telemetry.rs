@@ -52,20 +52,20 @@ pub(crate) fn webhook(channel: &Arc<str>, outcome: &'static str) {
 }
 
 /// A delivery that is open changed its state, came, or went.
-pub(crate) fn delivery_moved(from: Option<DeliveryState>, to: Option<DeliveryState>) {
+pub(crate) fn delivery_state_changed(from: Option<DeliveryState>, to: Option<DeliveryState>) {
     if let Some(from) = from {
-        gauge!("patchboard_deliveries_open", "state" => state_word(from)).decrement(1.0);
+        gauge!("patchboard_deliveries_open", "state" => state_label(from)).decrement(1.0);
     }
     if let Some(to) = to {
-        gauge!("patchboard_deliveries_open", "state" => state_word(to)).increment(1.0);
+        gauge!("patchboard_deliveries_open", "state" => state_label(to)).increment(1.0);
     }
 }
 
 pub(crate) fn delivery_ended(state: DeliveryState) {
-    counter!("patchboard_deliveries_ended_total", "state" => state_word(state)).increment(1);
+    counter!("patchboard_deliveries_ended_total", "state" => state_label(state)).increment(1);
 }
 
-fn state_word(state: DeliveryState) -> &'static str {
+fn state_label(state: DeliveryState) -> &'static str {
     match state {
         DeliveryState::Received => "received",
         DeliveryState::Answered => "answered",

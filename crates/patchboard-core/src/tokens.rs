@@ -1,6 +1,6 @@
 //! Counting tokens without a tokenizer. Models differ; the estimate leans high so that caps and budgets hold.
 
-use crate::model::{Message, Part, ToolInput};
+use crate::model::{ContentPart, ModelMessage, ToolInput};
 use crate::tool::ToolSpec;
 
 /// Roles, separators and other wrapping each message costs.
@@ -39,22 +39,22 @@ fn word_tokens(letters: u64) -> u64 {
     letters.div_ceil(LETTERS_PER_TOKEN)
 }
 
-pub fn estimate_message(message: &Message) -> u64 {
+pub fn estimate_message(message: &ModelMessage) -> u64 {
     let parts = message.parts.iter().map(|part| match part {
-        Part::Text(text) => estimate(text),
-        Part::ToolCall(call) => {
+        ContentPart::Text(text) => estimate(text),
+        ContentPart::ToolCall(call) => {
             let arguments = match &call.input {
                 ToolInput::Json(value) => estimate(&value.to_string()),
                 ToolInput::Malformed(text) => estimate(text),
             };
             PER_TOOL_PART + estimate(&call.name) + arguments
         }
-        Part::ToolResult(result) => PER_TOOL_PART + estimate(&result.content),
+        ContentPart::ToolResult(result) => PER_TOOL_PART + estimate(&result.content),
     });
     PER_MESSAGE + parts.sum::<u64>()
 }
 
-pub fn estimate_messages(messages: &[Message]) -> u64 {
+pub fn estimate_messages(messages: &[ModelMessage]) -> u64 {
     messages.iter().map(estimate_message).sum()
 }
 
@@ -63,7 +63,7 @@ pub fn estimate_tool(tool: &ToolSpec) -> u64 {
 }
 
 /// The longest prefix of `text` that is estimated at no more than `limit` tokens.
-pub fn cut(text: &str, limit: u64) -> &str {
+pub fn truncate(text: &str, limit: u64) -> &str {
     if estimate(text) <= limit {
         return text;
     }

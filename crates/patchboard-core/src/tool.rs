@@ -13,14 +13,14 @@ use crate::event::Event;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::FolderGrant;
 
-pub mod desk;
-pub mod own;
+pub mod builtin;
+pub mod executor;
 pub mod policy;
+mod progress;
 pub mod registry;
-mod voice;
 
-pub use desk::{CallContext, ToolDesk};
-pub use policy::{Approval, ApprovalPolicy, Glob};
+pub use executor::{CallContext, ToolExecutor};
+pub use policy::{ApprovalMode, ApprovalPolicy, Glob};
 pub use registry::ToolRegistry;
 
 /// A tool as agents see it, whatever it is made of.
@@ -30,9 +30,9 @@ pub struct ToolSpec {
     pub description: Arc<str>,
     /// JSON Schema of the arguments object.
     pub input_schema: Arc<Value>,
-    pub effect: Effect,
+    pub effect: ToolEffect,
     /// What to do with a call that was cut off so that nobody knows whether it took effect.
-    pub unknown_outcome: UnknownOutcome,
+    pub unknown_outcome: UnknownOutcomePolicy,
     /// How long a call may take; `None` for the server's limit.
     pub timeout: Option<Duration>,
     /// Which kind of host offers it: `builtin`, `mcp`, `wasm`, `worker`, `app`, `agent`.
@@ -62,13 +62,13 @@ pub struct ToolTraits {
 
 /// Does calling the tool change anything? Effect-free calls need no intent on record before they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum ToolEffect {
     ReadOnly,
     Writes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnknownOutcome {
+pub enum UnknownOutcomePolicy {
     Retry,
     Ask,
     Fail,
@@ -81,23 +81,23 @@ pub struct ToolOutput {
     pub content: Arc<str>,
     pub is_error: bool,
     /// The same for programs. Never recorded.
-    pub data: Option<Arc<ToolData>>,
+    pub data: Option<Arc<StructuredOutput>>,
 }
 
 /// What a tool answered, for a program to work with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ToolData {
+pub struct StructuredOutput {
     /// The result as JSON text, as its maker wrote it.
     pub json: Option<Bytes>,
     pub binary: Option<Bytes>,
     pub metadata: BTreeMap<String, String>,
     /// Set when it was not the tool itself that failed.
-    pub fault: Option<Fault>,
+    pub fault: Option<ToolFault>,
 }
 
 /// Why a call did not get an answer from its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum ToolFault {
     /// The program that has the tool is gone or cannot be reached. Whether the call took effect is not known.
     Unavailable,
     /// It waited too long for a free worker and never ran.
@@ -129,13 +129,13 @@ impl ToolOutput {
     }
 
     /// A call that got no answer from its tool.
-    pub fn fault(fault: Fault, content: impl Into<Arc<str>>) -> Self {
-        Self::error(content).with(ToolData { fault: Some(fault), ..ToolData::default() })
+    pub fn fault(fault: ToolFault, content: impl Into<Arc<str>>) -> Self {
+        Self::error(content).with_structured(StructuredOutput { fault: Some(fault), ..StructuredOutput::default() })
     }
 
     /// The same answer, for programs too.
     #[must_use]
-    pub fn with(self, data: ToolData) -> Self {
+    pub fn with_structured(self, data: StructuredOutput) -> Self {
         Self { data: Some(Arc::new(data)), ..self }
     }
 
@@ -143,7 +143,7 @@ impl ToolOutput {
     pub fn json(value: &Value) -> Self {
         let text = value.to_string();
         let json = Bytes::copy_from_slice(text.as_bytes());
-        Self::ok(text).with(ToolData { json: Some(json), ..ToolData::default() })
+        Self::ok(text).with_structured(StructuredOutput { json: Some(json), ..StructuredOutput::default() })
     }
 }
 
@@ -157,14 +157,14 @@ pub struct ToolScope {
     pub folder: Option<Arc<Path>>,
     /// Keeps the folder open while the run or call lasts, where no configured root contains it.
     pub folder_grant: Option<FolderGrant>,
-    pub voice: ToolVoice,
+    pub progress: ProgressSink,
     /// What travels with the call to tools in other programs.
-    pub parcel: Option<Arc<Parcel>>,
+    pub call_metadata: Option<Arc<CallMetadata>>,
 }
 
 /// What a call carries besides its arguments, to tools that live in other programs.
 #[derive(Debug, Clone, Default)]
-pub struct Parcel {
+pub struct CallMetadata {
     /// What workers know the caller's session by.
     pub session: Arc<str>,
     pub metadata: BTreeMap<String, String>,
@@ -193,31 +193,31 @@ pub struct ToolChunk {
 
 /// What a tool says while it works, for people to watch; its output is what it returns.
 #[derive(Debug, Clone, Default)]
-pub struct ToolVoice {
-    listener: Option<mpsc::Sender<String>>,
-    asks: Option<mpsc::Sender<Event>>,
+pub struct ProgressSink {
+    text_sender: Option<mpsc::Sender<String>>,
+    event_sender: Option<mpsc::Sender<Event>>,
 }
 
-impl ToolVoice {
+impl ProgressSink {
     pub fn new(listener: mpsc::Sender<String>) -> Self {
-        Self { listener: Some(listener), asks: None }
+        Self { text_sender: Some(listener), event_sender: None }
     }
 
     /// Also passes on what runs beneath ask people.
-    fn asking(self, asks: mpsc::Sender<Event>) -> Self {
-        Self { asks: Some(asks), ..self }
+    fn with_event_sender(self, asks: mpsc::Sender<Event>) -> Self {
+        Self { event_sender: Some(asks), ..self }
     }
 
     /// A question of a run the tool waits for, or how it was settled, for those who follow the run that called the tool.
-    pub(crate) async fn pass_on(&self, asked: Event) {
-        if let Some(asks) = &self.asks {
+    pub(crate) async fn forward_event(&self, asked: Event) {
+        if let Some(asks) = &self.event_sender {
             drop(asks.send(asked).await);
         }
     }
 
     /// Waits while listeners are behind; without any, what is said is lost.
-    pub async fn say(&self, text: impl Into<String>) {
-        if let Some(listener) = &self.listener {
+    pub async fn send_text(&self, text: impl Into<String>) {
+        if let Some(listener) = &self.text_sender {
             // Nobody listens any more: nothing is lost that anybody wanted.
             drop(listener.send(text.into()).await);
         }

@@ -18,8 +18,8 @@ use crate::error::{BoardError, ErrorKind};
 use crate::event::RunOutcome;
 use crate::id::{CallId, RunId, SessionKey};
 use crate::model::{ModelError, TokenCount};
-use crate::reply::Reply;
-use crate::tool::{Fault, ToolOutput};
+use crate::reply::BoardReply;
+use crate::tool::{ToolFault, ToolOutput};
 
 mod parent;
 
@@ -57,32 +57,32 @@ pub mod field {
 
 /// Whoever keeps spans. Both are asked at any time, on any thread.
 #[derive(Debug, Clone, Copy)]
-pub struct Keeper {
+pub struct SpanBackend {
     /// Where the current span is.
-    pub position: fn() -> Option<TraceParent>,
+    pub current_position: fn() -> Option<TraceParent>,
     /// Makes a span that has no children yet go on from there.
-    pub adopt: fn(&Span, TraceParent),
+    pub set_parent: fn(&Span, TraceParent),
 }
 
-static KEEPER: OnceLock<Keeper> = OnceLock::new();
+static SPAN_BACKEND: OnceLock<SpanBackend> = OnceLock::new();
 
 /// From now on traces go on through this process. The first one stays.
-pub fn install(keeper: Keeper) {
-    KEEPER.get_or_init(|| keeper);
+pub fn install_backend(keeper: SpanBackend) {
+    SPAN_BACKEND.get_or_init(|| keeper);
 }
 
 /// The position to send along with a call that leaves the process.
-pub fn current() -> Option<Arc<str>> {
-    let position = (KEEPER.get()?.position)()?;
+pub fn current_traceparent() -> Option<Arc<str>> {
+    let position = (SPAN_BACKEND.get()?.current_position)()?;
     Some(position.to_string().into())
 }
 
 /// Makes a new span go on from where its cause is; a text that is no position is as good as none.
-pub fn adopt(span: &Span, traceparent: Option<&str>) {
-    if let (Some(keeper), Some(text)) = (KEEPER.get(), traceparent)
+pub fn set_remote_parent(span: &Span, traceparent: Option<&str>) {
+    if let (Some(keeper), Some(text)) = (SPAN_BACKEND.get(), traceparent)
         && let Some(position) = TraceParent::parse(text)
     {
-        (keeper.adopt)(span, position);
+        (keeper.set_parent)(span, position);
     }
 }
 
@@ -94,8 +94,8 @@ pub fn ask(
     command: Command,
     stop: CancellationToken,
     traceparent: Option<&str>,
-) -> BoxFuture<'static, Result<Reply, BoardError>> {
-    let Some(name) = does_work(&command) else { return board.ask(caller, command, stop) };
+) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
+    let Some(name) = traced_request_name(&command) else { return board.ask(caller, command, stop) };
     let span = request(caller, name, traceparent);
     if span.is_disabled() {
         return board.ask(caller, command, stop);
@@ -104,7 +104,7 @@ pub fn ask(
     let asked = async move {
         let answer = asking.await;
         if let Err(error) = &answer {
-            Span::current().record(field::ERROR, kind_word(error.kind));
+            Span::current().record(field::ERROR, error_kind_label(error.kind));
         }
         answer
     };
@@ -120,7 +120,7 @@ pub fn request(caller: &Caller, name: &'static str, traceparent: Option<&str>) -
         conn.id = caller.connection.0,
         error.type = Empty,
     );
-    adopt(&span, traceparent);
+    set_remote_parent(&span, traceparent);
     span
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn run(run: RunId, session: &SessionKey, agent: &str, traceparent: Op
         run.outcome = Empty,
         error.type = Empty,
     );
-    adopt(&span, traceparent);
+    set_remote_parent(&span, traceparent);
     span
 }
 
@@ -204,22 +204,22 @@ pub(crate) fn tool_answered(span: &Span, output: &ToolOutput) {
     }
     let word = match output.data.as_ref().and_then(|data| data.fault) {
         None => "tool_error",
-        Some(Fault::Unavailable) => "unavailable",
-        Some(Fault::QueueTimeout) => "queue_timeout",
-        Some(Fault::Saturated) => "saturated",
-        Some(Fault::WorkerBusy) => "worker_busy",
-        Some(Fault::TimedOut) => "timeout",
-        Some(Fault::Cancelled) => "cancelled",
-        Some(Fault::Invalid) => "invalid",
-        Some(Fault::Argument) => "invalid_argument",
-        Some(Fault::NotFound) => "not_found",
-        Some(Fault::Internal) => "internal",
+        Some(ToolFault::Unavailable) => "unavailable",
+        Some(ToolFault::QueueTimeout) => "queue_timeout",
+        Some(ToolFault::Saturated) => "saturated",
+        Some(ToolFault::WorkerBusy) => "worker_busy",
+        Some(ToolFault::TimedOut) => "timeout",
+        Some(ToolFault::Cancelled) => "cancelled",
+        Some(ToolFault::Invalid) => "invalid",
+        Some(ToolFault::Argument) => "invalid_argument",
+        Some(ToolFault::NotFound) => "not_found",
+        Some(ToolFault::Internal) => "internal",
     };
     span.record(field::ERROR, word);
 }
 
 /// What makes agents, tools or apps do something.
-fn does_work(command: &Command) -> Option<&'static str> {
+fn traced_request_name(command: &Command) -> Option<&'static str> {
     if let Command::StartRun(_) = command {
         Some("start_run")
     } else if let Command::CallTool(_) = command {
@@ -237,7 +237,7 @@ fn does_work(command: &Command) -> Option<&'static str> {
     }
 }
 
-fn kind_word(kind: ErrorKind) -> &'static str {
+fn error_kind_label(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Invalid => "invalid",
         ErrorKind::Unauthenticated => "unauthenticated",

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use crate::command::WorkspaceCommand;
 use crate::error::{BoardError, ErrorKind};
-use crate::port::{Batch, Clock, Durability, Ids, Space, Store, Write};
+use crate::port::{Clock, Durability, IdGenerator, KvNamespace, Store, StoreWrite, WriteBatch};
 use crate::record;
-use crate::reply::Reply;
+use crate::reply::BoardReply;
 
 /// Of one principal; the next one is refused.
 const MAX_WORKSPACES: usize = 256;
@@ -32,75 +32,75 @@ pub struct WorkspaceThread {
 }
 
 #[derive(Debug)]
-pub(crate) struct WorkspaceDesk {
+pub(crate) struct WorkspaceService {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn IdGenerator>,
     /// Lists are read, changed and written back; one change at a time, or one of two would be lost.
-    changing: tokio::sync::Mutex<()>,
+    write_lock: tokio::sync::Mutex<()>,
 }
 
-impl WorkspaceDesk {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
-        Self { store, clock, ids, changing: tokio::sync::Mutex::default() }
+impl WorkspaceService {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn IdGenerator>) -> Self {
+        Self { store, clock, ids, write_lock: tokio::sync::Mutex::default() }
     }
 
-    pub(crate) async fn answer(&self, principal: &str, command: WorkspaceCommand) -> Result<Reply, BoardError> {
+    pub(crate) async fn execute(&self, principal: &str, command: WorkspaceCommand) -> Result<BoardReply, BoardError> {
         match command {
-            WorkspaceCommand::List => Ok(Reply::Workspaces(self.workspaces(principal).await?)),
+            WorkspaceCommand::List => Ok(BoardReply::Workspaces(self.workspaces(principal).await?)),
             WorkspaceCommand::Create { name } => self.create(principal, name).await,
             WorkspaceCommand::ListThreads { workspace } => {
                 self.find(principal, &workspace).await?;
-                Ok(Reply::WorkspaceThreads(self.threads(principal, &workspace).await?))
+                Ok(BoardReply::WorkspaceThreads(self.threads(principal, &workspace).await?))
             }
             WorkspaceCommand::AddThread { workspace, thread } => self.add(principal, &workspace, thread).await,
             WorkspaceCommand::RemoveThread { workspace, thread } => self.remove(principal, &workspace, &thread).await,
         }
     }
 
-    async fn create(&self, principal: &str, name: Option<Arc<str>>) -> Result<Reply, BoardError> {
-        let _alone = self.changing.lock().await;
+    async fn create(&self, principal: &str, name: Option<Arc<str>>) -> Result<BoardReply, BoardError> {
+        let _alone = self.write_lock.lock().await;
         let mut workspaces = self.workspaces(principal).await?;
         if workspaces.len() >= MAX_WORKSPACES {
-            return Err(full(format!("there are {MAX_WORKSPACES} workspaces already")));
+            return Err(limit_reached(format!("there are {MAX_WORKSPACES} workspaces already")));
         }
         let name = name.unwrap_or_else(|| format!("Workspace {}", workspaces.len() + 1).into());
         check_length("name", &name)?;
         let workspace = Workspace { id: self.ids.next().to_string().into(), name, created_at: self.clock.now() };
         workspaces.push(workspace.clone());
-        self.keep(list_key(principal), record::encode_workspaces(&workspaces)).await?;
-        Ok(Reply::Workspace(workspace))
+        self.put_value(list_key(principal), record::encode_workspaces(&workspaces)).await?;
+        Ok(BoardReply::Workspace(workspace))
     }
 
-    async fn add(&self, principal: &str, workspace: &str, thread: Arc<str>) -> Result<Reply, BoardError> {
+    async fn add(&self, principal: &str, workspace: &str, thread: Arc<str>) -> Result<BoardReply, BoardError> {
         check_length("thread_id", &thread)?;
         if thread.is_empty() {
             return Err(BoardError::invalid("thread_id is required"));
         }
-        let _alone = self.changing.lock().await;
+        let _alone = self.write_lock.lock().await;
         self.find(principal, workspace).await?;
         let mut threads = self.threads(principal, workspace).await?;
         if threads.iter().any(|known| known.thread == thread) {
-            return Ok(Reply::Done);
+            return Ok(BoardReply::Done);
         }
         if threads.len() >= MAX_THREADS {
-            return Err(full(format!("there are {MAX_THREADS} threads in the workspace already")));
+            return Err(limit_reached(format!("there are {MAX_THREADS} threads in the workspace already")));
         }
         threads.push(WorkspaceThread { thread, created_at: self.clock.now() });
-        self.keep(threads_key(principal, workspace), record::encode_workspace_threads(&threads)).await?;
-        Ok(Reply::Done)
+        self.put_value(threads_key(principal, workspace), record::encode_workspace_threads(&threads)).await?;
+        Ok(BoardReply::Done)
     }
 
-    async fn remove(&self, principal: &str, workspace: &str, thread: &str) -> Result<Reply, BoardError> {
-        let _alone = self.changing.lock().await;
+    async fn remove(&self, principal: &str, workspace: &str, thread: &str) -> Result<BoardReply, BoardError> {
+        let _alone = self.write_lock.lock().await;
         self.find(principal, workspace).await?;
         let mut threads = self.threads(principal, workspace).await?;
         let before = threads.len();
         threads.retain(|known| *known.thread != *thread);
         if threads.len() < before {
-            self.keep(threads_key(principal, workspace), record::encode_workspace_threads(&threads)).await?;
+            self.put_value(threads_key(principal, workspace), record::encode_workspace_threads(&threads)).await?;
         }
-        Ok(Reply::Done)
+        Ok(BoardReply::Done)
     }
 
     async fn find(&self, principal: &str, workspace: &str) -> Result<(), BoardError> {
@@ -109,18 +109,23 @@ impl WorkspaceDesk {
     }
 
     async fn workspaces(&self, principal: &str) -> Result<Vec<Workspace>, BoardError> {
-        let kept = self.store.kept(&Space::Server, &list_key(principal)).await?;
-        kept.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspaces(&bytes).map_err(unreadable))
+        let kept = self.store.kv_get(&KvNamespace::Server, &list_key(principal)).await?;
+        kept.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspaces(&bytes).map_err(decode_error))
     }
 
     async fn threads(&self, principal: &str, workspace: &str) -> Result<Vec<WorkspaceThread>, BoardError> {
-        let kept = self.store.kept(&Space::Server, &threads_key(principal, workspace)).await?;
-        kept.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspace_threads(&bytes).map_err(unreadable))
+        let kept = self.store.kv_get(&KvNamespace::Server, &threads_key(principal, workspace)).await?;
+        kept.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspace_threads(&bytes).map_err(decode_error))
     }
 
-    async fn keep(&self, key: String, value: Vec<u8>) -> Result<(), BoardError> {
-        let write = Write::Keep { space: Space::Server, key: key.into(), value: Some(value), at: self.clock.now() };
-        Ok(self.store.commit(Batch { durability: Durability::Boundary, writes: vec![write] }).await?)
+    async fn put_value(&self, key: String, value: Vec<u8>) -> Result<(), BoardError> {
+        let write = StoreWrite::PutValue {
+            namespace: KvNamespace::Server,
+            key: key.into(),
+            value: Some(value),
+            at: self.clock.now(),
+        };
+        Ok(self.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await?)
     }
 }
 
@@ -140,10 +145,10 @@ fn check_length(field: &str, text: &str) -> Result<(), BoardError> {
     Ok(())
 }
 
-fn full(message: String) -> BoardError {
+fn limit_reached(message: String) -> BoardError {
     BoardError::new(ErrorKind::Exhausted, message)
 }
 
-fn unreadable(error: record::RecordError) -> BoardError {
+fn decode_error(error: record::RecordError) -> BoardError {
     BoardError::new(ErrorKind::Internal, "the workspaces cannot be read back").caused_by(error)
 }

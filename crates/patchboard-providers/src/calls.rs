@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use patchboard_core::id::CallId;
-use patchboard_core::model::{ModelError, ModelRequest, Part, ToolInput};
+use patchboard_core::model::{ContentPart, ModelError, ModelRequest, ToolInput};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -27,9 +27,9 @@ impl<'a> CallNumbers<'a> {
         let mut numbers = HashMap::new();
         for part in request.messages.iter().flat_map(|message| &message.parts) {
             let id = match part {
-                Part::ToolCall(call) => &call.id,
-                Part::ToolResult(result) => &result.call,
-                Part::Text(_) => continue,
+                ContentPart::ToolCall(call) => &call.id,
+                ContentPart::ToolResult(result) => &result.call,
+                ContentPart::Text(_) => continue,
             };
             let next = numbers.len() + 1;
             numbers.entry(id).or_insert(next);

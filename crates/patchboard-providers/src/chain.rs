@@ -253,10 +253,10 @@ async fn attempt(
                     let seen = match &event {
                         ModelEvent::Text(_)
                         | ModelEvent::Thought(_)
-                        | ModelEvent::CallPiece { .. }
-                        | ModelEvent::Call { .. }
+                        | ModelEvent::ToolCallChunk { .. }
+                        | ModelEvent::ToolCall { .. }
                         | ModelEvent::Stop(_) => true,
-                        ModelEvent::Answering { .. } => false,
+                        ModelEvent::ModelSelected { .. } => false,
                         ModelEvent::Usage(_) => {
                             // A later figure replaces an earlier one, so no more than one is ever held.
                             held.retain(|event| !matches!(event, ModelEvent::Usage(_)));

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use patchboard_core::model::{ListedModel, Message, ModelError, ModelEvent, ModelRequest};
+use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
 use patchboard_core::port::ModelProvider;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -137,7 +137,7 @@ pub async fn probe_model(
     let request = ModelRequest {
         model: Arc::default(),
         system: Arc::default(),
-        messages: vec![Message::user("Hi")],
+        messages: vec![ModelMessage::user("Hi")],
         tools: Arc::from([]),
         max_tokens: FEW_TOKENS,
         temperature: None,
@@ -147,7 +147,7 @@ pub async fn probe_model(
     let mut answer = upstream.attempt(&request, limits, stop).await.map_err(|failure| failure.error)?;
     while let Some(event) = answer.next().await {
         // The first words are enough.
-        if !matches!(event?, ModelEvent::Answering { .. }) {
+        if !matches!(event?, ModelEvent::ModelSelected { .. }) {
             break;
         }
     }

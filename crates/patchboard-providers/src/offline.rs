@@ -17,7 +17,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use patchboard_core::model::{
-    ListedModel, Message, ModelError, ModelEvent, ModelRequest, Part, Role, StopReason, TokenCount, ToolInput,
+    ContentPart, ListedModel, MessageRole, ModelError, ModelEvent, ModelMessage, ModelRequest, StopReason, TokenCount,
+    ToolInput,
 };
 use patchboard_core::port::ModelProvider;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +44,7 @@ impl OfflineProvider {
     fn answer(&self, request: &ModelRequest) -> VecDeque<ModelEvent> {
         let input = tokens_of(request);
         let mut events = VecDeque::from([
-            ModelEvent::Answering { provider: Arc::clone(&self.name), model: MODEL_NAME.into() },
+            ModelEvent::ModelSelected { provider: Arc::clone(&self.name), model: MODEL_NAME.into() },
             ModelEvent::Usage(TokenCount { input, output: 0 }),
         ]);
         let (output, stop) = match reply(request) {
@@ -126,15 +127,15 @@ struct ParsedCall<'a> {
 }
 
 fn reply(request: &ModelRequest) -> OfflineReply<'_> {
-    let Some(last) = request.messages.iter().rfind(|message| message.role == Role::User) else {
+    let Some(last) = request.messages.iter().rfind(|message| message.role == MessageRole::User) else {
         return OfflineReply::Say(explanation(request));
     };
-    if last.parts.iter().any(|part| matches!(part, Part::ToolResult(_))) {
+    if last.parts.iter().any(|part| matches!(part, ContentPart::ToolResult(_))) {
         return OfflineReply::Say(format_results(last));
     }
     let text = last.parts.iter().rev().find_map(|part| match part {
-        Part::Text(text) => Some(text.trim()),
-        Part::ToolCall(_) | Part::ToolResult(_) => None,
+        ContentPart::Text(text) => Some(text.trim()),
+        ContentPart::ToolCall(_) | ContentPart::ToolResult(_) => None,
     });
     match text.unwrap_or_default() {
         "/tools" => OfflineReply::Say(list_tools(request)),
@@ -170,13 +171,13 @@ fn read_calls(text: &str) -> Vec<ParsedCall<'_>> {
         .collect()
 }
 
-fn format_results(message: &Message) -> String {
+fn format_results(message: &ModelMessage) -> String {
     let lines = message.parts.iter().filter_map(|part| match part {
-        Part::ToolResult(result) if result.is_error => {
+        ContentPart::ToolResult(result) if result.is_error => {
             Some(format!("The tool `{}` failed:\n{}", result.name, result.content))
         }
-        Part::ToolResult(result) => Some(format!("The tool `{}` answered:\n{}", result.name, result.content)),
-        Part::Text(_) | Part::ToolCall(_) => None,
+        ContentPart::ToolResult(result) => Some(format!("The tool `{}` answered:\n{}", result.name, result.content)),
+        ContentPart::Text(_) | ContentPart::ToolCall(_) => None,
     });
     lines.collect::<Vec<_>>().join("\n\n")
 }
@@ -232,20 +233,20 @@ fn push_calls(calls: Vec<ParsedCall<'_>>, events: &mut VecDeque<ModelEvent>) -> 
         let (first, second) = call.arguments.split_at_checked(middle).unwrap_or((call.arguments, ""));
         let strokes = [first, second].into_iter().filter(|stroke| !stroke.is_empty());
         for text in std::iter::once("").chain(strokes) {
-            events.push_back(ModelEvent::CallPiece { index, name: Arc::clone(&name), text: text.to_owned() });
+            events.push_back(ModelEvent::ToolCallChunk { index, name: Arc::clone(&name), text: text.to_owned() });
         }
         let input = parse_arguments(call.arguments);
         output += tokens(call.name) + tokens_of_input(&input);
-        events.push_back(ModelEvent::Call { index, id: format!("offline-{}", index + 1).into(), name, input });
+        events.push_back(ModelEvent::ToolCall { index, id: format!("offline-{}", index + 1).into(), name, input });
     }
     (output, StopReason::ToolCalls)
 }
 
 fn tokens_of(request: &ModelRequest) -> u64 {
     let parts = request.messages.iter().flat_map(|message| &message.parts).map(|part| match part {
-        Part::Text(text) => tokens(text),
-        Part::ToolCall(call) => tokens(&call.name) + tokens_of_input(&call.input),
-        Part::ToolResult(result) => tokens(&result.content),
+        ContentPart::Text(text) => tokens(text),
+        ContentPart::ToolCall(call) => tokens(&call.name) + tokens_of_input(&call.input),
+        ContentPart::ToolResult(result) => tokens(&result.content),
     });
     let tools = request.tools.iter().map(|tool| tokens(&tool.name) + tokens(&tool.description));
     tokens(&request.system) + parts.chain(tools).sum::<u64>()

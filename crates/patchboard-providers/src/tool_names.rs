@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use patchboard_core::model::{ModelRequest, Part};
+use patchboard_core::model::{ContentPart, ModelRequest};
 use sha2::{Digest, Sha256};
 
 const MAX_LENGTH: usize = 64;
@@ -25,9 +25,9 @@ impl ToolNameMap {
     pub(crate) fn of(request: &ModelRequest) -> Self {
         let offered = request.tools.iter().map(|tool| &tool.name);
         let called = request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
-            Part::ToolCall(call) => Some(&call.name),
-            Part::ToolResult(result) => Some(&result.name),
-            Part::Text(_) => None,
+            ContentPart::ToolCall(call) => Some(&call.name),
+            ContentPart::ToolResult(result) => Some(&result.name),
+            ContentPart::Text(_) => None,
         });
         Self::new(offered, called)
     }

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use patchboard_core::event::{Envelope, Event, Pieces, RunOutcome, Topic, UsageNote};
+use patchboard_core::event::{Envelope, Event, ModelCallUsage, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
-use patchboard_core::model::{Message, TokenCount};
+use patchboard_core::model::{ModelMessage, TokenCount};
 use patchboard_core::port::{
-    Batch, BudgetScope, Durability, ModelCallRow, NewTurn, RunRow, RunState, Store, StoreError, UsageRow, Write,
+    BudgetScope, Durability, ModelCallRow, NewTurn, RunRow, RunState, Store, StoreError, StoreWrite, UsageRow,
+    WriteBatch,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use uuid::Uuid;
@@ -104,12 +105,14 @@ async fn talk(store: Arc<SqliteStore>, state: Arc<Turns>, caller: u64, sessions:
 /// Pieces of an answer, committed as they come.
 async fn stream(store: Arc<SqliteStore>, commits: u64) -> Result<(), StoreError> {
     let topic = Topic::Run(RunId(Uuid::now_v7()));
-    let pieces: Pieces = std::iter::repeat_n(PIECE, DELTA_PIECES as usize).collect();
+    let pieces: TextChunks = std::iter::repeat_n(PIECE, DELTA_PIECES as usize).collect();
     for commit in 0..commits {
         let seq = Seq(commit * DELTA_PIECES + 1);
-        let event = Event::Text(pieces.clone());
+        let event = Event::AnswerText(pieces.clone());
         let record = Envelope { topic: topic.clone(), seq, at: Timestamp::UNIX_EPOCH, node: None, event };
-        store.commit(Batch { durability: Durability::Delta, writes: vec![Write::Event(Arc::new(record))] }).await?;
+        store
+            .commit(WriteBatch { durability: Durability::Delta, writes: vec![StoreWrite::Event(Arc::new(record))] })
+            .await?;
     }
     Ok(())
 }
@@ -119,12 +122,12 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
     let micros = state.clock.fetch_add(100, Ordering::Relaxed);
     let at = Timestamp::from_microsecond(micros.cast_signed()).unwrap_or_default();
     let event = |seq: u64, event: Event| {
-        Write::Event(Arc::new(Envelope { topic: Topic::Run(run), seq: Seq(seq), at, node: None, event }))
+        StoreWrite::Event(Arc::new(Envelope { topic: Topic::Run(run), seq: Seq(seq), at, node: None, event }))
     };
     let (agent, provider, model) = (Arc::from("main"), Arc::from("anthropic"), Arc::from("claude-sonnet"));
     let open = vec![
         event(1, Event::RunStarted { session: session.clone(), agent: Arc::clone(&agent) }),
-        Write::OpenRun(RunRow {
+        StoreWrite::OpenRun(RunRow {
             run,
             session: session.clone(),
             principal: "token:main".into(),
@@ -134,7 +137,7 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
             input: PROMPT.into(),
             state: RunState::Running,
         }),
-        Write::OpenModelCall(ModelCallRow {
+        StoreWrite::OpenModelCall(ModelCallRow {
             run,
             number: 1,
             session: session.clone(),
@@ -148,19 +151,19 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
             at,
         }),
     ];
-    store.commit(Batch { durability: Durability::Boundary, writes: open }).await?;
+    store.commit(WriteBatch { durability: Durability::Boundary, writes: open }).await?;
 
-    let pieces: Pieces = std::iter::repeat_n(PIECE, PIECES).collect();
+    let pieces: TextChunks = std::iter::repeat_n(PIECE, PIECES).collect();
     let answer = pieces.text().to_owned();
     let tokens = TokenCount { input: 40, output: 120 };
-    let note = UsageNote { tokens, provider: Arc::clone(&provider), model: Arc::clone(&model), estimated: false };
+    let note = ModelCallUsage { tokens, provider: Arc::clone(&provider), model: Arc::clone(&model), estimated: false };
     let text_end = 1 + PIECES as u64;
     let date = at.to_zoned(jiff::tz::TimeZone::UTC).date();
     let close = vec![
-        event(2, Event::Text(pieces)),
-        event(text_end + 1, Event::Usage(note)),
+        event(2, Event::AnswerText(pieces)),
+        event(text_end + 1, Event::ModelUsage(note)),
         event(text_end + 2, Event::RunEnded { outcome: RunOutcome::Completed }),
-        Write::SettleModelCall(UsageRow {
+        StoreWrite::SettleModelCall(UsageRow {
             run,
             number: 1,
             at,
@@ -178,10 +181,15 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
                 BudgetScope::AgentDay(agent, date),
             ],
         }),
-        Write::Turn(NewTurn { session, run, at, messages: vec![Message::user(PROMPT), Message::assistant(answer)] }),
-        Write::CloseRun { run, outcome: RunOutcome::Completed, at },
+        StoreWrite::AddTurn(NewTurn {
+            session,
+            run,
+            at,
+            messages: vec![ModelMessage::user(PROMPT), ModelMessage::assistant(answer)],
+        }),
+        StoreWrite::CloseRun { run, outcome: RunOutcome::Completed, at },
     ];
-    store.commit(Batch { durability: Durability::Boundary, writes: close }).await
+    store.commit(WriteBatch { durability: Durability::Boundary, writes: close }).await
 }
 
 struct ProcessorTime {

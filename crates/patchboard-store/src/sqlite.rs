@@ -9,9 +9,9 @@ use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::port::{
-    AuditRow, Batch, BudgetScope, Cursor, DeliveryRow, Fact, FactQuery, KeptSize, MessageQuery, MessageRow, Page,
-    Retention, RunRow, SessionFilter, SessionRow, Space, Store, StoreError, TurnQuery, TurnRow, UnfinishedRun,
-    UsageGroup, UsageQuery,
+    AuditRow, BudgetScope, DeliveryRow, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow, PageCursor,
+    ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow,
+    UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
 };
 
 use crate::OpenError;
@@ -80,7 +80,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     /// The batch is queued when this is called, not when the future is first polled, as long as the queue has
     /// room. Dropping the future does not take the batch back.
-    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
         self.writer.commit(batch)
     }
 
@@ -98,12 +98,16 @@ impl Store for SqliteStore {
         self.readers.read("read a run", move |db| runs::by_id(db, run))
     }
 
-    fn run_by_client_id(&self, principal: &str, client_id: &str) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+    fn latest_run_by_client_id(
+        &self,
+        principal: &str,
+        client_id: &str,
+    ) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
         let (principal, client_id) = (principal.to_owned(), client_id.to_owned());
         self.readers.read("find a run", move |db| runs::by_client_id(db, &principal, &client_id))
     }
 
-    fn run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
+    fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
         let session = session.clone();
         self.readers.read("find the run of a session", move |db| runs::of_session(db, &session))
     }
@@ -121,8 +125,8 @@ impl Store for SqliteStore {
         &self,
         filter: SessionFilter,
         limit: usize,
-        cursor: Option<Cursor>,
-    ) -> BoxFuture<'_, Result<Page<SessionRow>, StoreError>> {
+        cursor: Option<PageCursor>,
+    ) -> BoxFuture<'_, Result<ResultPage<SessionRow>, StoreError>> {
         self.readers.read("list sessions", move |db| sessions::list(db, &filter, limit, cursor.as_ref()))
     }
 
@@ -130,22 +134,22 @@ impl Store for SqliteStore {
         self.readers.read("count sessions", move |db| sessions::count_visible(db, beside))
     }
 
-    fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>> {
+    fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<ResultPage<TurnRow>, StoreError>> {
         self.readers.read("read turns", move |db| sessions::turns(db, &query))
     }
 
-    fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>> {
+    fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<ResultPage<FactRow>, StoreError>> {
         self.readers.read("search facts", move |db| facts::search(db, &query))
     }
 
-    fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+    fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let (space, key) = (space.clone(), key.to_owned());
         self.readers.read("read what is kept", move |db| kv::get(db, &space, &key))
     }
 
-    fn kept_keys(
+    fn kv_keys(
         &self,
-        space: &Space,
+        space: &KvNamespace,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
@@ -154,7 +158,7 @@ impl Store for SqliteStore {
         self.readers.read("list what is kept", move |db| kv::keys(db, &space, &prefix, after.as_deref(), limit))
     }
 
-    fn kept_size(&self, space: &Space) -> BoxFuture<'_, Result<KeptSize, StoreError>> {
+    fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
         let space = space.clone();
         self.readers.read("measure what is kept", move |db| kv::usage(db, &space))
     }
@@ -168,7 +172,7 @@ impl Store for SqliteStore {
         self.readers.read("read open deliveries", deliveries::open)
     }
 
-    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>> {
+    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<ResultPage<MessageRow>, StoreError>> {
         self.readers.read("list messages", move |db| messages::list(db, &query))
     }
 
@@ -176,19 +180,23 @@ impl Store for SqliteStore {
         self.readers.read("read open messages", messages::open)
     }
 
-    fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
+    fn tokens_spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
         self.readers.read("read budgets", move |db| usage::spent(db, &scopes))
     }
 
-    fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<Page<UsageGroup>, StoreError>> {
+    fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<ResultPage<UsageGroup>, StoreError>> {
         self.readers.read("report usage", move |db| usage::report(db, &query))
     }
 
-    fn audit(&self, limit: usize, cursor: Option<Cursor>) -> BoxFuture<'_, Result<Page<AuditRow>, StoreError>> {
+    fn audit(
+        &self,
+        limit: usize,
+        cursor: Option<PageCursor>,
+    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
         self.readers.read("read the audit trail", move |db| audit::read(db, limit, cursor.as_ref()))
     }
 
-    fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.writer.prune(retention)
     }
 

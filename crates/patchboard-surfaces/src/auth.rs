@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use patchboard_core::access::Grants;
+use patchboard_core::access::GrantSet;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
@@ -19,7 +19,7 @@ use crate::telemetry;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
     pub principal: Arc<str>,
-    pub grants: Grants,
+    pub grants: GrantSet,
 }
 
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl AuthGate {
     pub fn anonymous(&self) -> Option<ClientIdentity> {
         match self.token {
             Some(_) => None,
-            None => Some(ClientIdentity { principal: "local".into(), grants: Grants::CLIENT }),
+            None => Some(ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }),
         }
     }
 
@@ -99,9 +99,9 @@ impl AuthGate {
         let is_operator = matches(&self.operator);
         let is_client = matches(&self.token);
         if is_operator {
-            return Some(ClientIdentity { principal: "operator".into(), grants: Grants::OPERATOR });
+            return Some(ClientIdentity { principal: "operator".into(), grants: GrantSet::OPERATOR });
         }
-        is_client.then(|| ClientIdentity { principal: "token".into(), grants: Grants::CLIENT })
+        is_client.then(|| ClientIdentity { principal: "token".into(), grants: GrantSet::CLIENT })
     }
 }
 

@@ -8,8 +8,8 @@ use patchboard_core::BoardError;
 use patchboard_core::command::Command;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::Seq;
-use patchboard_core::log::Pace;
-use patchboard_core::reply::Reply;
+use patchboard_core::log::FollowerPacing;
+use patchboard_core::reply::BoardReply;
 
 use crate::auth::ClientIdentity;
 
@@ -32,7 +32,7 @@ pub trait Dialect: Send {
     fn command_answered(
         &mut self,
         ticket: Ticket,
-        answer: Result<Reply, BoardError>,
+        answer: Result<BoardReply, BoardError>,
         now: Duration,
         steps: &mut Vec<Step>,
     );
@@ -70,7 +70,7 @@ pub enum Step {
         follow: FollowId,
         topic: Topic,
         from: Seq,
-        pace: Pace,
+        pace: FollowerPacing,
     },
     Write(String),
     /// Ask the client for a sign of life; the answer comes to `ponged`.

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use patchboard_core::Board;
-use patchboard_core::access::{Grants, Surface};
+use patchboard_core::access::{GrantSet, Surface};
 use patchboard_core::port::Clock;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -198,7 +198,7 @@ impl Hub {
             failed_attempts: wrong_tokens,
         };
         // Whoever connects is a local user; which app it is, its registration has to show.
-        let identity = ClientIdentity { principal: "local".into(), grants: Grants::CLIENT };
+        let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
         let admission = ClientAuth::SignedIn(identity);
         let trace = traceparent(headers).map(Into::into);
         let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };

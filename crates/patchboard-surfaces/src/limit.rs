@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::live::Live;
+use patchboard_core::reloadable::Reloadable;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimit {
@@ -23,7 +23,7 @@ pub struct ClientLimits {
 }
 
 /// Shared by the surfaces of a server.
-pub type LiveLimits = Arc<Live<ClientLimits>>;
+pub type LiveLimits = Arc<Reloadable<ClientLimits>>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct TokenBucket {

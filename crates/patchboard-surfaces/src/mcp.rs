@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use patchboard_core::access::{Caller, Grant, Surface};
 use patchboard_core::command::Command;
-use patchboard_core::reply::Reply;
+use patchboard_core::reply::BoardReply;
 use patchboard_core::{Board, BoardError, trace};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -304,7 +304,7 @@ impl McpService {
         command: Command,
         call: &ActiveRequest,
         traceparent: Option<&str>,
-    ) -> oneshot::Receiver<Result<Reply, BoardError>> {
+    ) -> oneshot::Receiver<Result<BoardReply, BoardError>> {
         let asking = trace::ask(&self.0.board, &session.caller, command, call.cancel_token(), traceparent);
         let (sender, receiver) = oneshot::channel();
         self.0.tracker.spawn(async move {
@@ -326,7 +326,7 @@ impl McpService {
 struct PendingCall {
     id: Value,
     call: ActiveRequest,
-    answer: oneshot::Receiver<Result<Reply, BoardError>>,
+    answer: oneshot::Receiver<Result<BoardReply, BoardError>>,
     is_done: bool,
 }
 

@@ -17,10 +17,10 @@ use futures_util::{FutureExt, SinkExt, Stream, StreamExt, stream};
 use patchboard_core::access::{Caller, Surface};
 use patchboard_core::command::Command;
 use patchboard_core::event::{Envelope, Topic};
-use patchboard_core::id::{ConnId, Seq};
-use patchboard_core::log::Pace;
+use patchboard_core::id::{ConnectionId, Seq};
+use patchboard_core::log::FollowerPacing;
 use patchboard_core::port::BoxStream;
-use patchboard_core::reply::Reply;
+use patchboard_core::reply::BoardReply;
 use patchboard_core::{Board, BoardError, trace};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -78,14 +78,14 @@ pub struct PumpContext {
 }
 
 /// Unique in this process, whatever the surface: rights hang on the connection that started something.
-pub fn next_connection() -> ConnId {
+pub fn next_connection() -> ConnectionId {
     static OPENED: AtomicU64 = AtomicU64::new(0);
-    ConnId(OPENED.fetch_add(1, Ordering::Relaxed) + 1)
+    ConnectionId(OPENED.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
 /// Goes on, or ends the connection and says whose doing that is.
 type Flow = ControlFlow<CloseCause>;
-type CommandResult = (Ticket, Result<Reply, BoardError>);
+type CommandResult = (Ticket, Result<BoardReply, BoardError>);
 type FollowedEvent = (FollowId, Option<Result<Arc<Envelope>, BoardError>>);
 
 struct Pump {
@@ -93,7 +93,7 @@ struct Pump {
     socket: WebSocket,
     dialect: Box<dyn Dialect>,
     peer: Peer,
-    connection: ConnId,
+    connection: ConnectionId,
     trace: Option<Arc<str>>,
     identity: Option<ClientIdentity>,
     /// Kept until the client has signed in.
@@ -155,7 +155,7 @@ pub enum ClientAuth {
 #[derive(Debug)]
 pub struct ClientConnection {
     pub peer: Peer,
-    pub connection: ConnId,
+    pub connection: ConnectionId,
     pub auth: ClientAuth,
     /// Where its trace was when it connected; what it asks goes on from there.
     pub trace: Option<Arc<str>>,
@@ -503,7 +503,7 @@ impl Pump {
         ControlFlow::Continue(())
     }
 
-    fn follow(&mut self, follow: FollowId, topic: Topic, from: Seq, pace: Pace) {
+    fn follow(&mut self, follow: FollowId, topic: Topic, from: Seq, pace: FollowerPacing) {
         let board = self.context.board.clone();
         let caller = self.caller();
         self.opening_follows.push(Box::pin(async move { (follow, board.follow(&caller, topic, from, pace).await) }));
@@ -528,7 +528,7 @@ impl Pump {
     fn caller(&self) -> Caller {
         let (principal, grants) = match &self.identity {
             Some(identity) => (identity.principal.clone(), identity.grants),
-            None => (Arc::from(""), patchboard_core::access::Grants::NONE),
+            None => (Arc::from(""), patchboard_core::access::GrantSet::NONE),
         };
         Caller { surface: self.context.surface, principal, connection: self.connection, grants }
     }

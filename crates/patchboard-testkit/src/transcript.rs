@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use patchboard_core::access::Grants;
+use patchboard_core::access::GrantSet;
 use patchboard_core::id::Seq;
 use patchboard_surfaces::auth::ClientIdentity;
 use patchboard_surfaces::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
@@ -97,7 +97,7 @@ impl Player {
             Some('?') => {
                 let identity = match rest {
                     "client" => Some(client()),
-                    "operator" => Some(ClientIdentity { principal: "operator".into(), grants: Grants::OPERATOR }),
+                    "operator" => Some(ClientIdentity { principal: "operator".into(), grants: GrantSet::OPERATOR }),
                     _ => None,
                 };
                 self.step(|steps| dialect.authenticated(identity, now, steps));
@@ -169,7 +169,7 @@ impl Player {
 }
 
 fn client() -> ClientIdentity {
-    ClientIdentity { principal: "local".into(), grants: Grants::CLIENT }
+    ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }
 }
 
 /// An input line's mark and the rest; `None` for outputs, comments and blanks.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -205,7 +205,7 @@ impl ToolHost for BuiltinTools {
         let named = self.specs.iter().zip(&self.tools).find(|(spec, _)| spec.name == call.name);
         match named {
             Some((spec, tool)) => {
-                let guard = self.guard.as_ref().filter(|_| spec.effect == Effect::Writes);
+                let guard = self.guard.as_ref().filter(|_| spec.effect == ToolEffect::Writes);
                 Box::pin(async move {
                     if let Some(guard) = guard
                         && let Err(reason) = guard.before_write(scope).await

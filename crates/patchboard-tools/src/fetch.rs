@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::port::{Fetch, FetchError, FetchRequest, Fetched};
+use patchboard_core::port::{FetchError, FetchRequest, FetchResponse, HttpFetcher};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Response};
 use tokio::sync::{OnceCell, Semaphore};
@@ -70,7 +70,7 @@ impl GuardedFetch {
         mut outgoing: OutgoingRequest,
         granted: HostAllowlist,
         max_bytes: usize,
-    ) -> Result<Fetched, FetchError> {
+    ) -> Result<FetchResponse, FetchError> {
         let mut hop = RequestHop::First;
         let Ok(_slot) = self.slots.acquire().await else { return Err(FetchError::Cancelled) };
         for _ in 0..=MAX_REDIRECTS {
@@ -151,8 +151,12 @@ impl GuardedFetch {
     }
 }
 
-impl Fetch for GuardedFetch {
-    fn fetch(&self, request: FetchRequest, stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+impl HttpFetcher for GuardedFetch {
+    fn fetch(
+        &self,
+        request: FetchRequest,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<FetchResponse, FetchError>> {
         Box::pin(async move {
             let timeout = request.timeout.min(MAX_TIMEOUT);
             let max_bytes = request.max_bytes.min(MAX_BODY_BYTES);
@@ -219,7 +223,11 @@ fn builder() -> reqwest::ClientBuilder {
 }
 
 /// Reads until the body ends or the room does.
-async fn receive(mut response: Response, outgoing: &OutgoingRequest, max_bytes: usize) -> Result<Fetched, FetchError> {
+async fn receive(
+    mut response: Response,
+    outgoing: &OutgoingRequest,
+    max_bytes: usize,
+) -> Result<FetchResponse, FetchError> {
     let (status, headers) = (response.status().as_u16(), bounded_headers(response.headers()));
     let (mut body, mut is_cut) = (Vec::new(), false);
     while let Some(chunk) = response.chunk().await.map_err(|error| {
@@ -233,7 +241,7 @@ async fn receive(mut response: Response, outgoing: &OutgoingRequest, max_bytes: 
             break;
         }
     }
-    Ok(Fetched { status, url: outgoing.url.to_string(), headers, body, is_cut })
+    Ok(FetchResponse { status, url: outgoing.url.to_string(), headers, body, is_truncated: is_cut })
 }
 
 fn bounded_headers(headers: &HeaderMap) -> Vec<(String, String)> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
-use patchboard_core::port::{SchemaCheck, SchemaProblem};
+use patchboard_core::port::{SchemaValidator, SchemaViolation};
 use serde_json::Value;
 
 mod bounds;
@@ -58,22 +58,22 @@ struct CompiledSchema {
     references: ReferenceUse,
 }
 
-impl SchemaCheck for JsonSchemaCheck {
-    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaProblem> {
+impl SchemaValidator for JsonSchemaCheck {
+    fn check(&self, schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaViolation> {
         if !is_usable_schema(schema) {
-            return Err(SchemaProblem::new("the tool's own schema is too large or too deep to be used"));
+            return Err(SchemaViolation::new("the tool's own schema is too large or too deep to be used"));
         }
         let Some(size) = size_of_arguments(arguments) else {
             let words = format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep");
-            return Err(SchemaProblem::new(words));
+            return Err(SchemaViolation::new(words));
         };
-        let usable = self.compiled(schema).map_err(|reason| SchemaProblem::new(&*reason))?;
+        let usable = self.compiled(schema).map_err(|reason| SchemaViolation::new(&*reason))?;
         if usable.references == ReferenceUse::Within {
             match check_cost(schema, arguments, size) {
                 CheckCost::Acceptable => {}
-                CheckCost::TooMuch => return Err(SchemaProblem::new("checking these arguments would take too long")),
+                CheckCost::TooMuch => return Err(SchemaViolation::new("checking these arguments would take too long")),
                 CheckCost::Endless => {
-                    return Err(SchemaProblem::new("the tool's own schema refers to itself without end"));
+                    return Err(SchemaViolation::new("the tool's own schema refers to itself without end"));
                 }
             }
         }
@@ -81,7 +81,7 @@ impl SchemaCheck for JsonSchemaCheck {
             return Ok(());
         }
         let parameter = usable.validator.iter_errors(arguments).next().and_then(|error| parameter(&error));
-        Err(SchemaProblem { parameter, text: describe_errors(usable.validator.iter_errors(arguments)) })
+        Err(SchemaViolation { parameter, text: describe_errors(usable.validator.iter_errors(arguments)) })
     }
 }
 

@@ -14,13 +14,13 @@ pub use desktop::{DesktopSink, SessionBus};
 pub use ntfy::{NtfyOptions, NtfySink};
 pub use webhook::{WebhookOptions, WebhookSink};
 
-use patchboard_core::app::Priority;
+use patchboard_core::app::NoticePriority;
 
-fn priority_word(priority: Priority) -> &'static str {
+fn priority_word(priority: NoticePriority) -> &'static str {
     match priority {
-        Priority::Low => "low",
-        Priority::Normal => "normal",
-        Priority::High => "high",
+        NoticePriority::Low => "low",
+        NoticePriority::Normal => "normal",
+        NoticePriority::High => "high",
     }
 }
 

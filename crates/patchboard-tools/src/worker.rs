@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerTool};
-use patchboard_core::port::{Clock, Ids, ToolHost, UnregisteredTools, Workers};
+use patchboard_core::bridge::{PoolReport, TelemetryBus, WorkerId, WorkerSecret, WorkerTool};
+use patchboard_core::port::{Clock, IdGenerator, ToolHost, UnregisteredTools, WorkerSupervisor};
 use secrecy::SecretString;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -139,9 +139,9 @@ pub struct PoolDeps {
     pub callbacks: Arc<dyn CallbackServer>,
     /// Of their lines and their own; the jails of others are closed to them.
     pub ports: PortBlock,
-    pub signals: Signals,
+    pub signals: TelemetryBus,
     pub clock: Arc<dyn Clock>,
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn IdGenerator>,
     pub tracker: TaskTracker,
     /// Ends all workers.
     pub stop: CancellationToken,
@@ -179,9 +179,9 @@ struct PoolContext {
     platform: Arc<dyn WorkerPlatform>,
     callbacks: Arc<dyn CallbackServer>,
     ports: PortBlock,
-    signals: Signals,
+    signals: TelemetryBus,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn IdGenerator>,
     allow_pickle: bool,
     /// Of this run of the server; every worker has it on its command line.
     run_id: String,
@@ -271,24 +271,24 @@ impl WorkerPools {
     }
 }
 
-impl Workers for WorkerPools {
+impl WorkerSupervisor for WorkerPools {
     fn report(&self) -> Vec<PoolReport> {
         self.pools.iter().map(|pool| pool.report()).collect()
     }
 
-    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
+    fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
         if !self.pools.iter().any(|pool| pool.register_tools(worker, &tools)) {
             tracing::debug!(worker.id = %worker, "a worker that is gone says which tools it has");
         }
     }
 
-    fn session_over(&self, session: &str) {
+    fn session_closed(&self, session: &str) {
         for pool in &self.pools {
             pool.end_session(session);
         }
     }
 
-    fn unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
+    fn pools_taking_unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
         let open = self.pools.iter().filter(|pool| pool.runs_unregistered() == Some(true));
         open.map(|pool| -> Arc<dyn UnregisteredTools> { Arc::new(unregistered::UnregisteredToolHost(pool.clone())) })
             .collect()

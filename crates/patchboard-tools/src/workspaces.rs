@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::port::{FolderGrant, FolderWords, Folders, GrantedFolder};
+use patchboard_core::port::{FolderDocuments, FolderGrant, GrantedFolder, WorkingFolders};
 use patchboard_core::tool::ToolScope;
 use tokio_util::task::TaskTracker;
 
@@ -134,8 +134,8 @@ impl Workspaces {
     }
 }
 
-impl Folders for Workspaces {
-    fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
+impl WorkingFolders for Workspaces {
+    fn resolve<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
         let (inside, named) = (self.0.clone(), named.map(str::to_owned));
         let done =
             self.0.tasks.spawn_blocking(move || inside.admit(named.as_deref()).map_err(FolderRefusal::into_message));
@@ -148,7 +148,7 @@ impl Folders for Workspaces {
         Box::pin(async move { done.await.unwrap_or_else(|_| Err(INSPECTION_FAILED.to_owned())) })
     }
 
-    fn words<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderWords> {
+    fn documents<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderDocuments> {
         let (workspaces, folder) = (self.clone(), folder.to_owned());
         let done = self
             .0
@@ -158,7 +158,7 @@ impl Folders for Workspaces {
             match done.await {
                 Ok(Ok(words)) => words,
                 // The folder went away after it was admitted; the tools will say so.
-                Ok(Err(_)) | Err(_) => FolderWords::default(),
+                Ok(Err(_)) | Err(_) => FolderDocuments::default(),
             }
         })
     }
@@ -256,8 +256,8 @@ fn existing_prefix(path: &Path) -> (PathBuf, bool) {
     (PathBuf::from("/"), false)
 }
 
-fn folder_documents(folder: &WorkFolder) -> FolderWords {
-    FolderWords { soul: document(folder, "SOUL.md"), notes: document(folder, "AGENTS.md") }
+fn folder_documents(folder: &WorkFolder) -> FolderDocuments {
+    FolderDocuments { soul: document(folder, "SOUL.md"), notes: document(folder, "AGENTS.md") }
 }
 
 fn document(folder: &WorkFolder, name: &str) -> Option<Arc<str>> {

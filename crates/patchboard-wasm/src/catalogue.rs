@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use patchboard_core::plugin::{PluginCall, PluginError, PluginGrant, PluginReport};
-use patchboard_core::port::{Clock, FetchError, Fetched, Plugins, Store};
-use patchboard_core::tool::{Fault, ToolOutput, ToolSpec};
+use patchboard_core::port::{Clock, FetchError, FetchResponse, PluginRuntime, Store};
+use patchboard_core::tool::{ToolFault, ToolOutput, ToolSpec};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -267,7 +267,7 @@ impl Catalogue {
     }
 }
 
-impl Plugins for PluginHost {
+impl PluginRuntime for PluginHost {
     fn tools(&self) -> Arc<[ToolSpec]> {
         self.0.offer().specs.clone()
     }
@@ -276,7 +276,7 @@ impl Plugins for PluginHost {
         Box::pin(async move {
             match self.0.resolve(&call.tool) {
                 Ok((version, own_name)) => version.call(own_name, call, stop).await,
-                Err(problem) => ToolOutput::fault(Fault::NotFound, problem),
+                Err(problem) => ToolOutput::fault(ToolFault::NotFound, problem),
             }
         })
     }
@@ -318,7 +318,7 @@ impl Plugins for PluginHost {
         plugin: &'a str,
         webhook: Webhook,
         stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Incoming, ChannelError>> {
+    ) -> BoxFuture<'a, Result<ParsedWebhook, ChannelError>> {
         Box::pin(async move {
             let adapter = self.0.channel_adapter(plugin).map_err(ChannelError::Unavailable)?;
             adapter.parse_incoming(webhook, stop).await
@@ -330,7 +330,7 @@ impl Plugins for PluginHost {
         plugin: &'a str,
         reply: ChannelReply,
         stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Outgoing, ChannelError>> {
+    ) -> BoxFuture<'a, Result<FormattedReply, ChannelError>> {
         Box::pin(async move {
             let adapter = self.0.channel_adapter(plugin).map_err(ChannelError::Unavailable)?;
             adapter.format_outgoing(reply, stop).await
@@ -342,7 +342,7 @@ impl Plugins for PluginHost {
         plugin: &'a str,
         request: ChannelRequest,
         stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
+    ) -> BoxFuture<'a, Result<FetchResponse, FetchError>> {
         Box::pin(async move {
             let adapter = self.0.channel_adapter(plugin).map_err(FetchError::Failed)?;
             adapter.send(request, stop).await

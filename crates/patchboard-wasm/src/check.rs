@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use patchboard_core::local::LocalStore;
-use patchboard_core::port::{Clock, Fetch, FetchError, FetchRequest, Fetched};
+use patchboard_core::in_memory::InMemoryStore;
+use patchboard_core::port::{Clock, FetchError, FetchRequest, FetchResponse, HttpFetcher};
 use patchboard_core::tool::ToolSpec;
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +46,7 @@ pub async fn check(
         secrets: BTreeMap::new(),
         sha256: None,
     };
-    let services = HostServices::new(Arc::new(NoFetch), Arc::new(LocalStore::new()), clock);
+    let services = HostServices::new(Arc::new(NoFetch), Arc::new(InMemoryStore::new()), clock);
     let plugin = LoadedPlugin::load(&machine, &options, bytes, &services).await?;
     let compiled = plugin.compiled();
     Ok(CheckedPlugin {
@@ -63,8 +63,12 @@ pub async fn check(
 #[derive(Debug)]
 struct NoFetch;
 
-impl Fetch for NoFetch {
-    fn fetch(&self, _request: FetchRequest, _stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+impl HttpFetcher for NoFetch {
+    fn fetch(
+        &self,
+        _request: FetchRequest,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<FetchResponse, FetchError>> {
         let refused = FetchError::Refused("nothing is fetched for a plugin that is only checked".to_owned());
         Box::pin(std::future::ready(Err(refused)))
     }

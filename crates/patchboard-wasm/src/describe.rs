@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::plugin::{PLUGIN_KIND, PLUGIN_OF_TOOL};
-use patchboard_core::tool::{Effect, ToolSpec, ToolTraits, UnknownOutcome};
+use patchboard_core::plugin::{PLUGIN_KIND, PLUGIN_METADATA_KEY};
+use patchboard_core::tool::{ToolEffect, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 use serde_json::Value;
 
 use crate::world::exports::patchboard::plugin::tools::Tool;
@@ -32,7 +32,7 @@ pub(crate) fn specs(tools: Vec<Tool>, offered: &DescribeContext<'_>) -> Result<A
         return Err(format!("describes {} tools, more than {MAX_TOOLS}", tools.len()));
     }
     let traits = Arc::new(ToolTraits {
-        metadata: BTreeMap::from([(PLUGIN_OF_TOOL.to_owned(), offered.plugin.to_owned())]),
+        metadata: BTreeMap::from([(PLUGIN_METADATA_KEY.to_owned(), offered.plugin.to_owned())]),
         ..ToolTraits::default()
     });
     let mut names = BTreeSet::new();
@@ -64,8 +64,8 @@ fn spec(tool: Tool, offered: &DescribeContext<'_>, traits: &Arc<ToolTraits>) -> 
         return Err(format!("the schema of tool `{name}` is not of \"type\": \"object\""));
     }
     let effect = match read_only || !offered.has_grants {
-        true => Effect::ReadOnly,
-        false => Effect::Writes,
+        true => ToolEffect::ReadOnly,
+        false => ToolEffect::Writes,
     };
     Ok(ToolSpec {
         name: name.into(),
@@ -73,8 +73,8 @@ fn spec(tool: Tool, offered: &DescribeContext<'_>, traits: &Arc<ToolTraits>) -> 
         input_schema: Arc::new(schema),
         effect,
         unknown_outcome: match effect {
-            Effect::ReadOnly => UnknownOutcome::Retry,
-            Effect::Writes => UnknownOutcome::Ask,
+            ToolEffect::ReadOnly => UnknownOutcomePolicy::Retry,
+            ToolEffect::Writes => UnknownOutcomePolicy::Ask,
         },
         timeout: Some(offered.time.saturating_add(TIMEOUT_GRACE)),
         kind: PLUGIN_KIND,

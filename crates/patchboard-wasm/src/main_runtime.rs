@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::plugin::HostFunctions;
-use patchboard_core::port::{Fetch, FetchError, FetchRequest, Fetched};
-use patchboard_core::tool::{Fault, ToolOutput};
+use patchboard_core::port::{FetchError, FetchRequest, FetchResponse, HttpFetcher};
+use patchboard_core::tool::{ToolFault, ToolOutput};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -19,14 +19,18 @@ pub(crate) struct OnMainRuntime<T: ?Sized> {
     runtime: Handle,
 }
 
-impl OnMainRuntime<dyn Fetch> {
-    pub(crate) fn fetch(inner: Arc<dyn Fetch>, home: Handle) -> Arc<dyn Fetch> {
+impl OnMainRuntime<dyn HttpFetcher> {
+    pub(crate) fn fetch(inner: Arc<dyn HttpFetcher>, home: Handle) -> Arc<dyn HttpFetcher> {
         Arc::new(Self { inner, runtime: home })
     }
 }
 
-impl Fetch for OnMainRuntime<dyn Fetch> {
-    fn fetch(&self, request: FetchRequest, stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+impl HttpFetcher for OnMainRuntime<dyn HttpFetcher> {
+    fn fetch(
+        &self,
+        request: FetchRequest,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<FetchResponse, FetchError>> {
         let inner = self.inner.clone();
         let work = async move { inner.fetch(request, stop).await };
         let fetching = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
@@ -45,8 +49,8 @@ impl HostFunctions for OnMainRuntime<dyn HostFunctions> {
         let (inner, name) = (self.inner.clone(), name.to_owned());
         let work = async move { inner.call(&name, arguments, stop).await };
         let calling = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
-        Box::pin(
-            async move { calling.await.unwrap_or_else(|error| ToolOutput::fault(Fault::Internal, error.to_string())) },
-        )
+        Box::pin(async move {
+            calling.await.unwrap_or_else(|error| ToolOutput::fault(ToolFault::Internal, error.to_string()))
+        })
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use patchboard_core::plugin::HostFunctions;
-use patchboard_core::port::{FetchError, Fetched};
-use patchboard_core::tool::{Fault, ToolOutput, ToolSpec};
+use patchboard_core::port::{FetchError, FetchResponse};
+use patchboard_core::tool::{ToolFault, ToolOutput, ToolSpec};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -131,7 +131,7 @@ impl LoadedPlugin {
         stop: CancellationToken,
     ) -> ToolOutput {
         let Some(indices) = self.compiled.tools.clone() else {
-            return ToolOutput::fault(Fault::NotFound, format!("plugin {} has no tools", self.name));
+            return ToolOutput::fault(ToolFault::NotFound, format!("plugin {} has no tools", self.name));
         };
         let (name, limit) = (tool.to_owned(), self.machine.limits().output);
         let entry: GuestEntry<ToolOutput> = Box::new(move |store, instance| -> GuestFuture<'_, ToolOutput> {
@@ -151,10 +151,10 @@ impl LoadedPlugin {
         self: &Arc<Self>,
         webhook: Webhook,
         stop: CancellationToken,
-    ) -> Result<Incoming, ChannelError> {
+    ) -> Result<ParsedWebhook, ChannelError> {
         let indices = self.channel_exports()?;
         let limit = self.machine.limits().output;
-        let entry: GuestEntry<Result<Incoming, String>> = Box::new(move |store, instance| {
+        let entry: GuestEntry<Result<ParsedWebhook, String>> = Box::new(move |store, instance| {
             Box::pin(async move {
                 let guest = indices.load(&mut *store, &instance)?;
                 map::incoming(guest.call_parse_incoming(store, &map::webhook(webhook)).await?, limit)
@@ -167,10 +167,10 @@ impl LoadedPlugin {
         self: &Arc<Self>,
         reply: ChannelReply,
         stop: CancellationToken,
-    ) -> Result<Outgoing, ChannelError> {
+    ) -> Result<FormattedReply, ChannelError> {
         let indices = self.channel_exports()?;
         let limit = self.machine.limits().output;
-        let entry: GuestEntry<Result<Outgoing, String>> = Box::new(move |store, instance| {
+        let entry: GuestEntry<Result<FormattedReply, String>> = Box::new(move |store, instance| {
             Box::pin(async move {
                 let guest = indices.load(&mut *store, &instance)?;
                 map::outgoing(guest.call_format_outgoing(store, &map::reply(reply)).await?, limit)
@@ -184,7 +184,7 @@ impl LoadedPlugin {
         self: &Arc<Self>,
         request: ChannelRequest,
         stop: CancellationToken,
-    ) -> Result<Fetched, FetchError> {
+    ) -> Result<FetchResponse, FetchError> {
         imports::http::send(&self.rights, request, Instant::now() + self.machine.limits().time, stop).await
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use patchboard_core::plugin::{HostGrant, PluginGrant};
-use patchboard_core::port::{Clock, Fetch, Store};
+use patchboard_core::port::{Clock, HttpFetcher, Store};
 use secrecy::SecretString;
 
 /// A plugin of the configuration or the folder.
@@ -50,7 +50,7 @@ impl Default for PluginLimits {
 /// What the host does for plugins.
 #[derive(Debug, Clone)]
 pub struct HostServices {
-    pub fetch: Arc<dyn Fetch>,
+    pub fetch: Arc<dyn HttpFetcher>,
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
     pub(crate) store_locks: Arc<StoreLocks>,
@@ -58,7 +58,7 @@ pub struct HostServices {
 
 impl HostServices {
     /// Once per server: what is cloned from it shares the bounds of stores.
-    pub fn new(fetch: Arc<dyn Fetch>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(fetch: Arc<dyn HttpFetcher>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { fetch, store, clock, store_locks: Arc::default() }
     }
 

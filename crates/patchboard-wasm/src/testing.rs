@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::plugin::{HostFunctions, PluginGrant};
-use patchboard_core::port::{Clock, Fetch, FetchError, FetchRequest, Fetched};
+use patchboard_core::port::{Clock, FetchError, FetchRequest, FetchResponse, HttpFetcher};
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -42,7 +42,7 @@ pub(crate) fn services() -> HostServices {
 }
 
 pub(crate) fn services_with(clock: Arc<dyn Clock>) -> HostServices {
-    HostServices::new(Arc::new(Nowhere), Arc::new(LocalStore::new()), clock)
+    HostServices::new(Arc::new(Nowhere), Arc::new(InMemoryStore::new()), clock)
 }
 
 /// A clock that tells that it was asked: a guest that asks for the time is running.
@@ -61,8 +61,12 @@ impl Clock for Asked {
 #[derive(Debug)]
 struct Nowhere;
 
-impl Fetch for Nowhere {
-    fn fetch(&self, _request: FetchRequest, _stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+impl HttpFetcher for Nowhere {
+    fn fetch(
+        &self,
+        _request: FetchRequest,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<FetchResponse, FetchError>> {
         Box::pin(async { Err(FetchError::Failed("there is no network".to_owned())) })
     }
 }

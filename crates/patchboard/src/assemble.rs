@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use patchboard_core::agent::{AgentSource, AgentSpec, AgentTable, Binding};
-use patchboard_core::app::hub::{HubOptions, Pairing};
-use patchboard_core::app::matcher::Policy;
-use patchboard_core::board::{Limits, Parts, Recovered, Settings};
-use patchboard_core::bridge::{BridgeOptions, Signals};
+use patchboard_core::agent::{AgentBinding, AgentSource, AgentSpec, AgentTable};
+use patchboard_core::app::hub::{HubOptions, PairingMode};
+use patchboard_core::app::matcher::ConfidencePolicy;
+use patchboard_core::board::{BoardLimits, BoardParts, BoardSettings, RecoveryReport};
+use patchboard_core::bridge::{BridgeOptions, TelemetryBus};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::port::{Embedder, ModelProvider, Store};
 use patchboard_core::run::RunLimits;
-use patchboard_core::run::strategy::{Reasoning, SearchLimits};
-use patchboard_core::tool::desk::ToolLimits;
-use patchboard_core::tool::{Approval, ApprovalPolicy, Glob};
+use patchboard_core::run::strategy::{ReasoningOptions, SearchLimits};
+use patchboard_core::tool::executor::ToolLimits;
+use patchboard_core::tool::{ApprovalMode, ApprovalPolicy, Glob};
 use patchboard_core::{Board, board};
 use patchboard_providers::{
     Chain, ChainLink, ChainOptions, ClientPool, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, embedder,
@@ -91,7 +91,7 @@ pub(crate) async fn open_board(
         vec![builtins::builtins(config, secrets, fetch.clone(), &workspaces, &launch, guard.clone(), tracker)?];
     let pins = |of| Arc::new(mcp::StoredPins { namespace: of, store: store.clone(), clock: Arc::new(SystemClock) });
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop)?.tool_hosts());
-    let signals = Signals::default();
+    let signals = TelemetryBus::default();
     let pools = worker_ports.map(|ports| {
         let means = PoolDependencies { launch: &launch, ports, signals: &signals };
         RunningPools::start(loaded, secrets, means, pins("workers"), tracker, stop)
@@ -105,15 +105,15 @@ pub(crate) async fn open_board(
         stop,
     )
     .await;
-    let Settings { agents, approval_policy, limits, budgets, prices } = settings(loaded, secrets, pool)?;
+    let BoardSettings { agents, approval_policy, limits, budgets, prices } = settings(loaded, secrets, pool)?;
     let embedder = http_embedder(loaded, secrets, pool)?.map(|embedder| Arc::new(LiveEmbedder::new(embedder)));
-    let board = Board::assemble(Parts {
+    let board = Board::assemble(BoardParts {
         agents,
         pools: pools.as_ref().map(RunningPools::hosts).unwrap_or_default(),
         workers: pools.as_ref().map(RunningPools::workers),
         plugins: Some(plugins),
         channels: plugins::channels(config),
-        signals,
+        telemetry: signals,
         bridge: bridge_options(config),
         tools,
         schemas: Arc::new(JsonSchemaCheck::default()),
@@ -137,7 +137,7 @@ pub(crate) async fn open_board(
         version: VERSION,
         store,
     });
-    let Recovered { resumed, closed, messages, deliveries } =
+    let RecoveryReport { resumed, closed, messages, deliveries } =
         board.recover().await.context("cannot go on with what the last server left open")?;
     if closed > 0 {
         tracing::warn!(runs = closed, "the last server stopped in the middle of runs; they ended as interrupted");
@@ -155,9 +155,9 @@ pub(crate) async fn open_board(
 }
 
 /// What can be replaced while the board works.
-pub(crate) fn settings(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow::Result<Settings> {
+pub(crate) fn settings(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow::Result<BoardSettings> {
     let config = &loaded.config;
-    Ok(Settings {
+    Ok(BoardSettings {
         agents: agents(loaded, secrets, pool)?,
         approval_policy: approval_policy(config),
         limits: limits(config),
@@ -183,17 +183,17 @@ fn hub_options(config: &Config) -> HubOptions {
         reroute_direct: hub.reroute_direct,
         follow_up: hub.follow_up.into(),
         pairing: match hub.pairing {
-            section::PairingPolicy::Open => Pairing::Open,
-            section::PairingPolicy::Approve => Pairing::Approve,
-            section::PairingPolicy::Token => Pairing::Token,
+            section::PairingPolicy::Open => PairingMode::Open,
+            section::PairingPolicy::Approve => PairingMode::Approve,
+            section::PairingPolicy::Token => PairingMode::Token,
         },
         rules: hub.user_rules(),
         catch_all: hub.catch_all.as_deref().map(Into::into),
         agent: hub.agent.as_deref().map(Into::into),
         policy: match hub.policy {
-            section::RoutingPolicy::Careful => Policy::CAREFUL,
-            section::RoutingPolicy::Balanced => Policy::BALANCED,
-            section::RoutingPolicy::Eager => Policy::EAGER,
+            section::RoutingPolicy::Careful => ConfidencePolicy::CAREFUL,
+            section::RoutingPolicy::Balanced => ConfidencePolicy::BALANCED,
+            section::RoutingPolicy::Eager => ConfidencePolicy::EAGER,
         },
     }
 }
@@ -202,7 +202,7 @@ fn agents(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow
     let config = &loaded.config;
     let agents = config.agents.iter().map(|(name, agent)| agent_spec(loaded, secrets, pool, name, agent));
     let agents = agents.collect::<anyhow::Result<Vec<AgentSpec>>>()?;
-    let bindings = config.bindings.iter().cloned().map(|binding| Binding {
+    let bindings = config.bindings.iter().cloned().map(|binding| AgentBinding {
         agent: binding.agent.into(),
         channel: binding.channel,
         account: binding.account,
@@ -252,7 +252,7 @@ fn agent_spec(
         context_window: agent.context_window_for(&model),
         model: model.into(),
         strategy: agent.strategy.kind(),
-        reasoning: Reasoning { searching: search_limits(loaded, &routes), ..agent.reasoning() },
+        reasoning: ReasoningOptions { search_limits: search_limits(loaded, &routes), ..agent.reasoning() },
         source: agent_source(loaded, name),
         description: agent.description.as_deref().map(Into::into),
         max_tokens: agent.max_tokens,
@@ -441,17 +441,17 @@ fn budget_limits(budgets: &BudgetsConfig) -> BudgetLimits {
 fn approval_policy(config: &Config) -> ApprovalPolicy {
     let rules = config.tools.approval.iter().map(|(glob, approval)| {
         let approval = match approval {
-            section::ToolApproval::Allow => Approval::Allow,
-            section::ToolApproval::Ask => Approval::Ask,
-            section::ToolApproval::Deny => Approval::Deny,
+            section::ToolApproval::Allow => ApprovalMode::Allow,
+            section::ToolApproval::Ask => ApprovalMode::Ask,
+            section::ToolApproval::Deny => ApprovalMode::Deny,
         };
         (Glob::new(glob.as_str()), approval)
     });
     ApprovalPolicy { rules: rules.collect() }
 }
 
-fn limits(config: &Config) -> board::Limits {
-    Limits {
+fn limits(config: &Config) -> board::BoardLimits {
+    BoardLimits {
         run: RunLimits { orphan_grace: Duration::from(config.gateway.orphan_grace) },
         tool: ToolLimits {
             timeout: config.limits.tool_timeout.into(),

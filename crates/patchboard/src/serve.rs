@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
-use patchboard_core::access::{Caller, Grants, Surface};
-use patchboard_core::board::{DrainReport, Keep};
+use patchboard_core::access::{Caller, GrantSet, Surface};
+use patchboard_core::board::{DrainReport, RetentionPolicy};
 use patchboard_core::command::Command;
-use patchboard_core::live::Live;
+use patchboard_core::reloadable::Reloadable;
 use patchboard_core::{Board, BoardError};
 use patchboard_providers::ClientPool;
 use patchboard_surfaces::auth::{AuthGate, FailedAttempts};
@@ -111,7 +111,7 @@ impl Server {
             hub: hub.as_ref().map(|bound| bound.address),
             bridge: bridge.tcp.as_ref().map(|bound| bound.address),
         };
-        let clients: LiveLimits = Arc::new(Live::new(client_limits(config)));
+        let clients: LiveLimits = Arc::new(Reloadable::new(client_limits(config)));
         let plugs = SurfaceContext {
             config,
             secrets,
@@ -163,13 +163,13 @@ impl Server {
         bridge.open(&board, &plugs, workers.as_ref(), &background);
         let keeping = board.clone();
         let retention = &config.storage.retention;
-        let keep = Keep { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
+        let keep = RetentionPolicy { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
         let house_stop = stop.clone();
-        background.spawn(async move { keeping.keep_house(keep, house_stop).await });
+        background.spawn(async move { keeping.run_housekeeping(keep, house_stop).await });
         background.spawn(run_metrics_upkeep(metrics, stop.clone()));
         background.spawn(heap_trim::trim_periodically(stop.clone()));
         let spans = traces.as_ref().map(|traces| traces.spans.clone());
-        background.spawn(watch_worker_events(board.signals(&server_caller())?, spans, stop.clone()));
+        background.spawn(watch_worker_events(board.telemetry(&server_caller())?, spans, stop.clone()));
         if let Some(TracePipeline { exporter, .. }) = traces {
             background.spawn(exporter.run(stop.clone()));
         }
@@ -202,7 +202,7 @@ impl Server {
             embedder: self.embedder.take(),
             clients: self.clients.clone(),
         };
-        self.board.belongs_to(reload::start(source, parts, &self.background, &self.stop));
+        self.board.set_server_control(reload::start(source, parts, &self.background, &self.stop));
     }
 
     /// As `patchboard reload` does. What comes of it is in the log.
@@ -230,7 +230,7 @@ impl Server {
     }
 
     fn record_progress(&self) {
-        let runs_left = Some(self.board.runs_at_work());
+        let runs_left = Some(self.board.active_runs());
         let recorded = self.data.record(|process| {
             process.state = ProcessState::Stopping;
             process.runs_left = runs_left;
@@ -281,7 +281,7 @@ fn server_caller() -> Caller {
         surface: Surface::Cli,
         principal: "operator".into(),
         connection: pump::next_connection(),
-        grants: Grants::OPERATOR,
+        grants: GrantSet::OPERATOR,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use patchboard_core::port::{Clock, Ids, SoulSource};
+use patchboard_core::port::{Clock, IdGenerator, SoulSource};
 use uuid::Uuid;
 
 use crate::config::files::ConfigFileReader;
@@ -40,7 +40,7 @@ impl Clock for SystemClock {
 #[derive(Debug)]
 pub(crate) struct SystemIds;
 
-impl Ids for SystemIds {
+impl IdGenerator for SystemIds {
     fn next(&self) -> Uuid {
         Uuid::now_v7()
     }

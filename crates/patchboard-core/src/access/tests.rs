@@ -1,24 +1,24 @@
 use super::*;
-use crate::agent::Origin;
+use crate::agent::ConversationOrigin;
 use crate::channel::Webhook;
 use crate::command::{
-    ApprovalRef, CallInSession, CallTool, FolderChoice, OpenSession, PageRequest, Reach, RegisterTools, RunRef,
-    SessionRef, StartRun,
+    ApprovalRef, CallInSession, CallTool, FolderChoice, OpenSession, PageRequest, RegisterTools, RunRef, SessionRef,
+    StartRun, ToolFilter,
 };
 use crate::id::{ApprovalId, RunId};
 use crate::port::{SessionFilter, UsageGrouping};
 
-fn origin() -> Origin {
-    Origin { channel: "web".into(), account: "a".into(), peer: None, guild: None, team: None }
+fn origin() -> ConversationOrigin {
+    ConversationOrigin { channel: "web".into(), account: "a".into(), peer: None, guild: None, team: None }
 }
 
 /// One of each. `needed` has no wildcard arm, so a command missing here still cannot be without a grant;
 /// this list proves that the grant is enforced.
 fn every_command() -> Vec<Command> {
     let open = OpenSession { id: "s".into(), metadata: Default::default(), config: None, worker: None };
-    let register = RegisterTools { session: "s".into(), tools: Vec::new(), named: "p".into(), worker: None };
+    let register = RegisterTools { session: "s".into(), tools: Vec::new(), client_name: "p".into(), worker: None };
     let (arguments, parcel) = (Default::default(), Default::default());
-    let call = CallInSession { name: "t".into(), arguments, reach: Reach::All, parcel };
+    let call = CallInSession { name: "t".into(), arguments, filter: ToolFilter::All, metadata: parcel };
     let webhook = Webhook {
         method: "POST".to_owned(),
         query: String::new(),
@@ -59,7 +59,7 @@ fn every_command() -> Vec<Command> {
         Command::BudgetStatus { session: None },
         Command::UsageReport { since: None, group_by: UsageGrouping::Day, page: page.clone() },
         Command::ListTools { folder: None, page },
-        Command::KeepRun(run),
+        Command::DetachRun(run),
         Command::ReadMessages { session: SessionRef::Origin(origin()), before: None, limit: 1 },
         Command::CallTool(CallTool {
             name: "t".into(),
@@ -87,7 +87,7 @@ fn every_command() -> Vec<Command> {
         Command::DescribeSession { id: "s".into() },
         Command::TouchSession { id: "s".into() },
         Command::RegisterTools(register),
-        Command::FindTool { session: "s".into(), name: "t".into(), reach: Reach::All },
+        Command::FindTool { session: "s".into(), name: "t".into(), reach: ToolFilter::All },
         Command::ListHostTools { session: "s".into() },
         Command::CallInSession(call),
         Command::ListWorkers,
@@ -96,14 +96,14 @@ fn every_command() -> Vec<Command> {
     ]
 }
 
-fn caller(grants: Grants) -> Caller {
-    Caller { surface: Surface::Gateway, principal: "local".into(), connection: ConnId(1), grants }
+fn caller(grants: GrantSet) -> Caller {
+    Caller { surface: Surface::Gateway, principal: "local".into(), connection: ConnectionId(1), grants }
 }
 
 #[test]
 fn without_a_grant_every_command_is_refused() {
     for command in every_command() {
-        let refused = authorise(&caller(Grants::NONE), &command).unwrap_err();
+        let refused = authorise(&caller(GrantSet::NONE), &command).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Forbidden, "{command:?}");
     }
 }
@@ -111,15 +111,15 @@ fn without_a_grant_every_command_is_refused() {
 #[test]
 fn a_client_cannot_operate_and_the_operator_can_do_everything() {
     for command in every_command() {
-        let for_operators_only = needed(&command) == Grant::Operate;
-        assert_eq!(authorise(&caller(Grants::CLIENT), &command).is_err(), for_operators_only, "{command:?}");
-        assert!(authorise(&caller(Grants::OPERATOR), &command).is_ok(), "{command:?}");
+        let for_operators_only = required_grant(&command) == Grant::Operate;
+        assert_eq!(authorise(&caller(GrantSet::CLIENT), &command).is_err(), for_operators_only, "{command:?}");
+        assert!(authorise(&caller(GrantSet::OPERATOR), &command).is_ok(), "{command:?}");
     }
 }
 
 #[test]
 fn runs_belong_to_their_principal() {
-    assert!(owns(&caller(Grants::CLIENT), "local"));
-    assert!(!owns(&caller(Grants::CLIENT), "token"));
-    assert!(owns(&caller(Grants::OPERATOR), "token"));
+    assert!(can_control(&caller(GrantSet::CLIENT), "local"));
+    assert!(!can_control(&caller(GrantSet::CLIENT), "token"));
+    assert!(can_control(&caller(GrantSet::OPERATOR), "token"));
 }

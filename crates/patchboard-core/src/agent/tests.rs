@@ -7,7 +7,7 @@ fn agent(name: &str) -> AgentSpec {
         provider: ScriptedModel::new([]),
         model: "".into(),
         strategy: StrategyKind::React,
-        reasoning: crate::run::strategy::Reasoning::default(),
+        reasoning: crate::run::strategy::ReasoningOptions::default(),
         source: crate::agent::AgentSource::User,
         description: None,
         max_tokens: 100,
@@ -31,15 +31,20 @@ fn fields(text: &str) -> [Option<String>; 5] {
     std::array::from_fn(|_| parts.next().flatten())
 }
 
-fn binding(agent: &str, text: &str) -> Binding {
+fn binding(agent: &str, text: &str) -> AgentBinding {
     let [channel, account, peer, guild, team] = fields(text);
-    Binding { agent: agent.into(), channel, account, peer, guild, team }
+    AgentBinding { agent: agent.into(), channel, account, peer, guild, team }
 }
 
 fn check(bindings: &[(&str, &str)], origin: &str, expected: &str) {
     let [channel, account, peer, guild, team] = fields(origin);
-    let origin =
-        Origin { channel: channel.unwrap_or_default(), account: account.unwrap_or_default(), peer, guild, team };
+    let origin = ConversationOrigin {
+        channel: channel.unwrap_or_default(),
+        account: account.unwrap_or_default(),
+        peer,
+        guild,
+        team,
+    };
     let names = ["default", "a", "b", "c", "d", "e"];
     let table = AgentTable::new(
         names.into_iter().map(agent).collect(),
@@ -92,7 +97,8 @@ fn a_binding_to_an_unknown_agent_is_refused_by_its_place() {
 #[test]
 fn without_a_default_agent_an_unbound_origin_is_refused_by_name() {
     let table = AgentTable::new(vec![agent("a")], vec![]).unwrap();
-    let origin = Origin { channel: "web".into(), account: "bob".into(), peer: None, guild: None, team: None };
+    let origin =
+        ConversationOrigin { channel: "web".into(), account: "bob".into(), peer: None, guild: None, team: None };
     assert_eq!(table.route(&origin).unwrap_err().message, "no agent configured for web:bob:main");
 }
 
@@ -115,7 +121,8 @@ fn profiles_mean_the_default_agent_unless_one_of_that_name_is_configured() {
     let dup = AgentSpec { strategy: StrategyKind::Dup, ..agent("ask") };
     let default = AgentSpec { strategy: StrategyKind::Tot, ..agent("default") };
     let table = AgentTable::new(vec![default, dup], Vec::new()).unwrap();
-    let chosen = |name: &str| table.choose(name).map(|(agent, strategy)| (agent.name.to_string(), strategy)).ok();
+    let chosen =
+        |name: &str| table.select_for_run(name).map(|(agent, strategy)| (agent.name.to_string(), strategy)).ok();
     for profile in ["dev", "explore", "orchestrator", "agent-builder", "assistant"] {
         assert_eq!(chosen(profile), Some(("default".to_owned(), StrategyKind::React)), "{profile}");
     }

@@ -10,44 +10,44 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::matcher::{Matcher, Policy};
-use super::message::{MessageReport, Response, Utterance};
-use super::notice::NoticeDesk;
+use super::matcher::{ConfidencePolicy, Matcher};
+use super::message::{AppResponse, MessageReport, Utterance};
+use super::message_actor::{ActorInput, ActorStart};
+use super::model_router::ModelRouter;
+use super::notice::Notifier;
 use super::roster::Roster;
-use super::route::follow_up::FollowUps;
-use super::route::{HubRules, Pipeline};
-use super::router::ModelRouter;
-use super::steward::{Begin, Input};
-use super::{Delivery, Notice, Priority};
+use super::routing::follow_up::FollowUpWindows;
+use super::routing::{HubRules, LocalRouter};
+use super::{AppDelivery, NoticePriority, UserNotice};
 use crate::access::Caller;
 use crate::command::SubmitMessage;
-use crate::error::{BoardError, ErrorKind, Retry};
-use crate::id::{ConnId, MessageId};
-use crate::log::Log;
-use crate::port::{AuditRow, Batch, Clock, Durability, Embedder, Ids, Store, StoreError, Write};
-use crate::reply::{InboxItem, Reply};
+use crate::error::{BoardError, ErrorKind, RetryHint};
+use crate::id::{ConnectionId, MessageId};
+use crate::log::EventLog;
+use crate::port::{AuditRow, Clock, Durability, Embedder, IdGenerator, Store, StoreError, StoreWrite, WriteBatch};
+use crate::reply::{BoardReply, InboxEvent};
 
+mod actors;
 mod apps;
-mod lessons;
-mod reading;
-mod routing;
-mod stewards;
+mod pipeline;
+mod queries;
+mod training;
 
-use lessons::School;
-pub(super) use reading::read_back;
-pub(crate) use routing::{Routed, View, ahead};
-use stewards::Stewards;
+use actors::MessageActors;
+pub(crate) use pipeline::{RoutingContext, RoutingOutcome, clear_leader};
+pub(super) use queries::load_report;
+use training::Trainer;
 
 /// Longest utterance in bytes; a longer one is refused.
 pub const MAX_TEXT: usize = 64 * 1024;
 /// Messages that are not over; the next one is refused until some are.
 const MAX_OPEN: usize = 10_000;
 /// A store that hangs must not hang the exit too: what is not on record by then is done again at the next start.
-const FAREWELL: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Who may register an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pairing {
+pub enum PairingMode {
     #[default]
     Open,
     /// Apps the operator has approved.
@@ -65,12 +65,12 @@ pub struct HubOptions {
     pub reroute_direct: bool,
     /// How long an app's question keeps the user's next words for it.
     pub follow_up: Duration,
-    pub pairing: Pairing,
+    pub pairing: PairingMode,
     pub rules: HubRules,
     pub catch_all: Option<Arc<str>>,
     /// The agent whose model routes what the local stages cannot.
     pub agent: Option<Arc<str>>,
-    pub policy: Policy,
+    pub policy: ConfidencePolicy,
 }
 
 impl Default for HubOptions {
@@ -80,11 +80,11 @@ impl Default for HubOptions {
             expiry: Duration::from_secs(24 * 3600),
             reroute_direct: false,
             follow_up: Duration::from_secs(300),
-            pairing: Pairing::Open,
+            pairing: PairingMode::Open,
             rules: HubRules::default(),
             catch_all: None,
             agent: None,
-            policy: Policy::default(),
+            policy: ConfidencePolicy::default(),
         }
     }
 }
@@ -94,50 +94,50 @@ impl Default for HubOptions {
 pub(crate) struct HubParts {
     pub(crate) options: HubOptions,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) log: Arc<EventLog>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     pub(crate) router: Option<ModelRouter>,
-    pub(crate) notices: Arc<NoticeDesk>,
+    pub(crate) notices: Arc<Notifier>,
 }
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Hub(Arc<Inner>);
+pub(crate) struct Hub(Arc<HubState>);
 
 #[derive(Debug)]
-struct Inner {
+struct HubState {
     options: HubOptions,
-    pipeline: Pipeline,
+    local_router: LocalRouter,
     store: Arc<dyn Store>,
-    log: Arc<Log>,
+    log: Arc<EventLog>,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn IdGenerator>,
     embedder: Option<Arc<dyn Embedder>>,
     /// What apps say of themselves, as vectors; by their words.
-    meanings: Mutex<HashMap<Arc<str>, Arc<[f32]>>>,
+    description_embeddings: Mutex<HashMap<Arc<str>, Arc<[f32]>>>,
     router: Option<ModelRouter>,
-    notices: Arc<NoticeDesk>,
+    notices: Arc<Notifier>,
     roster: Mutex<Roster>,
     /// What is known of apps is written one after the other, newest last.
-    roster_written: tokio::sync::Mutex<()>,
+    roster_write_lock: tokio::sync::Mutex<()>,
     matcher: RwLock<Arc<Matcher>>,
-    school: Mutex<School>,
+    trainer: Mutex<Trainer>,
     /// A person taught something.
-    taught: Notify,
+    save_requested: Notify,
     /// Apps about which something was learned that is not stored yet.
-    unsaved: Mutex<HashSet<Arc<str>>>,
-    follow_ups: Mutex<FollowUps>,
-    open: Mutex<Stewards>,
+    unsaved_apps: Mutex<HashSet<Arc<str>>>,
+    follow_ups: Mutex<FollowUpWindows>,
+    actors: Mutex<MessageActors>,
     /// Changes with the apps that are connected, so that their tools are put together once.
-    tools: super::tools::Shelf,
-    tracker: TaskTracker,
+    tools: super::tools::AppToolList,
+    foreground_tasks: TaskTracker,
     /// Stewards put down what they do; the next process goes on with it.
-    closing: CancellationToken,
+    shutdown: CancellationToken,
     /// Notices and lessons, which outlive the stewards.
-    keepers: TaskTracker,
-    over: CancellationToken,
+    background_tasks: TaskTracker,
+    background_stop: CancellationToken,
     started: Instant,
 }
 
@@ -145,30 +145,30 @@ impl Hub {
     pub(crate) fn new(parts: HubParts) -> Self {
         let HubParts { options, store, log, clock, ids, embedder, router, notices } = parts;
         let pipeline =
-            Pipeline { rules: options.rules.clone(), catch_all: options.catch_all.clone(), policy: options.policy };
-        Self(Arc::new(Inner {
-            pipeline,
+            LocalRouter { rules: options.rules.clone(), catch_all: options.catch_all.clone(), policy: options.policy };
+        Self(Arc::new(HubState {
+            local_router: pipeline,
             store,
             log,
             clock,
             ids,
             embedder,
-            meanings: Mutex::default(),
+            description_embeddings: Mutex::default(),
             router,
             notices,
             roster: Mutex::default(),
-            roster_written: tokio::sync::Mutex::default(),
+            roster_write_lock: tokio::sync::Mutex::default(),
             matcher: RwLock::default(),
-            school: Mutex::default(),
-            taught: Notify::new(),
-            unsaved: Mutex::default(),
-            follow_ups: Mutex::new(FollowUps::new(options.follow_up)),
-            open: Mutex::default(),
-            tools: super::tools::Shelf::default(),
-            tracker: TaskTracker::new(),
-            closing: CancellationToken::new(),
-            keepers: TaskTracker::new(),
-            over: CancellationToken::new(),
+            trainer: Mutex::default(),
+            save_requested: Notify::new(),
+            unsaved_apps: Mutex::default(),
+            follow_ups: Mutex::new(FollowUpWindows::new(options.follow_up)),
+            actors: Mutex::default(),
+            tools: super::tools::AppToolList::default(),
+            foreground_tasks: TaskTracker::new(),
+            shutdown: CancellationToken::new(),
+            background_tasks: TaskTracker::new(),
+            background_stop: CancellationToken::new(),
             started: Instant::now(),
             options,
         }))
@@ -180,7 +180,7 @@ impl Hub {
         let open = self.0.store.open_messages().await?;
         let count = open.len();
         for row in open {
-            self.take_up(row.message);
+            self.resume_actor(row.message);
         }
         Ok(count)
     }
@@ -191,17 +191,17 @@ impl Hub {
         caller: &Caller,
         wanted: SubmitMessage,
     ) -> Result<Arc<MessageReport>, BoardError> {
-        let SubmitMessage { text, input, confidence, only } = wanted;
+        let SubmitMessage { text, input, confidence, only_app: only } = wanted;
         check_text(&text)?;
         if confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return Err(BoardError::invalid("confidence is out of range: it lies between 0 and 1"));
         }
-        if self.0.closing.is_cancelled() {
+        if self.0.shutdown.is_cancelled() {
             return Err(BoardError::shutting_down());
         }
-        if self.stewards().by_message.len() >= MAX_OPEN {
+        if self.actors().by_message.len() >= MAX_OPEN {
             let message = format!("{MAX_OPEN} messages wait already: have some delivered or cancelled first");
-            let retry = Retry::After(Duration::from_secs(5));
+            let retry = RetryHint::After(Duration::from_secs(5));
             return Err(BoardError::new(ErrorKind::Exhausted, message).retry(retry));
         }
         let expiry = SignedDuration::try_from(self.0.options.expiry).unwrap_or(SignedDuration::MAX);
@@ -209,27 +209,27 @@ impl Hub {
             text,
             input,
             confidence,
-            only: only.map(|name| self.name_of(&name).unwrap_or(name)),
+            only_app: only.map(|name| self.canonical_name(&name).unwrap_or(name)),
             principal: caller.principal.clone(),
             surface: caller.surface.name().into(),
             expires_at: self.0.clock.now().checked_add(expiry).unwrap_or(Timestamp::MAX),
         });
         let (taken, answer) = oneshot::channel();
-        self.employ(MessageId(self.0.ids.next()), Begin::New { utterance, taken });
+        self.spawn_actor(MessageId(self.0.ids.next()), ActorStart::New { utterance, reply: taken });
         answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))
     }
 
     /// Something an app says about a message. The order of calls is the order in which it counts.
-    pub(crate) fn answer(
+    pub(crate) fn respond(
         &self,
         caller: &Caller,
         message: MessageId,
-        response: Response,
-    ) -> oneshot::Receiver<Result<Reply, BoardError>> {
+        response: AppResponse,
+    ) -> oneshot::Receiver<Result<BoardReply, BoardError>> {
         let (reply, answer) = oneshot::channel();
         let app = self.roster().by_connection(caller.connection).map(|app| app.profile.name.clone());
         match app {
-            Some(app) => self.tell(message, Input::Answer { app, response, reply }),
+            Some(app) => self.send_to_actor(message, ActorInput::Response { app, response, reply }),
             None => drop(reply.send(Err(BoardError::forbidden("this connection is no app; register first")))),
         }
         answer
@@ -240,31 +240,31 @@ impl Hub {
         caller: &Caller,
         message: MessageId,
         app: Option<Arc<str>>,
-    ) -> Result<Reply, BoardError> {
-        let app = app.map(|name| self.name_of(&name)).transpose()?;
+    ) -> Result<BoardReply, BoardError> {
+        let app = app.map(|name| self.canonical_name(&name)).transpose()?;
         let by = caller.principal.clone();
         let (reply, answer) = oneshot::channel();
-        self.tell(message, Input::Resend { app: app.clone(), by, reply });
+        self.send_to_actor(message, ActorInput::Resend { app: app.clone(), by, reply });
         let done = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;
         let detail = app.map_or_else(|| Arc::from(""), |app| format!("to {app}").into());
-        self.note(caller, "message.resend", &message.to_string(), detail).await?;
+        self.record_audit(caller, "message.resend", &message.to_string(), detail).await?;
         Ok(done)
     }
 
-    pub(crate) async fn cancel(&self, caller: &Caller, message: MessageId) -> Result<Reply, BoardError> {
+    pub(crate) async fn cancel(&self, caller: &Caller, message: MessageId) -> Result<BoardReply, BoardError> {
         let (reply, answer) = oneshot::channel();
-        self.tell(message, Input::Cancel { by: caller.principal.clone(), reply });
+        self.send_to_actor(message, ActorInput::Cancel { by: caller.principal.clone(), reply });
         let done = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;
-        self.note(caller, "message.cancel", &message.to_string(), "".into()).await?;
+        self.record_audit(caller, "message.cancel", &message.to_string(), "".into()).await?;
         Ok(done)
     }
 
     /// Background work until `stop` or the hub's end: notices to their sinks, lessons to the store.
-    pub(crate) fn keep(&self, stop: CancellationToken) {
+    pub(crate) fn run_background(&self, stop: CancellationToken) {
         let hub = self.clone();
-        self.0.keepers.spawn(async move {
-            let over = hub.0.over.child_token();
-            let keeping = async { tokio::join!(hub.0.notices.run(over.clone()), hub.keep_lessons(over.clone())) };
+        self.0.background_tasks.spawn(async move {
+            let over = hub.0.background_stop.child_token();
+            let keeping = async { tokio::join!(hub.0.notices.run(over.clone()), hub.run_training_saver(over.clone())) };
             tokio::pin!(keeping);
             tokio::select! {
                 _ = &mut keeping => return,
@@ -276,25 +276,25 @@ impl Hub {
 
     /// Connections hear that it is over, stewards put down their work, what was learned is stored.
     pub(crate) async fn close(&self) {
-        self.0.closing.cancel();
-        self.0.tracker.close();
-        if tokio::time::timeout(FAREWELL, self.0.tracker.wait()).await.is_err() {
+        self.0.shutdown.cancel();
+        self.0.foreground_tasks.close();
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.0.foreground_tasks.wait()).await.is_err() {
             tracing::warn!("some messages could not be put down in time; they go on from their last record");
         }
         // Only now: what apps said last is still shown and learned from.
-        self.0.over.cancel();
-        self.0.keepers.close();
+        self.0.background_stop.cancel();
+        self.0.background_tasks.close();
         let ending = async {
-            self.0.keepers.wait().await;
-            self.save_lessons().await;
+            self.0.background_tasks.wait().await;
+            self.save_training().await;
         };
-        if tokio::time::timeout(FAREWELL, ending).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, ending).await.is_err() {
             tracing::warn!("some notices could not be shown in time");
         }
     }
 
     /// The name as the app writes it itself, connected or known.
-    fn name_of(&self, name: &str) -> Result<Arc<str>, BoardError> {
+    fn canonical_name(&self, name: &str) -> Result<Arc<str>, BoardError> {
         let roster = self.roster();
         let connected = roster.by_name(name).map(|app| app.profile.name.clone());
         connected.or_else(|| roster.known_app(name).map(|known| known.profile.name.clone())).ok_or_else(|| {
@@ -302,7 +302,13 @@ impl Hub {
         })
     }
 
-    async fn note(&self, caller: &Caller, action: &str, subject: &str, detail: Arc<str>) -> Result<(), StoreError> {
+    async fn record_audit(
+        &self,
+        caller: &Caller,
+        action: &str,
+        subject: &str,
+        detail: Arc<str>,
+    ) -> Result<(), StoreError> {
         let audit = AuditRow {
             at: self.0.clock.now(),
             principal: caller.principal.clone(),
@@ -312,11 +318,14 @@ impl Hub {
             run: None,
             detail,
         };
-        self.0.store.commit(Batch { durability: Durability::Boundary, writes: vec![Write::Audit(audit)] }).await
+        self.0
+            .store
+            .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Audit(audit)] })
+            .await
     }
 
-    fn stewards(&self) -> MutexGuard<'_, Stewards> {
-        lock(&self.0.open)
+    fn actors(&self) -> MutexGuard<'_, MessageActors> {
+        lock(&self.0.actors)
     }
 
     fn roster(&self) -> MutexGuard<'_, Roster> {
@@ -326,11 +335,11 @@ impl Hub {
 
 /// Where a delivery went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Handed {
-    To(ConnId),
+pub(super) enum InboxOutcome {
+    Queued(ConnectionId),
     /// It takes nothing more at present.
-    Full(ConnId),
-    Gone,
+    Full(ConnectionId),
+    Disconnected,
 }
 
 /// What stewards need of the hub.
@@ -343,7 +352,7 @@ impl Hub {
         &*self.0.store
     }
 
-    pub(super) fn log(&self) -> &Arc<Log> {
+    pub(super) fn log(&self) -> &Arc<EventLog> {
         &self.0.log
     }
 
@@ -351,8 +360,8 @@ impl Hub {
         self.0.clock.now()
     }
 
-    pub(super) fn closing(&self) -> &CancellationToken {
-        &self.0.closing
+    pub(super) fn shutdown(&self) -> &CancellationToken {
+        &self.0.shutdown
     }
 
     pub(super) fn tools(&self) -> Arc<[crate::tool::ToolSpec]> {
@@ -360,33 +369,33 @@ impl Hub {
     }
 
     /// Puts a delivery into an app's inbox.
-    pub(super) fn hand(&self, app: &str, delivery: Delivery) -> Handed {
+    pub(super) fn push_to_inbox(&self, app: &str, delivery: AppDelivery) -> InboxOutcome {
         let roster = self.roster();
-        let Some(app) = roster.by_name(app) else { return Handed::Gone };
-        match app.inbox.try_send(InboxItem::Deliver(Arc::new(delivery))) {
-            Ok(()) => Handed::To(app.connection),
-            Err(mpsc::error::TrySendError::Full(_)) => Handed::Full(app.connection),
-            Err(mpsc::error::TrySendError::Closed(_)) => Handed::Gone,
+        let Some(app) = roster.by_name(app) else { return InboxOutcome::Disconnected };
+        match app.inbox.try_send(InboxEvent::Deliver(Arc::new(delivery))) {
+            Ok(()) => InboxOutcome::Queued(app.connection),
+            Err(mpsc::error::TrySendError::Full(_)) => InboxOutcome::Full(app.connection),
+            Err(mpsc::error::TrySendError::Closed(_)) => InboxOutcome::Disconnected,
         }
     }
 
-    pub(super) fn connection_of(&self, app: &str) -> Option<ConnId> {
+    pub(super) fn connection_of(&self, app: &str) -> Option<ConnectionId> {
         self.roster().by_name(app).map(|app| app.connection)
     }
 
     /// Tells the user something in the hub's own name.
-    pub(super) fn say(&self, message: MessageId, title: &str, body: String) {
-        self.0.notices.post(Notice {
+    pub(super) fn notify_user(&self, message: MessageId, title: &str, body: String) {
+        self.0.notices.post(UserNotice {
             app: None,
             title: title.into(),
             body: body.into(),
-            priority: Priority::Normal,
+            priority: NoticePriority::Normal,
             message: Some(message),
             at: self.0.clock.now(),
         });
     }
 
-    pub(super) fn post(&self, notice: Notice) {
+    pub(super) fn post_notice(&self, notice: UserNotice) {
         self.0.notices.post(notice);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{InputMethod, Priority};
+use super::{InputMethod, NoticePriority};
 use crate::id::{MessageId, Seq};
 
 /// What a user said, as it was taken.
@@ -17,7 +17,7 @@ pub struct Utterance {
     /// How sure the speech recognition was, 0 to 1; voice only.
     pub confidence: Option<f32>,
     /// Meant for this app and no other: not routed, not re-routed.
-    pub only: Option<Arc<str>>,
+    pub only_app: Option<Arc<str>>,
     pub principal: Arc<str>,
     /// The surface it came in by.
     pub surface: Arc<str>,
@@ -29,27 +29,27 @@ pub struct Utterance {
 pub enum MessageEvent {
     Submitted(Arc<Utterance>),
     /// Where it is to go and why, or why nowhere.
-    Decided(Arc<Decision>),
+    Decided(Arc<RoutingDecision>),
     /// Handed to the app, for the first time or again.
     Sent {
         app: Arc<str>,
     },
     Answered {
         app: Arc<str>,
-        response: Response,
+        response: AppResponse,
     },
     /// No answer will come of this attempt.
     Failed {
         app: Arc<str>,
-        failure: Failure,
+        failure: AttemptFailure,
     },
     /// It waits, and for what.
-    Rested {
-        rest: Rest,
+    Parked {
+        state: ParkedState,
         reason: Arc<str>,
     },
     Ended {
-        end: End,
+        final_state: FinalState,
         reason: Arc<str>,
     },
     /// A person sent it again, to the app they named or to whoever fits. All apps may be tried anew.
@@ -60,7 +60,7 @@ pub enum MessageEvent {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Response {
+pub enum AppResponse {
     Ack,
     Reject { reason: Option<Arc<str>> },
     Notice(AppNotice),
@@ -72,19 +72,19 @@ pub struct AppNotice {
     /// As it is shown: the app's name stands in for a title it did not give.
     pub title: Arc<str>,
     pub body: Arc<str>,
-    pub priority: Priority,
+    pub priority: NoticePriority,
     pub expects_reply: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum AttemptFailure {
     Timeout,
     Disconnected,
     /// The server stopped while the app had it, and the app has not come back since.
     Interrupted,
 }
 
-impl Failure {
+impl AttemptFailure {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Timeout => "Response timeout",
@@ -95,7 +95,7 @@ impl Failure {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum ParkedState {
     /// Goes on by itself when an app registers or the model can be asked again.
     Queued,
     /// Nobody clearly fits, or the app it is addressed to refused it: a person decides, or an app that fits registers.
@@ -103,7 +103,7 @@ pub enum Rest {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum FinalState {
     /// Everyone it could go to refused it.
     Refused,
     Expired,
@@ -153,8 +153,8 @@ impl MessageState {
 
 /// How one message was routed once.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
-    pub stage: Stage,
+pub struct RoutingDecision {
+    pub stage: RoutingStage,
     /// Who gets it; empty when it has to wait.
     pub apps: Vec<Arc<str>>,
     /// What they get, where that is not the whole text: the words without the name they were addressed by.
@@ -162,21 +162,21 @@ pub struct Decision {
     /// Why, in words for people.
     pub reason: Arc<str>,
     /// Who else was considered, best first.
-    pub candidates: Vec<Scored>,
+    pub candidates: Vec<ScoredApp>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scored {
+pub struct ScoredApp {
     pub app: Arc<str>,
     pub score: f32,
     /// How likely it is meant, 0 to 1.
     pub confidence: f32,
-    pub why: Vec<Arc<str>>,
+    pub reasons: Vec<Arc<str>>,
 }
 
 /// Which part of the pipeline decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
+pub enum RoutingStage {
     /// The text begins with the app's name.
     Direct,
     /// The app asked a question a moment ago.
@@ -198,7 +198,7 @@ pub enum Stage {
     Nobody,
 }
 
-impl Stage {
+impl RoutingStage {
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -223,14 +223,14 @@ impl Stage {
 
 /// One delivery to one app.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attempt {
+pub struct DeliveryAttempt {
     pub app: Arc<str>,
     pub state: AttemptState,
     pub reason: Option<Arc<str>>,
     pub sent_at: Timestamp,
-    pub stage: Stage,
+    pub stage: RoutingStage,
     /// Made before a person sent the message again: does not count any more.
-    pub is_past: bool,
+    pub is_superseded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,15 +265,15 @@ pub struct MessageReport {
     pub state: MessageState,
     /// Why it is in that state.
     pub reason: Option<Arc<str>>,
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<DeliveryAttempt>,
     pub notices: Vec<(Arc<str>, AppNotice)>,
-    pub decisions: Vec<Arc<Decision>>,
+    pub decisions: Vec<Arc<RoutingDecision>>,
     /// The one app it is for: whoever sent it, or a person since, said so.
-    pub pinned: Option<Arc<str>>,
+    pub pinned_app: Option<Arc<str>>,
     /// The app whose name or alias the text begins with, once that is found out.
-    pub addressed: Option<Arc<str>>,
+    pub addressed_app: Option<Arc<str>>,
     /// The user gave it up after an app had taken it.
-    pub is_disowned: bool,
+    pub is_cancelled_after_delivery: bool,
     /// The last record that is part of this report.
     pub version: Seq,
 }
@@ -284,15 +284,15 @@ const MAX_NOTICE_BYTES: usize = 1024 * 1024;
 /// An app that goes away, or says nothing, this often with the same message is not given it again.
 const MAX_UNANSWERED: usize = 3;
 /// The reason of a held message ends with this and the command, in backticks, that sends it on.
-pub const CHOOSE_WITH: &str = ". Choose with ";
+pub const CHOOSE_HINT: &str = ". Choose with ";
 
 impl MessageReport {
     pub fn new(id: MessageId, utterance: Arc<Utterance>, at: Timestamp) -> Self {
         Self {
             id,
-            pinned: utterance.only.clone(),
-            addressed: None,
-            is_disowned: false,
+            pinned_app: utterance.only_app.clone(),
+            addressed_app: None,
+            is_cancelled_after_delivery: false,
             utterance,
             submitted_at: at,
             reopened_at: None,
@@ -325,31 +325,31 @@ impl MessageReport {
             MessageEvent::Submitted(_) => {}
             MessageEvent::Decided(decision) => {
                 if decision.stage.is_direct() {
-                    self.addressed = decision.apps.first().cloned();
+                    self.addressed_app = decision.apps.first().cloned();
                 }
                 self.decisions.push(decision.clone());
             }
             MessageEvent::Sent { app } => {
-                let stage = self.decisions.last().map_or(Stage::Manual, |decision| decision.stage);
-                self.attempts.push(Attempt {
+                let stage = self.decisions.last().map_or(RoutingStage::Manual, |decision| decision.stage);
+                self.attempts.push(DeliveryAttempt {
                     app: app.clone(),
                     state: AttemptState::Sent,
                     reason: None,
                     sent_at: at,
                     stage,
-                    is_past: false,
+                    is_superseded: false,
                 });
-                self.tally();
+                self.derive_state();
             }
-            MessageEvent::Answered { app, response: Response::Ack } => self.take(app),
-            MessageEvent::Answered { app, response: Response::Reject { reason } } => {
+            MessageEvent::Answered { app, response: AppResponse::Ack } => self.mark_delivered(app),
+            MessageEvent::Answered { app, response: AppResponse::Reject { reason } } => {
                 let reason = reason.clone().unwrap_or_else(|| "No reason provided".into());
-                self.settle(app, AttemptState::Rejected, Some(reason));
+                self.set_attempt_state(app, AttemptState::Rejected, Some(reason));
             }
-            MessageEvent::Answered { app, response: Response::Notice(notice) } => {
+            MessageEvent::Answered { app, response: AppResponse::Notice(notice) } => {
                 // Whoever reports on it has taken it, said so or not; a refusal stands.
-                if self.attempt(app).is_some_and(|attempt| attempt.state != AttemptState::Rejected) {
-                    self.take(app);
+                if self.latest_attempt(app).is_some_and(|attempt| attempt.state != AttemptState::Rejected) {
+                    self.mark_delivered(app);
                 }
                 let weight = |notice: &AppNotice| notice.title.len() + notice.body.len();
                 let kept: usize = self.notices.iter().map(|(_, notice)| weight(notice)).sum();
@@ -359,38 +359,38 @@ impl MessageReport {
             }
             MessageEvent::Failed { app, failure } => {
                 let state = match failure {
-                    Failure::Timeout => AttemptState::TimedOut,
-                    Failure::Disconnected | Failure::Interrupted => AttemptState::Disconnected,
+                    AttemptFailure::Timeout => AttemptState::TimedOut,
+                    AttemptFailure::Disconnected | AttemptFailure::Interrupted => AttemptState::Disconnected,
                 };
-                self.settle(app, state, Some(failure.reason().into()));
+                self.set_attempt_state(app, state, Some(failure.reason().into()));
             }
-            MessageEvent::Rested { rest, reason } => {
+            MessageEvent::Parked { state: rest, reason } => {
                 self.state = match rest {
-                    Rest::Queued => MessageState::Queued,
-                    Rest::Held => MessageState::Held,
+                    ParkedState::Queued => MessageState::Queued,
+                    ParkedState::Held => MessageState::Held,
                 };
                 self.reason = Some(reason.clone());
             }
-            MessageEvent::Ended { end, reason } => {
+            MessageEvent::Ended { final_state: end, reason } => {
                 self.state = match end {
-                    End::Refused => MessageState::Refused,
-                    End::Expired => MessageState::Expired,
+                    FinalState::Refused => MessageState::Refused,
+                    FinalState::Expired => MessageState::Expired,
                     // What an app has taken cannot be taken back; that the user did not want it is kept.
-                    End::Cancelled if self.state == MessageState::Delivered => {
-                        self.is_disowned = true;
+                    FinalState::Cancelled if self.state == MessageState::Delivered => {
+                        self.is_cancelled_after_delivery = true;
                         MessageState::Delivered
                     }
-                    End::Cancelled => MessageState::Cancelled,
+                    FinalState::Cancelled => MessageState::Cancelled,
                 };
                 self.reason = Some(reason.clone());
             }
             MessageEvent::Reopened { app, .. } => {
-                self.pinned = app.clone().or_else(|| self.utterance.only.clone());
-                self.addressed = None;
-                self.is_disowned = false;
+                self.pinned_app = app.clone().or_else(|| self.utterance.only_app.clone());
+                self.addressed_app = None;
+                self.is_cancelled_after_delivery = false;
                 self.reopened_at = Some(at);
                 for attempt in &mut self.attempts {
-                    attempt.is_past = true;
+                    attempt.is_superseded = true;
                 }
                 self.state = MessageState::Queued;
                 self.reason = None;
@@ -406,29 +406,29 @@ impl MessageReport {
     }
 
     /// What was said without the name of the app it was addressed to, where that was found out.
-    pub fn words(&self) -> Option<&Arc<str>> {
+    pub fn stripped_text(&self) -> Option<&Arc<str>> {
         self.decisions.iter().rev().find(|decision| decision.stage.is_direct())?.text.as_ref()
     }
 
     /// The newest attempt with that app.
-    pub fn attempt(&self, app: &str) -> Option<&Attempt> {
-        self.attempts.iter().rev().find(|attempt| attempt.is_with(app))
+    pub fn latest_attempt(&self, app: &str) -> Option<&DeliveryAttempt> {
+        self.attempts.iter().rev().find(|attempt| attempt.is_to_app(app))
     }
 
     /// Apps that have it and are still expected to answer.
-    pub fn pending(&self) -> impl Iterator<Item = &Attempt> {
+    pub fn pending(&self) -> impl Iterator<Item = &DeliveryAttempt> {
         let is_expected = match self.state {
             MessageState::Queued | MessageState::Sent | MessageState::Delivered | MessageState::Held => true,
             MessageState::Refused | MessageState::Expired | MessageState::Cancelled => false,
         };
-        let sent = |attempt: &&Attempt| attempt.state == AttemptState::Sent && !attempt.is_past;
+        let sent = |attempt: &&DeliveryAttempt| attempt.state == AttemptState::Sent && !attempt.is_superseded;
         self.attempts.iter().filter(move |attempt| is_expected && sent(attempt))
     }
 
     /// Is it of no use to send it to that app (again)? Whoever merely went away may have it when it is back.
     pub fn has_tried(&self, app: &str) -> bool {
         let mut disconnects = 0;
-        self.attempts.iter().filter(|attempt| !attempt.is_past && attempt.is_with(app)).any(|attempt| {
+        self.attempts.iter().filter(|attempt| !attempt.is_superseded && attempt.is_to_app(app)).any(|attempt| {
             match attempt.state {
                 AttemptState::Sent | AttemptState::Delivered | AttemptState::Rejected | AttemptState::TimedOut => true,
                 AttemptState::Disconnected => {
@@ -441,32 +441,32 @@ impl MessageReport {
 
     /// Why that app refused it, if it did.
     pub fn refusal_of(&self, app: &str) -> Option<&Arc<str>> {
-        let refused = |attempt: &&Attempt| attempt.state == AttemptState::Rejected && attempt.is_with(app);
-        self.current().rev().find(refused)?.reason.as_ref()
+        let refused = |attempt: &&DeliveryAttempt| attempt.state == AttemptState::Rejected && attempt.is_to_app(app);
+        self.current_attempts().rev().find(refused)?.reason.as_ref()
     }
 
     /// Was that app given it so often without an answer that it is not given it again?
     pub fn is_unanswered_by(&self, app: &str) -> bool {
-        let unanswered = |attempt: &&Attempt| match attempt.state {
-            AttemptState::TimedOut | AttemptState::Disconnected => attempt.is_with(app),
+        let unanswered = |attempt: &&DeliveryAttempt| match attempt.state {
+            AttemptState::TimedOut | AttemptState::Disconnected => attempt.is_to_app(app),
             AttemptState::Sent | AttemptState::Delivered | AttemptState::Rejected => false,
         };
-        self.current().filter(unanswered).count() >= MAX_UNANSWERED
+        self.current_attempts().filter(unanswered).count() >= MAX_UNANSWERED
     }
 
     /// How many apps refused it.
     pub fn rejections(&self) -> usize {
-        self.current().filter(|attempt| attempt.state == AttemptState::Rejected).count()
+        self.current_attempts().filter(|attempt| attempt.state == AttemptState::Rejected).count()
     }
 
     /// The attempts since it was last sent by a person.
-    pub fn current(&self) -> impl DoubleEndedIterator<Item = &Attempt> {
-        self.attempts.iter().filter(|attempt| !attempt.is_past)
+    pub fn current_attempts(&self) -> impl DoubleEndedIterator<Item = &DeliveryAttempt> {
+        self.attempts.iter().filter(|attempt| !attempt.is_superseded)
     }
 
     /// Who refused it since it was last sent by a person, and why.
     pub fn refusals(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let refused = self.current().filter(|attempt| match attempt.state {
+        let refused = self.current_attempts().filter(|attempt| match attempt.state {
             AttemptState::Rejected | AttemptState::TimedOut | AttemptState::Disconnected => true,
             AttemptState::Sent | AttemptState::Delivered => false,
         });
@@ -474,33 +474,33 @@ impl MessageReport {
     }
 
     /// An app has it, by its word or by its deeds.
-    fn take(&mut self, app: &str) {
+    fn mark_delivered(&mut self, app: &str) {
         // What a person has sent to another app since is still on its way there.
-        let is_elsewhere = self.pinned.as_ref().is_some_and(|pinned| !pinned.eq_ignore_ascii_case(app));
-        if let Some(attempt) = self.attempts.iter_mut().rev().find(|attempt| attempt.is_with(app))
+        let is_elsewhere = self.pinned_app.as_ref().is_some_and(|pinned| !pinned.eq_ignore_ascii_case(app));
+        if let Some(attempt) = self.attempts.iter_mut().rev().find(|attempt| attempt.is_to_app(app))
             && attempt.state != AttemptState::Delivered
             && !is_elsewhere
         {
-            attempt.is_past = false;
+            attempt.is_superseded = false;
         }
-        self.settle(app, AttemptState::Delivered, None);
+        self.set_attempt_state(app, AttemptState::Delivered, None);
     }
 
-    fn settle(&mut self, app: &str, state: AttemptState, reason: Option<Arc<str>>) {
-        let Some(attempt) = self.attempts.iter_mut().rev().find(|attempt| attempt.is_with(app)) else { return };
+    fn set_attempt_state(&mut self, app: &str, state: AttemptState, reason: Option<Arc<str>>) {
+        let Some(attempt) = self.attempts.iter_mut().rev().find(|attempt| attempt.is_to_app(app)) else { return };
         attempt.state = state;
         attempt.reason = reason;
-        if !attempt.is_past {
-            self.tally();
+        if !attempt.is_superseded {
+            self.derive_state();
         }
     }
 
     /// The state that follows from the attempts that count.
-    fn tally(&mut self) {
-        let has = |state| self.attempts.iter().any(|attempt| attempt.state == state && !attempt.is_past);
+    fn derive_state(&mut self) {
+        let has = |state| self.attempts.iter().any(|attempt| attempt.state == state && !attempt.is_superseded);
         self.state = if has(AttemptState::Delivered) {
             MessageState::Delivered
-        } else if self.is_disowned {
+        } else if self.is_cancelled_after_delivery {
             // Nobody wants it any more: it goes to no other app.
             MessageState::Cancelled
         } else {
@@ -517,15 +517,15 @@ impl MessageReport {
                 MessageState::Sent | MessageState::Delivered => MessageState::Queued,
             }
         };
-        if !self.is_disowned {
+        if !self.is_cancelled_after_delivery {
             self.reason = None;
         }
     }
 }
 
-impl Attempt {
+impl DeliveryAttempt {
     /// Names are the same whatever the case of their letters: an app may come back spelling its own another way.
-    fn is_with(&self, app: &str) -> bool {
+    fn is_to_app(&self, app: &str) -> bool {
         self.app.eq_ignore_ascii_case(app)
     }
 }

@@ -3,11 +3,11 @@
 //! [`tray`] decides what is shown when and knows nothing of sinks or clocks; [`outlet`] feeds one sink. What is posted
 //! is shown, merged visibly with its like, summed up in a digest, or counted in one: nothing disappears.
 
-mod outlet;
-mod quiet;
-mod rate;
-mod tray;
-mod words;
+mod queue;
+mod quiet_hours;
+mod rate_limit;
+mod sink_worker;
+mod text;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,15 +18,15 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Notice;
+use super::UserNotice;
 use crate::port::{Clock, NoticeSink};
-use outlet::Outlet;
-use tray::{Now, Tray};
+use queue::{ClockReading, NoticeQueue};
+use sink_worker::SinkWorker;
 
-pub use quiet::QuietHours;
+pub use quiet_hours::QuietHours;
 
 /// How long sinks have for what is left when the desk closes. After it they are stopped.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the operator decides.
 #[derive(Debug, Clone)]
@@ -47,24 +47,24 @@ impl Default for NoticeOptions {
 
 /// Takes notices from everybody and hands them to the sinks.
 #[derive(Debug)]
-pub struct NoticeDesk {
-    tray: Mutex<Tray>,
+pub struct Notifier {
+    queue: Mutex<NoticeQueue>,
     posted: Notify,
     sinks: Vec<Arc<dyn NoticeSink>>,
     clock: Arc<dyn Clock>,
     opened: Instant,
 }
 
-impl NoticeDesk {
+impl Notifier {
     pub fn new(options: NoticeOptions, sinks: Vec<Arc<dyn NoticeSink>>, clock: Arc<dyn Clock>) -> Self {
-        let tray = Mutex::new(Tray::new(options));
-        Self { tray, posted: Notify::new(), sinks, clock, opened: Instant::now() }
+        let tray = Mutex::new(NoticeQueue::new(options));
+        Self { queue: tray, posted: Notify::new(), sinks, clock, opened: Instant::now() }
     }
 
     /// Never waits, whatever the sinks do. What is posted before [`run`](Self::run) is kept for it, within the bounds.
-    pub fn post(&self, notice: Notice) {
+    pub fn post(&self, notice: UserNotice) {
         let now = self.now();
-        self.tray().post(notice, now);
+        self.lock_queue().post(notice, now);
         self.posted.notify_one();
     }
 
@@ -72,18 +72,18 @@ impl NoticeDesk {
     pub async fn run(&self, stop: CancellationToken) {
         // Sinks outlive `stop` by the farewell.
         let cut = CancellationToken::new();
-        let (outlets, feeds): (Vec<Outlet>, Vec<_>) =
-            self.sinks.iter().map(|sink| Outlet::new(sink.clone(), self.clock.clone(), cut.clone())).unzip();
-        let showing = join_all(outlets.into_iter().map(Outlet::run));
+        let (outlets, feeds): (Vec<SinkWorker>, Vec<_>) =
+            self.sinks.iter().map(|sink| SinkWorker::new(sink.clone(), self.clock.clone(), cut.clone())).unzip();
+        let showing = join_all(outlets.into_iter().map(SinkWorker::run));
         let handing_out = async {
             loop {
                 let (ready, next) = {
-                    let mut tray = self.tray();
+                    let mut tray = self.lock_queue();
                     let now = self.now();
                     (tray.take(now), tray.next_due(now))
                 };
                 for notice in ready.into_iter().map(Arc::new) {
-                    feeds.iter().for_each(|feed| feed.offer(notice.clone()));
+                    feeds.iter().for_each(|feed| feed.try_send(notice.clone()));
                 }
                 tokio::select! {
                     () = self.posted.notified() => {}
@@ -92,13 +92,13 @@ impl NoticeDesk {
                 }
             }
             let now = self.now();
-            let rest = self.tray().close(now);
+            let rest = self.lock_queue().close(now);
             for notice in rest.into_iter().map(Arc::new) {
-                feeds.iter().for_each(|feed| feed.offer(notice.clone()));
+                feeds.iter().for_each(|feed| feed.try_send(notice.clone()));
             }
             // Without feeds the outlets end when they have shown what they have.
             drop(feeds);
-            tokio::time::sleep(FAREWELL).await;
+            tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
             cut.cancel();
             std::future::pending::<()>().await;
         };
@@ -108,12 +108,12 @@ impl NoticeDesk {
         }
     }
 
-    fn now(&self) -> Now {
-        Now { uptime: self.opened.elapsed(), wall: self.clock.now() }
+    fn now(&self) -> ClockReading {
+        ClockReading { uptime: self.opened.elapsed(), wall: self.clock.now() }
     }
 
-    fn tray(&self) -> MutexGuard<'_, Tray> {
-        self.tray.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_queue(&self) -> MutexGuard<'_, NoticeQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,27 +7,27 @@ use tokio::sync::mpsc;
 
 use super::AppProfile;
 use crate::command::TokenHash;
-use crate::id::ConnId;
-use crate::reply::InboxItem;
+use crate::id::ConnectionId;
+use crate::reply::InboxEvent;
 
 /// Things an app has not taken yet; what does not fit waits with the message.
-pub(super) const INBOX: usize = 256;
+pub(super) const INBOX_CAPACITY: usize = 256;
 /// Apps remembered; the one seen longest ago is forgotten first.
 const MAX_KNOWN: usize = 256;
 /// For how long after it was last seen messages wait for an app that would fit.
-const EXPECTED_BACK: SignedDuration = SignedDuration::from_hours(24 * 7);
+const EXPECTED_BACK_WITHIN: SignedDuration = SignedDuration::from_hours(24 * 7);
 
 /// An app that is here. Its name is its identity, whatever connection it comes by.
 #[derive(Debug)]
-pub(crate) struct Connected {
+pub(crate) struct ConnectedApp {
     pub(crate) profile: Arc<AppProfile>,
-    pub(crate) connection: ConnId,
+    pub(crate) connection: ConnectionId,
     pub(crate) since: Timestamp,
-    pub(crate) inbox: mpsc::Sender<InboxItem>,
+    pub(crate) inbox: mpsc::Sender<InboxEvent>,
     /// The other end, for the connection to take from; one at a time.
-    pub(crate) taken: Arc<tokio::sync::Mutex<mpsc::Receiver<InboxItem>>>,
+    pub(crate) inbox_receiver: Arc<tokio::sync::Mutex<mpsc::Receiver<InboxEvent>>>,
     /// Signs of life it was asked for and gave.
-    pub(crate) proofs: tokio::sync::watch::Sender<u64>,
+    pub(crate) liveness: tokio::sync::watch::Sender<u64>,
 }
 
 /// What is kept of an app across restarts.
@@ -43,7 +43,7 @@ pub(crate) struct KnownApp {
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     /// In the order of registration.
-    connected: Vec<Connected>,
+    connected: Vec<ConnectedApp>,
     known: Vec<KnownApp>,
 }
 
@@ -56,15 +56,15 @@ impl Roster {
         &self.known
     }
 
-    pub(crate) fn connected(&self) -> &[Connected] {
+    pub(crate) fn connected(&self) -> &[ConnectedApp] {
         &self.connected
     }
 
-    pub(crate) fn by_name(&self, name: &str) -> Option<&Connected> {
+    pub(crate) fn by_name(&self, name: &str) -> Option<&ConnectedApp> {
         self.connected.iter().find(|app| app.profile.name.eq_ignore_ascii_case(name))
     }
 
-    pub(crate) fn by_connection(&self, connection: ConnId) -> Option<&Connected> {
+    pub(crate) fn by_connection(&self, connection: ConnectionId) -> Option<&ConnectedApp> {
         self.connected.iter().find(|app| app.connection == connection)
     }
 
@@ -72,23 +72,23 @@ impl Roster {
         self.known.iter().find(|known| known.profile.name.eq_ignore_ascii_case(name))
     }
 
-    pub(crate) fn join(&mut self, app: Connected) {
+    pub(crate) fn join(&mut self, app: ConnectedApp) {
         self.remember(&app.profile, app.since);
         self.connected.push(app);
     }
 
     /// Takes the connection's app off the list.
-    pub(crate) fn leave(&mut self, connection: ConnId, now: Timestamp) -> Option<Connected> {
+    pub(crate) fn leave(&mut self, connection: ConnectionId, now: Timestamp) -> Option<ConnectedApp> {
         let at = self.connected.iter().position(|app| app.connection == connection)?;
         let gone = self.connected.remove(at);
-        if let Some(known) = self.known.iter_mut().find(|known| is(known, &gone.profile.name)) {
+        if let Some(known) = self.known.iter_mut().find(|known| has_name(known, &gone.profile.name)) {
             known.seen_at = now;
         }
         Some(gone)
     }
 
     /// Remembers that an app nobody knows wants to come.
-    pub(crate) fn asks(&mut self, name: &str, now: Timestamp) {
+    pub(crate) fn remember_applicant(&mut self, name: &str, now: Timestamp) {
         if self.known_app(name).is_none() {
             let description = Arc::from("");
             let unseen = AppProfile { name: name.into(), description, version: None, capabilities: Vec::new() };
@@ -97,42 +97,42 @@ impl Roster {
     }
 
     /// Changes what is known of an app, making it known if it is not.
-    pub(crate) fn change(&mut self, name: &str, now: Timestamp, change: impl FnOnce(&mut KnownApp)) {
-        self.asks(name, now);
-        if let Some(known) = self.known.iter_mut().find(|known| is(known, name)) {
+    pub(crate) fn update_known(&mut self, name: &str, now: Timestamp, change: impl FnOnce(&mut KnownApp)) {
+        self.remember_applicant(name, now);
+        if let Some(known) = self.known.iter_mut().find(|known| has_name(known, name)) {
             change(known);
         }
     }
 
     pub(crate) fn forget(&mut self, name: &str) {
-        self.known.retain(|known| !is(known, name));
+        self.known.retain(|known| !has_name(known, name));
     }
 
     /// Those that may come back soon.
-    pub(crate) fn absent(&self, now: Timestamp) -> Vec<Arc<AppProfile>> {
-        let is_expected = |known: &&KnownApp| now.duration_since(known.seen_at) < EXPECTED_BACK;
-        self.not_here().filter(is_expected).map(|known| known.profile.clone()).collect()
+    pub(crate) fn expected_back(&self, now: Timestamp) -> Vec<Arc<AppProfile>> {
+        let is_expected = |known: &&KnownApp| now.duration_since(known.seen_at) < EXPECTED_BACK_WITHIN;
+        self.disconnected_known().filter(is_expected).map(|known| known.profile.clone()).collect()
     }
 
     /// All that were here before and are not now.
-    pub(crate) fn away(&self) -> Vec<Arc<AppProfile>> {
-        self.not_here().map(|known| known.profile.clone()).collect()
+    pub(crate) fn disconnected(&self) -> Vec<Arc<AppProfile>> {
+        self.disconnected_known().map(|known| known.profile.clone()).collect()
     }
 
-    fn not_here(&self) -> impl Iterator<Item = &KnownApp> {
+    fn disconnected_known(&self) -> impl Iterator<Item = &KnownApp> {
         let is_away =
             |known: &&KnownApp| !known.profile.description.is_empty() && self.by_name(&known.profile.name).is_none();
         self.known.iter().filter(is_away)
     }
 
     fn remember(&mut self, profile: &Arc<AppProfile>, now: Timestamp) {
-        if let Some(known) = self.known.iter_mut().find(|known| is(known, &profile.name)) {
+        if let Some(known) = self.known.iter_mut().find(|known| has_name(known, &profile.name)) {
             known.profile = profile.clone();
             known.seen_at = now;
             return;
         }
         if self.known.len() >= MAX_KNOWN {
-            let gone = |known: &&KnownApp| self.connected.iter().all(|app| !is(known, &app.profile.name));
+            let gone = |known: &&KnownApp| self.connected.iter().all(|app| !has_name(known, &app.profile.name));
             // Whatever comes and asks, it does not push out what the operator let in while anything else is left.
             let rank = |known: &&KnownApp| (known.is_approved || known.token.is_some(), known.seen_at);
             let oldest = self.known.iter().filter(gone).min_by_key(rank);
@@ -144,7 +144,7 @@ impl Roster {
     }
 }
 
-fn is(known: &KnownApp, name: &str) -> bool {
+fn has_name(known: &KnownApp, name: &str) -> bool {
     known.profile.name.eq_ignore_ascii_case(name)
 }
 

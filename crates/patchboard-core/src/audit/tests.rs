@@ -18,7 +18,7 @@ fn row(number: usize) -> AuditRow {
 fn written(store: &FaultyStore) -> Vec<usize> {
     let batches = store.journal();
     let rows = batches.iter().flat_map(|batch| &batch.writes).map(|write| {
-        let Write::Audit(row) = write else { panic!("not a row: {write:?}") };
+        let StoreWrite::Audit(row) = write else { panic!("not a row: {write:?}") };
         row.subject.parse().unwrap()
     });
     rows.collect()
@@ -34,11 +34,11 @@ fn trail(store: &Arc<FaultyStore>) -> (AuditTrail, TaskTracker) {
 async fn rows_are_written_in_order_and_whoever_waits_for_the_tasks_waits_for_them() {
     let store = FaultyStore::slow(3);
     let (trail, tracker) = trail(&store);
-    for number in 0..3 * AT_ONCE {
+    for number in 0..3 * MAX_BATCH_ROWS {
         trail.add(row(number)).await;
     }
     tracker.wait().await;
-    assert_eq!(written(&store), (0..3 * AT_ONCE).collect::<Vec<_>>());
+    assert_eq!(written(&store), (0..3 * MAX_BATCH_ROWS).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +46,7 @@ async fn a_store_that_hangs_makes_callers_wait_and_loses_nothing() {
     let store = FaultyStore::new();
     let gate = store.hold();
     let (trail, tracker) = trail(&store);
-    let total = MAX_WAITING + AT_ONCE + 1;
+    let total = MAX_WAITING + MAX_BATCH_ROWS + 1;
     let adding = async {
         for number in 0..total {
             trail.add(row(number)).await;
@@ -55,7 +55,7 @@ async fn a_store_that_hangs_makes_callers_wait_and_loses_nothing() {
     tokio::pin!(adding);
     let waited = tokio::time::timeout(Duration::from_secs(3600), &mut adding).await;
     assert!(waited.is_err(), "there is no room for the last one");
-    assert_eq!(trail.waiting().rows.len(), MAX_WAITING);
+    assert_eq!(trail.pending().rows.len(), MAX_WAITING);
     gate.add_permits(total);
     adding.await;
     tracker.wait().await;
@@ -69,7 +69,7 @@ async fn a_store_that_fails_for_a_moment_loses_nothing() {
     store.fail(|_| true);
     trail.add(row(0)).await;
     trail.add(row(1)).await;
-    tokio::time::sleep(TRY_AGAIN[0] + TRY_AGAIN[1]).await;
+    tokio::time::sleep(RETRY_PAUSES[0] + RETRY_PAUSES[1]).await;
     store.heal();
     tracker.wait().await;
     assert_eq!(written(&store), [0, 1]);

@@ -8,16 +8,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::Board;
 use crate::channel::{
-    Arrived, ChannelAnswer, ChannelMessage, ChannelOptions, Courier, DeliveryId, Incoming, Waiting, Webhook,
-    WebhookOutcome,
+    AcceptedDelivery, ChannelMessage, ChannelOptions, DeliveryId, DeliveryTask, ParsedWebhook, ResponseSender, Webhook,
+    WebhookOutcome, WebhookResponse,
 };
 use crate::error::{BoardError, ErrorKind};
-use crate::port::Plugins;
-use crate::reply::Reply;
+use crate::port::PluginRuntime;
+use crate::reply::BoardReply;
 use crate::{telemetry, trace};
 
 /// What a caller that waits for the answer will hear.
-type Answered = oneshot::Receiver<Result<ChannelAnswer, BoardError>>;
+type AnswerReceiver = oneshot::Receiver<Result<WebhookResponse, BoardError>>;
 
 impl Board {
     pub(super) async fn receive_webhook(
@@ -25,33 +25,33 @@ impl Board {
         channel: &str,
         webhook: Webhook,
         stop: CancellationToken,
-    ) -> Result<Reply, BoardError> {
+    ) -> Result<BoardReply, BoardError> {
         let Some(channel) = self.0.channels.channel(channel) else {
             return Err(BoardError::not_found(format!("no channel adapter for '{channel}'")));
         };
-        let outcome = self.take_webhook(channel, webhook, stop).await;
-        telemetry::webhook(&channel.name, word(&outcome));
-        outcome.map(Reply::Webhook)
+        let outcome = self.process_webhook(channel, webhook, stop).await;
+        telemetry::webhook(&channel.name, outcome_label(&outcome));
+        outcome.map(BoardReply::Webhook)
     }
 
-    async fn take_webhook(
+    async fn process_webhook(
         &self,
         channel: &Arc<ChannelOptions>,
         webhook: Webhook,
         stop: CancellationToken,
     ) -> Result<WebhookOutcome, BoardError> {
         let digest = webhook.digest.clone();
-        let message = match self.0.channels.read(channel, webhook, stop.clone()).await? {
-            Incoming::Message(message) => message,
-            Incoming::Ignore(why) => {
+        let message = match self.0.channels.parse_webhook(channel, webhook, stop.clone()).await? {
+            ParsedWebhook::Message(message) => message,
+            ParsedWebhook::Ignore(why) => {
                 tracing::debug!(channel = %channel.name, why, "a webhook is ignored");
                 return Ok(WebhookOutcome::Ignored);
             }
-            Incoming::Respond(answer) => return Ok(WebhookOutcome::Answer(answer)),
+            ParsedWebhook::Respond(answer) => return Ok(WebhookOutcome::Respond(answer)),
         };
         let (waiting, mut answered) = oneshot::channel();
         let waiting = channel.wait.map(|_| waiting);
-        let Some(delivery) = self.take_message(channel.clone(), message, digest, waiting).await? else {
+        let Some(delivery) = self.record_message(channel.clone(), message, digest, waiting).await? else {
             return Ok(WebhookOutcome::Duplicate);
         };
         match channel.wait {
@@ -59,30 +59,30 @@ impl Board {
             Some(wait) => {
                 tokio::select! {
                     biased;
-                    answer = &mut answered => return heard(answer.ok(), delivery),
+                    answer = &mut answered => return webhook_outcome(answer.ok(), delivery),
                     // Too late, or nobody there any more: the answer is sent as if nobody had waited.
                     () = tokio::time::sleep(wait) => {}
                     () = stop.cancelled() => {}
                 }
-                heard(last_moment(answered), delivery)
+                webhook_outcome(close_and_take(answered), delivery)
             }
         }
     }
 
     /// Answers when the message is on record; `None` if it was before. All of it is a task, so that whoever asks may
     /// go away at any time.
-    async fn take_message(
+    async fn record_message(
         &self,
         channel: Arc<ChannelOptions>,
         message: ChannelMessage,
         digest: Arc<str>,
-        waiting: Option<Waiting>,
+        waiting: Option<ResponseSender>,
     ) -> Result<Option<DeliveryId>, BoardError> {
         let plugins = self.0.channels.plugins()?.clone();
         let (taken, on_record) = oneshot::channel();
-        let (board, trace) = (self.clone(), trace::current());
+        let (board, trace) = (self.clone(), trace::current_traceparent());
         self.0.tracker.spawn(async move {
-            let arrived = match board.0.channels.take(&channel, message, &digest).await {
+            let arrived = match board.0.channels.accept(&channel, message, &digest).await {
                 Ok(Some(arrived)) => arrived,
                 Ok(None) => return drop(taken.send(Ok(None))),
                 Err(error) => return drop(taken.send(Err(error))),
@@ -96,7 +96,7 @@ impl Board {
 
     /// Goes on with what the last process left open.
     pub(super) async fn recover_deliveries(&self) -> Result<usize, BoardError> {
-        let left = self.0.channels.left_over().await?;
+        let left = self.0.channels.recover_open().await?;
         let Ok(plugins) = self.0.channels.plugins() else { return Ok(0) };
         let count = left.len();
         for arrived in left {
@@ -108,37 +108,37 @@ impl Board {
 
     async fn deliver(
         &self,
-        plugins: Arc<dyn Plugins>,
-        arrived: Arrived,
-        waiting: Option<Waiting>,
+        plugins: Arc<dyn PluginRuntime>,
+        arrived: AcceptedDelivery,
+        waiting: Option<ResponseSender>,
         trace: Option<Arc<str>>,
     ) {
         let (desk, closing) = (self.0.channels.clone(), self.0.closing.clone());
-        let (courier, place) = Courier::new(self.clone(), desk, plugins, arrived, closing, trace);
-        courier.go(place, waiting).await;
+        let (courier, place) = DeliveryTask::new(self.clone(), desk, plugins, arrived, closing, trace);
+        courier.run(place, waiting).await;
     }
 }
 
 /// Closed first: an answer that came until then is taken to be given, and nobody would send it.
-fn last_moment(mut answered: Answered) -> Option<Result<ChannelAnswer, BoardError>> {
+fn close_and_take(mut answered: AnswerReceiver) -> Option<Result<WebhookResponse, BoardError>> {
     answered.close();
     answered.try_recv().ok()
 }
 
 /// Without an answer: it is on record, and somebody goes on with it, if not in this process.
-fn heard(
-    answer: Option<Result<ChannelAnswer, BoardError>>,
+fn webhook_outcome(
+    answer: Option<Result<WebhookResponse, BoardError>>,
     delivery: DeliveryId,
 ) -> Result<WebhookOutcome, BoardError> {
-    answer.map_or(Ok(WebhookOutcome::Accepted(delivery)), |answer| answer.map(WebhookOutcome::Answer))
+    answer.map_or(Ok(WebhookOutcome::Accepted(delivery)), |answer| answer.map(WebhookOutcome::Respond))
 }
 
-fn word(outcome: &Result<WebhookOutcome, BoardError>) -> &'static str {
+fn outcome_label(outcome: &Result<WebhookOutcome, BoardError>) -> &'static str {
     match outcome {
         Ok(WebhookOutcome::Accepted(_)) => "accepted",
         Ok(WebhookOutcome::Duplicate) => "duplicate",
         Ok(WebhookOutcome::Ignored) => "ignored",
-        Ok(WebhookOutcome::Answer(_)) => "answered",
+        Ok(WebhookOutcome::Respond(_)) => "answered",
         Err(error) => match error.kind {
             ErrorKind::Invalid => "invalid",
             ErrorKind::Exhausted => "refused",

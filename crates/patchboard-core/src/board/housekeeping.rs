@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Board;
-use crate::port::Retention;
+use crate::port::RetentionCutoffs;
 
 /// How long things are kept.
 #[derive(Debug, Clone, Copy)]
-pub struct Keep {
+pub struct RetentionPolicy {
     pub runs: Duration,
     /// A run whose events are gone cannot be joined any more.
     pub events: Duration,
@@ -17,12 +17,12 @@ pub struct Keep {
 
 impl Board {
     /// Deletes what is older than it should be, in small steps, every hour until `stop`.
-    pub async fn keep_house(&self, keep: Keep, stop: CancellationToken) {
-        self.0.hub.keep(stop.clone());
-        tokio::join!(self.0.bridge.keep_house(stop.clone()), self.prune_hourly(keep, stop));
+    pub async fn run_housekeeping(&self, keep: RetentionPolicy, stop: CancellationToken) {
+        self.0.hub.run_background(stop.clone());
+        tokio::join!(self.0.bridge.run_housekeeping(stop.clone()), self.prune_hourly(keep, stop));
     }
 
-    async fn prune_hourly(&self, keep: Keep, stop: CancellationToken) {
+    async fn prune_hourly(&self, keep: RetentionPolicy, stop: CancellationToken) {
         let mut hourly = tokio::time::interval(Duration::from_secs(3600));
         hourly.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -35,7 +35,7 @@ impl Board {
                 let age = jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX);
                 now.checked_sub(age).unwrap_or(jiff::Timestamp::MIN)
             };
-            let retention = Retention { runs_before: before(keep.runs), events_before: before(keep.events) };
+            let retention = RetentionCutoffs { runs_before: before(keep.runs), events_before: before(keep.events) };
             loop {
                 match self.0.store.prune(retention).await {
                     Ok(true) if !stop.is_cancelled() => tokio::task::yield_now().await,

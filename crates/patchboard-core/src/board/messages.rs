@@ -4,33 +4,34 @@ use std::sync::Arc;
 
 use crate::error::BoardError;
 use crate::id::SessionKey;
-use crate::model::Part;
-use crate::port::{Cursor, Store, TurnQuery, TurnRow};
-use crate::reply::{Reply, StoredMessage};
+use crate::model::ContentPart;
+use crate::port::{PageCursor, Store, TurnQuery, TurnRow};
+use crate::reply::{BoardReply, ThreadMessage};
 
 /// Messages of one turn have numbers `turn × this + place`; a turn that says more is told up to here.
 const NUMBERS_PER_TURN: u64 = 1000;
 /// Turns read at a time.
-const TURNS: usize = 100;
+const TURNS_PER_READ: usize = 100;
 
 /// The newest `limit` messages numbered below `before`, oldest first.
-pub(super) async fn read(
+pub(super) async fn read_messages(
     store: &Arc<dyn Store>,
     session: SessionKey,
     before: Option<u64>,
     limit: usize,
-) -> Result<Reply, BoardError> {
+) -> Result<BoardReply, BoardError> {
     let before = before.unwrap_or(u64::MAX);
     // The turn that `before` lies in may hold older messages too, so the turns before the next one are read.
     let mut cursor = before.checked_div(NUMBERS_PER_TURN).and_then(|turn| turn.checked_add(1));
     cursor = cursor.filter(|turn| i64::try_from(*turn).is_ok_and(|turn| turn < 1 << 30));
     // Newest first.
-    let mut found: Vec<StoredMessage> = Vec::new();
+    let mut found: Vec<ThreadMessage> = Vec::new();
     loop {
-        let before_turn = cursor.map(|turn| Cursor(turn.to_string()));
-        let page = store.turns(TurnQuery { session: session.clone(), limit: TURNS, before: before_turn }).await?;
+        let before_turn = cursor.map(|turn| PageCursor(turn.to_string()));
+        let page =
+            store.turns(TurnQuery { session: session.clone(), limit: TURNS_PER_READ, before: before_turn }).await?;
         for turn in page.items.iter().rev() {
-            found.extend(said(turn).into_iter().rev().filter(|message| message.seq < before));
+            found.extend(stored_messages(turn).into_iter().rev().filter(|message| message.seq < before));
         }
         let oldest = page.items.first().map(|turn| turn.number);
         match oldest {
@@ -42,15 +43,16 @@ pub(super) async fn read(
     let has_more = found.len() > limit;
     found.truncate(limit);
     found.reverse();
-    Ok(Reply::Messages { messages: found, has_more })
+    Ok(BoardReply::Messages { messages: found, has_more })
 }
 
 /// Words only: tool results are not messages of anybody.
-fn said(turn: &TurnRow) -> Vec<StoredMessage> {
-    let spoken = turn.messages.iter().filter(|message| message.parts.iter().any(|part| matches!(part, Part::Text(_))));
+fn stored_messages(turn: &TurnRow) -> Vec<ThreadMessage> {
+    let spoken =
+        turn.messages.iter().filter(|message| message.parts.iter().any(|part| matches!(part, ContentPart::Text(_))));
     (0..NUMBERS_PER_TURN)
         .zip(spoken)
-        .map(|(place, message)| StoredMessage {
+        .map(|(place, message)| ThreadMessage {
             seq: turn.number * NUMBERS_PER_TURN + place,
             role: message.role,
             text: message.text(),

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Accepted, Board};
+use super::{AcceptedRun, Board};
 use crate::access::Caller;
-use crate::agent::{AgentSpec, AgentTable, Origin};
+use crate::agent::{AgentSpec, AgentTable, ConversationOrigin};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::SessionKey;
-use crate::port::{Batch, Durability, Space, Write};
-use crate::reply::Reply;
+use crate::port::{Durability, KvNamespace, StoreWrite, WriteBatch};
+use crate::reply::BoardReply;
 
 /// What a thread's model is kept under in its space.
-const KEPT_AS: &str = "model";
+const STORAGE_KEY: &str = "model";
 
 impl Board {
     /// The agent with its model, and how a run keeps that model on record. Refused is what its provider says it does
@@ -30,43 +30,47 @@ impl Board {
         tokio::select! {
             biased;
             () = stop.cancelled() => return Err(BoardError::cancelled()),
-            confirmed = models.confirm(&agent, stop) => confirmed?,
+            confirmed = models.check_available(&agent, stop) => confirmed?,
         }
         let id = format!("{}/{}", agent.provider.name(), agent.model).into();
         Ok((agent, id))
     }
 
     /// The model of the thread, else `usual`, else the agent's own.
-    pub(super) async fn with_usual_model(
+    pub(super) async fn with_default_model(
         &self,
-        accepted: Accepted,
+        accepted: AcceptedRun,
         usual: Option<&str>,
         stop: &CancellationToken,
-    ) -> Result<Accepted, BoardError> {
+    ) -> Result<AcceptedRun, BoardError> {
         let of_thread = self.thread_model(&accepted.session).await?;
         let Some(named) = of_thread.as_deref().or(usual) else { return Ok(accepted) };
         let (agent, model) = self.with_model(&accepted.agent, named, stop).await?;
-        Ok(Accepted { agent, model: Some(model), ..accepted })
+        Ok(AcceptedRun { agent, model: Some(model), ..accepted })
     }
 
-    pub(super) async fn list_models(&self, agent: Option<&str>, stop: &CancellationToken) -> Result<Reply, BoardError> {
+    pub(super) async fn list_models(
+        &self,
+        agent: Option<&str>,
+        stop: &CancellationToken,
+    ) -> Result<BoardReply, BoardError> {
         let agents = self.0.agents.get();
-        let (agent, _) = agents.choose(agent.unwrap_or(AgentTable::DEFAULT))?;
-        Ok(Reply::Models(agents.models().list(agent, stop).await))
+        let (agent, _) = agents.select_for_run(agent.unwrap_or(AgentTable::DEFAULT))?;
+        Ok(BoardReply::Models(agents.models().list(agent, stop).await))
     }
 
     pub(super) async fn set_model(
         &self,
         caller: &Caller,
-        thread: Option<Origin>,
+        thread: Option<ConversationOrigin>,
         named: &str,
         stop: &CancellationToken,
-    ) -> Result<Reply, BoardError> {
+    ) -> Result<BoardReply, BoardError> {
         let model = if named.is_empty() {
             None
         } else {
             let agents = self.0.agents.get();
-            let (agent, _) = agents.choose(AgentTable::DEFAULT)?;
+            let (agent, _) = agents.select_for_run(AgentTable::DEFAULT)?;
             Some(self.with_model(agent, named, stop).await?.1)
         };
         if let Some(origin) = thread {
@@ -77,15 +81,15 @@ impl Board {
             }
             self.check_session(caller, &session).await?;
             let value = model.as_ref().map(|model| model.as_bytes().to_vec());
-            let (space, at) = (Space::Session(session), self.0.clock.now());
-            let keep = Write::Keep { space, key: KEPT_AS.into(), value, at };
-            self.0.store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await?;
+            let (space, at) = (KvNamespace::Session(session), self.0.clock.now());
+            let keep = StoreWrite::PutValue { namespace: space, key: STORAGE_KEY.into(), value, at };
+            self.0.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await?;
         }
-        Ok(Reply::ModelSet(model))
+        Ok(BoardReply::ModelSet(model))
     }
 
     async fn thread_model(&self, session: &SessionKey) -> Result<Option<String>, BoardError> {
-        let kept = self.0.store.kept(&Space::Session(session.clone()), KEPT_AS).await?;
+        let kept = self.0.store.kv_get(&KvNamespace::Session(session.clone()), STORAGE_KEY).await?;
         let unreadable = |_| BoardError::new(ErrorKind::Internal, "the thread's model cannot be read back");
         kept.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }

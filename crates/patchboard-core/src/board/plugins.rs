@@ -12,8 +12,8 @@ use crate::error::{BoardError, ErrorKind};
 use crate::id::CallId;
 use crate::model::{ToolCall, ToolInput};
 use crate::plugin::{PluginReport, PluginState};
-use crate::port::{AuditRow, Batch, Durability, Plugins, Write};
-use crate::reply::Reply;
+use crate::port::{AuditRow, Durability, PluginRuntime, StoreWrite, WriteBatch};
+use crate::reply::BoardReply;
 use crate::tool::{CallContext, ToolOutput};
 
 impl Board {
@@ -30,22 +30,22 @@ impl Board {
         caller: &Caller,
         named: &str,
         stop: CancellationToken,
-    ) -> Result<Reply, BoardError> {
+    ) -> Result<BoardReply, BoardError> {
         let report = self.plugin_host()?.load(named, stop).await?;
-        self.note_plugin(caller, "plugin.load", &report.name, report.sha256.as_deref().unwrap_or_default()).await?;
-        Ok(Reply::Plugin(Box::new(report)))
+        self.audit_plugin(caller, "plugin.load", &report.name, report.sha256.as_deref().unwrap_or_default()).await?;
+        Ok(BoardReply::Plugin(Box::new(report)))
     }
 
-    pub(super) async fn unload_plugin(&self, caller: &Caller, name: &str) -> Result<Reply, BoardError> {
+    pub(super) async fn unload_plugin(&self, caller: &Caller, name: &str) -> Result<BoardReply, BoardError> {
         self.plugin_host()?.unload(name).await?;
-        self.note_plugin(caller, "plugin.unload", name, "").await?;
-        Ok(Reply::Done)
+        self.audit_plugin(caller, "plugin.unload", name, "").await?;
+        Ok(BoardReply::Done)
     }
 
-    pub(super) async fn approve_plugin(&self, caller: &Caller, name: &str) -> Result<Reply, BoardError> {
+    pub(super) async fn approve_plugin(&self, caller: &Caller, name: &str) -> Result<BoardReply, BoardError> {
         let report = self.plugin_host()?.approve(name).await?;
-        self.note_plugin(caller, "plugin.approve", name, report.sha256.as_deref().unwrap_or_default()).await?;
-        Ok(Reply::Plugin(Box::new(report)))
+        self.audit_plugin(caller, "plugin.approve", name, report.sha256.as_deref().unwrap_or_default()).await?;
+        Ok(BoardReply::Plugin(Box::new(report)))
     }
 
     /// A tool of the server, for a plugin that works in `context`. Policy, approvals and records are those of whoever
@@ -58,8 +58,8 @@ impl Board {
         arguments: Value,
         stop: CancellationToken,
     ) -> ToolOutput {
-        let offer = self.0.deps.registry.offer(None, context.scope.folder.as_deref());
-        let context = CallContext { offer, ..context.clone() };
+        let offer = self.0.run_deps.registry.tool_set(None, context.scope.folder.as_deref());
+        let context = CallContext { tool_set: offer, ..context.clone() };
         let call = ToolCall {
             id: CallId(format!("call_{}", self.0.ids.next().simple()).into()),
             name,
@@ -67,8 +67,8 @@ impl Board {
         };
         let stop = stop.child_token();
         let _wanted = stop.clone().drop_guard();
-        let deps = self.0.deps.clone();
-        let calling = async move { deps.desk.call_beneath(&context, call, &stop).await };
+        let deps = self.0.run_deps.clone();
+        let calling = async move { deps.tool_executor.call_nested(&context, call, &stop).await };
         match self.0.tracker.spawn(calling.in_current_span()).await {
             Ok(Ok(output)) => output,
             Ok(Err(error)) => ToolOutput::error(error.to_string()),
@@ -76,12 +76,12 @@ impl Board {
         }
     }
 
-    fn plugin_host(&self) -> Result<&Arc<dyn Plugins>, BoardError> {
+    fn plugin_host(&self) -> Result<&Arc<dyn PluginRuntime>, BoardError> {
         let missing = || BoardError::new(ErrorKind::Unavailable, "this server has no plugin host");
         self.0.plugins.as_ref().ok_or_else(missing)
     }
 
-    async fn note_plugin(&self, caller: &Caller, action: &str, name: &str, detail: &str) -> Result<(), BoardError> {
+    async fn audit_plugin(&self, caller: &Caller, action: &str, name: &str, detail: &str) -> Result<(), BoardError> {
         let audit = AuditRow {
             at: self.0.clock.now(),
             principal: caller.principal.clone(),
@@ -91,7 +91,10 @@ impl Board {
             run: None,
             detail: detail.into(),
         };
-        self.0.store.commit(Batch { durability: Durability::Boundary, writes: vec![Write::Audit(audit)] }).await?;
+        self.0
+            .store
+            .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Audit(audit)] })
+            .await?;
         Ok(())
     }
 }

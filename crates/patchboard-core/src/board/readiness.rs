@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Board;
 use crate::error::BoardError;
-use crate::port::{Batch, Durability, Space, Write};
+use crate::port::{Durability, KvNamespace, StoreWrite, WriteBatch};
 
 /// So old an answer of the store still shows that it can be written to.
 const READY_INTERVAL: Duration = Duration::from_secs(5);
@@ -21,18 +21,18 @@ impl Board {
             return Err(BoardError::shutting_down());
         }
         let is_fresh = |written: Instant| written.elapsed() < READY_INTERVAL;
-        if self.written().is_some_and(is_fresh) {
+        if self.last_write_at().is_some_and(is_fresh) {
             return Ok(());
         }
         let at = self.0.clock.now();
         let value = Some(at.to_string().into_bytes());
-        let probe = Write::Keep { space: Space::Server, key: READY_KEY.into(), value, at };
-        self.0.store.commit(Batch { durability: Durability::Delta, writes: vec![probe] }).await?;
-        *self.written() = Some(Instant::now());
+        let probe = StoreWrite::PutValue { namespace: KvNamespace::Server, key: READY_KEY.into(), value, at };
+        self.0.store.commit(WriteBatch { durability: Durability::Delta, writes: vec![probe] }).await?;
+        *self.last_write_at() = Some(Instant::now());
         Ok(())
     }
 
-    fn written(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_write_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.last_write_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

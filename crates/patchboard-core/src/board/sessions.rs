@@ -2,20 +2,20 @@
 //! in them.
 
 use crate::access::{self, Caller, Grant, Surface};
-use crate::agent::Origin;
+use crate::agent::ConversationOrigin;
 use crate::command::{CallTool, Command, RunRef, SessionRef, StartRun};
 use crate::error::BoardError;
 use crate::event::Topic;
 use crate::id::{Seq, SessionKey};
 use crate::port::RunRow;
-use crate::reply::{Reply, RunSummary};
+use crate::reply::{BoardReply, RunSummary};
 
 use super::Board;
 
 /// What a caller wants of a channel that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChannelUse {
-    Talk,
+    Write,
     Read,
 }
 
@@ -27,7 +27,7 @@ impl Board {
             return Ok(());
         }
         if let Command::StartRun(StartRun { origin, .. }) | Command::CallTool(CallTool { origin, .. }) = command {
-            return self.check_channel(caller, &origin.channel, ChannelUse::Talk);
+            return self.check_channel(caller, &origin.channel, ChannelUse::Write);
         }
         if let Command::SearchMemory { channel, .. } = command {
             return self.check_channel(caller, channel, ChannelUse::Read);
@@ -49,7 +49,7 @@ impl Board {
             return Err(BoardError::forbidden(message));
         }
         let is_reserved = access::RESERVED_CHANNELS.contains(&channel) || self.0.channels.channel(channel).is_some();
-        if is_reserved && (usage == ChannelUse::Talk || !is_operator) {
+        if is_reserved && (usage == ChannelUse::Write || !is_operator) {
             let message = format!("channel `{channel}` is reserved for conversations of another surface: name another");
             return Err(BoardError::forbidden(message));
         }
@@ -70,37 +70,37 @@ impl Board {
         }
     }
 
-    pub(super) async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<Reply, BoardError> {
+    pub(super) async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<BoardReply, BoardError> {
         let row: Option<RunRow> = match wanted {
             RunRef::ClientId { id, within } => {
                 let within = within.map(|session| self.session_key(session)).transpose()?;
-                let found = self.0.store.run_by_client_id(&caller.principal, &id).await?;
+                let found = self.0.store.latest_run_by_client_id(&caller.principal, &id).await?;
                 found.filter(|row| within.is_none_or(|session| session == row.session))
             }
             RunRef::Session(session) => {
                 let session = self.session_key(session)?;
-                self.0.store.run_of_session(&session).await?
+                self.0.store.latest_run_of_session(&session).await?
             }
         };
         let row = row
-            .filter(|row| access::owns(caller, &row.principal))
+            .filter(|row| access::can_control(caller, &row.principal))
             .ok_or_else(|| BoardError::not_found("run expired or unknown"))?;
         let last_seq = self.0.store.last_seq(&Topic::Run(row.run)).await?;
         // The run is remembered, its events are not.
         if last_seq == Seq(0) {
             return Err(BoardError::not_found("run expired"));
         }
-        Ok(Reply::Run(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq }))
+        Ok(BoardReply::Run(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq }))
     }
 
     pub(super) fn session_key(&self, session: SessionRef) -> Result<SessionKey, BoardError> {
         match session {
             SessionRef::Key(key) => Ok(key),
-            SessionRef::Origin(origin) => self.key_of(&origin),
+            SessionRef::Origin(origin) => self.routed_session_key(&origin),
         }
     }
 
-    fn key_of(&self, origin: &Origin) -> Result<SessionKey, BoardError> {
+    fn routed_session_key(&self, origin: &ConversationOrigin) -> Result<SessionKey, BoardError> {
         Ok(origin.session_key(&self.0.agents.get().route(origin)?.name))
     }
 }
@@ -109,6 +109,8 @@ impl Board {
 fn channel_of(session: &SessionRef) -> String {
     match session {
         SessionRef::Origin(origin) => origin.channel.clone(),
-        SessionRef::Key(key) => key.parts().map_or_else(|| Surface::Bridge.name().to_owned(), |parts| parts.channel),
+        SessionRef::Key(key) => {
+            key.conversation_parts().map_or_else(|| Surface::Bridge.name().to_owned(), |parts| parts.channel)
+        }
     }
 }

@@ -7,39 +7,39 @@ use crate::agent::{AgentSpec, AgentTable};
 use crate::budget::BudgetLimits;
 use crate::budget::price::PriceTable;
 use crate::error::{BoardError, ErrorKind};
-use crate::port::{AuditRow, Batch, Durability, ServerControl, Write};
+use crate::port::{AuditRow, Durability, ServerControl, StoreWrite, WriteBatch};
 use crate::reply::{AgentModel, ReloadReport, ServerReport};
 use crate::tool::ApprovalPolicy;
 
-use super::{Board, Limits};
+use super::{Board, BoardLimits};
 
 /// Replaced as one. What has begun goes on with what it began with: a model call with its provider and key, a run with its
 /// agent, a question with its expiry. A tool call is judged by the rules of the moment in which it is made.
 #[derive(Debug)]
-pub struct Settings {
+pub struct BoardSettings {
     pub agents: AgentTable,
     pub approval_policy: ApprovalPolicy,
-    pub limits: Limits,
+    pub limits: BoardLimits,
     pub budgets: BudgetLimits,
     pub prices: PriceTable,
 }
 
 impl Board {
-    pub fn apply(&self, settings: Settings) {
-        let Settings { agents, approval_policy, limits, budgets, prices } = settings;
+    pub fn apply_settings(&self, settings: BoardSettings) {
+        let BoardSettings { agents, approval_policy, limits, budgets, prices } = settings;
         let inner = &self.0;
         // The strictest part first, so that no new agent ever works under old rules.
-        inner.deps.desk.policy.set(approval_policy);
-        inner.deps.desk.limits.set(limits.tool);
-        inner.deps.limits.set(limits.run);
-        inner.deps.prices.set(prices);
+        inner.run_deps.tool_executor.policy.set(approval_policy);
+        inner.run_deps.tool_executor.limits.set(limits.tool);
+        inner.run_deps.limits.set(limits.run);
+        inner.run_deps.prices.set(prices);
         inner.ledger.set_limits(budgets);
         inner.approvals.set_expiry(limits.approval_expiry);
         inner.queues.set_max_waiting(limits.session_queue);
-        inner.working.resize(limits.concurrent_runs);
-        inner.working_beneath.resize(limits.concurrent_runs);
+        inner.run_permits.resize(limits.concurrent_runs);
+        inner.nested_run_permits.resize(limits.concurrent_runs);
         if let Some((name, routing)) = &inner.routing_agent
-            && let Ok((agent, _)) = agents.choose(name)
+            && let Ok((agent, _)) = agents.select_for_run(name)
         {
             routing.set(agent.clone());
         }
@@ -48,7 +48,7 @@ impl Board {
     }
 
     /// The server this board belongs to. Said once; a board without one cannot be reloaded.
-    pub fn belongs_to(&self, control: Arc<dyn ServerControl>) {
+    pub fn set_server_control(&self, control: Arc<dyn ServerControl>) {
         // Only ever one server has this board.
         let _first = self.0.control.set(control);
     }
@@ -69,7 +69,10 @@ impl Board {
             run: None,
             detail: outcome.into(),
         };
-        self.0.store.commit(Batch { durability: Durability::Boundary, writes: vec![Write::Audit(audit)] }).await?;
+        self.0
+            .store
+            .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Audit(audit)] })
+            .await?;
         Ok(report)
     }
 
@@ -94,7 +97,7 @@ impl Board {
     }
 
     /// Turns and runs at work.
-    pub fn runs_at_work(&self) -> usize {
-        self.live().len()
+    pub fn active_runs(&self) -> usize {
+        self.live_runs().len()
     }
 }

@@ -7,19 +7,20 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::access::{Grants, Surface};
-use crate::agent::{AgentSpec, Binding, StrategyKind};
+use crate::access::{GrantSet, Surface};
+use crate::agent::{AgentBinding, AgentSpec, StrategyKind};
 use crate::app::hub::HubOptions;
 use crate::app::notice::NoticeOptions;
-use crate::budget::price::Price;
+use crate::budget::price::ModelPrice;
 use crate::command::{FolderChoice, PageRequest, RunRef, SessionRef};
-use crate::event::{Answered, Event};
+use crate::event::{Event, ModelCallOutcome};
 use crate::faulty::FaultyStore;
-use crate::id::ConnId;
+use crate::id::ConnectionId;
 use crate::model::{ModelEvent, ModelRequest, ToolInput};
-use crate::port::{AuditRow, Page, RunRow, SchemaProblem, TurnRow};
+use crate::port::{AuditRow, ResultPage, RunRow, SchemaViolation, TurnRow};
 use crate::scripted::{
-    AnyArguments, AnyFolder, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, answering, call, say,
+    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel,
+    answering, call, say,
 };
 use crate::tool::Glob;
 
@@ -61,20 +62,20 @@ struct Setup {
     soul: Option<Arc<str>>,
     budgets: BudgetLimits,
     policy: ApprovalPolicy,
-    schemas: Arc<dyn SchemaCheck>,
+    schemas: Arc<dyn SchemaValidator>,
     memory: MemoryOptions,
-    limits: Limits,
+    limits: BoardLimits,
     /// Besides the default one.
     agents: Vec<AgentSpec>,
-    bindings: Vec<Binding>,
+    bindings: Vec<AgentBinding>,
     /// Besides the workshop.
     tools: Vec<Arc<dyn ToolHost>>,
     pools: Vec<Arc<dyn ToolHost>>,
-    workers: Option<Arc<dyn crate::port::Workers>>,
-    plugins: Option<Arc<dyn Plugins>>,
+    workers: Option<Arc<dyn crate::port::WorkerSupervisor>>,
+    plugins: Option<Arc<dyn PluginRuntime>>,
     channels: Vec<ChannelOptions>,
     bridge: crate::bridge::BridgeOptions,
-    folders: Arc<dyn Folders>,
+    folders: Arc<dyn WorkingFolders>,
 }
 
 struct Bench {
@@ -102,7 +103,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
             provider: model.clone(),
             model: "script-1".into(),
             strategy: StrategyKind::React,
-            reasoning: crate::run::strategy::Reasoning::default(),
+            reasoning: crate::run::strategy::ReasoningOptions::default(),
             source: crate::agent::AgentSource::User,
             description: None,
             max_tokens: 1000,
@@ -118,9 +119,9 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         soul: None,
         budgets: BudgetLimits::default(),
         policy: ApprovalPolicy::default(),
-        schemas: Arc::new(AnyArguments),
+        schemas: Arc::new(AcceptAnyArguments),
         memory: MemoryOptions::default(),
-        limits: Limits::default(),
+        limits: BoardLimits::default(),
         agents: Vec::new(),
         bindings: Vec::new(),
         tools: Vec::new(),
@@ -129,7 +130,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         plugins: None,
         channels: Vec::new(),
         bridge: crate::bridge::BridgeOptions::default(),
-        folders: Arc::new(AnyFolder),
+        folders: Arc::new(AcceptAnyFolder),
     };
     change(&mut setup);
     let Setup { store, clock, ids, model, agent, soul, budgets, policy, schemas, memory, limits, .. } = setup;
@@ -138,7 +139,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
     tools.extend(setup.tools);
     let mut agents = vec![agent];
     agents.extend(setup.agents);
-    let board = Board::assemble(Parts {
+    let board = Board::assemble(BoardParts {
         store: store.clone(),
         clock: clock.clone(),
         ids,
@@ -147,7 +148,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         workers: setup.workers,
         plugins: setup.plugins,
         channels: setup.channels,
-        signals: crate::bridge::Signals::default(),
+        telemetry: crate::bridge::TelemetryBus::default(),
         bridge: setup.bridge,
         tools,
         schemas,
@@ -155,7 +156,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         folders: setup.folders,
         embedder: None,
         budgets,
-        prices: PriceTable(vec![Price { model: Glob::new("script-*"), input: 1.0, output: 2.0 }]),
+        prices: PriceTable(vec![ModelPrice { model: Glob::new("script-*"), input: 1.0, output: 2.0 }]),
         memory,
         hub: HubOptions::default(),
         notices: NoticeOptions::default(),
@@ -171,8 +172,8 @@ fn caller(connection: u64) -> Caller {
     Caller {
         surface: Surface::Gateway,
         principal: "local".into(),
-        connection: ConnId(connection),
-        grants: Grants::CLIENT,
+        connection: ConnectionId(connection),
+        grants: GrantSet::CLIENT,
     }
 }
 
@@ -181,11 +182,11 @@ fn stranger() -> Caller {
 }
 
 fn operator() -> Caller {
-    Caller { principal: "operator".into(), grants: Grants::OPERATOR, ..caller(98) }
+    Caller { principal: "operator".into(), grants: GrantSet::OPERATOR, ..caller(98) }
 }
 
-fn origin(account: &str) -> Origin {
-    Origin { channel: "web".into(), account: account.into(), peer: None, guild: None, team: None }
+fn origin(account: &str) -> ConversationOrigin {
+    ConversationOrigin { channel: "web".into(), account: account.into(), peer: None, guild: None, team: None }
 }
 
 fn session(account: &str) -> SessionKey {
@@ -204,14 +205,14 @@ fn start(account: &str, content: &str) -> Command {
     })
 }
 
-fn started(reply: Result<Reply, BoardError>) -> RunId {
-    let Reply::RunStarted(run) = reply.unwrap() else { panic!("not a started run") };
+fn started(reply: Result<BoardReply, BoardError>) -> RunId {
+    let BoardReply::RunStarted(run) = reply.unwrap() else { panic!("not a started run") };
     run
 }
 
-fn closed_gate() -> (Arc<Semaphore>, Beat) {
+fn closed_gate() -> (Arc<Semaphore>, ScriptStep) {
     let gate = Arc::new(Semaphore::new(0));
-    (gate.clone(), Beat::Wait(gate))
+    (gate.clone(), ScriptStep::Wait(gate))
 }
 
 /// Until every other task waits for something. There is one thread, so a bounded number of turns is enough.
@@ -222,7 +223,7 @@ async fn let_others_run() {
 }
 
 /// An answer that says `pieces`, then waits at the gate before it ends.
-fn say_and_wait(pieces: &[&str], gate: Beat) -> Script {
+fn say_and_wait(pieces: &[&str], gate: ScriptStep) -> Script {
     let mut script = say(pieces, 10, 5);
     script.insert(pieces.len() + 1, gate);
     script
@@ -230,7 +231,7 @@ fn say_and_wait(pieces: &[&str], gate: Beat) -> Script {
 
 impl Bench {
     /// An ask whose token nobody cancels.
-    fn ask(&self, caller: &Caller, command: Command) -> BoxFuture<'static, Result<Reply, BoardError>> {
+    fn ask(&self, caller: &Caller, command: Command) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
         self.board.ask(caller, command, CancellationToken::new())
     }
 
@@ -239,7 +240,7 @@ impl Bench {
     }
 
     async fn follow(&self, run: RunId) -> Followed {
-        self.board.follow(&caller(1), Topic::Run(run), Seq::FIRST, Pace::Free).await.unwrap()
+        self.board.follow(&caller(1), Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced).await.unwrap()
     }
 
     /// Starts a run and follows it at once, as a surface does.
@@ -257,7 +258,7 @@ impl Bench {
     async fn history(&self, account: &str) -> Vec<TurnRow> {
         let session = SessionRef::Origin(origin(account));
         let command = Command::ReadHistory { session, page: PageRequest::new(None, None) };
-        let Reply::History { turns, .. } = self.ask(&caller(1), command).await.unwrap() else {
+        let BoardReply::History { turns, .. } = self.ask(&caller(1), command).await.unwrap() else {
             panic!("not a history")
         };
         turns.items
@@ -268,19 +269,19 @@ impl Bench {
         self.history(account)
             .await
             .iter()
-            .flat_map(|turn| turn.messages.iter().map(crate::model::Message::text))
+            .flat_map(|turn| turn.messages.iter().map(crate::model::ModelMessage::text))
             .collect()
     }
 
     /// `(used, reserved)` of session, day and month.
     async fn spent(&self, account: &str) -> [(u64, u64); 3] {
         let command = Command::BudgetStatus { session: Some(SessionRef::Origin(origin(account))) };
-        let Reply::Budget(report) = self.ask(&caller(1), command).await.unwrap() else { panic!("not a budget") };
+        let BoardReply::Budget(report) = self.ask(&caller(1), command).await.unwrap() else { panic!("not a budget") };
         [report.session.unwrap(), report.daily, report.monthly].map(|line| (line.used, line.reserved))
     }
 
     async fn audit(&self) -> Vec<AuditRow> {
-        let Page { items, .. } = self.store.audit(100, None).await.unwrap();
+        let ResultPage { items, .. } = self.store.audit(100, None).await.unwrap();
         items
     }
 
@@ -297,26 +298,26 @@ impl Bench {
 
     /// How many tools there are.
     fn offered(&self) -> usize {
-        self.board.0.deps.registry.offer_to_agent(None, None).specs.len()
+        self.board.0.run_deps.registry.tool_set_for_agent(None, None).specs.len()
     }
 
     fn live_runs(&self) -> usize {
-        self.board.live().len()
+        self.board.live_runs().len()
     }
 
     /// The last request's messages as text, tool traffic included.
     fn last_prompt(&self) -> Vec<String> {
-        prompt(self.model.seen().last().expect("a request"))
+        prompt(self.model.requests().last().expect("a request"))
     }
 }
 
 fn prompt(request: &ModelRequest) -> Vec<String> {
-    use crate::model::Part;
-    let words = |part: &Part| match part {
-        Part::Text(text) => text.to_string(),
-        Part::ToolCall(call) => format!("<call {}>", call.name),
-        Part::ToolResult(result) if result.is_error => format!("<error {}>", result.content),
-        Part::ToolResult(result) => format!("<result {}>", result.content),
+    use crate::model::ContentPart;
+    let words = |part: &ContentPart| match part {
+        ContentPart::Text(text) => text.to_string(),
+        ContentPart::ToolCall(call) => format!("<call {}>", call.name),
+        ContentPart::ToolResult(result) if result.is_error => format!("<error {}>", result.content),
+        ContentPart::ToolResult(result) => format!("<result {}>", result.content),
     };
     request.messages.iter().map(|message| message.parts.iter().map(words).collect::<String>()).collect()
 }
@@ -362,33 +363,33 @@ fn short(record: &Envelope) -> String {
     };
     match &record.event {
         Event::RunStarted { session, agent } => format!("started {session} by {agent}"),
-        Event::Text(pieces) => format!("text {}", pieces.iter().collect::<Vec<_>>().join("|")),
-        Event::Thought(pieces) => format!("thought {}", pieces.iter().collect::<Vec<_>>().join("|")),
+        Event::AnswerText(pieces) => format!("text {}", pieces.iter().collect::<Vec<_>>().join("|")),
+        Event::ThoughtText(pieces) => format!("thought {}", pieces.iter().collect::<Vec<_>>().join("|")),
         Event::ToolRequested(call) => format!("call {} {}", call.name, tool_input(&call.input)),
         Event::ToolFinished { output, .. } if output.is_error => format!("error {}", output.content),
         Event::ToolFinished { output, .. } => format!("result {}", output.content),
-        Event::ApprovalWanted(request) => format!("may {} run", request.call.name),
-        Event::ApprovalSettled { approved, by, .. } => format!("approved {approved} by {by}"),
-        Event::Usage(note) => {
+        Event::ApprovalRequested(request) => format!("may {} run", request.call.name),
+        Event::ApprovalResolved { approved, by, .. } => format!("approved {approved} by {by}"),
+        Event::ModelUsage(note) => {
             let mark = if note.estimated { " estimated" } else { "" };
             format!("usage {}+{}{mark}", note.tokens.input, note.tokens.output)
         }
-        Event::Briefed(briefing) => format!("briefed {} for {}", briefing.strategy.name(), briefing.client_id),
-        Event::NodeEntered { name, again: false, .. } => format!("enter {name}{}", number(record)),
-        Event::NodeEntered { name, again: true, .. } => format!("enter {name}{} again", number(record)),
+        Event::RunBriefed(briefing) => format!("briefed {} for {}", briefing.strategy.name(), briefing.client_id),
+        Event::NodeEntered { name, is_reentry: false, .. } => format!("enter {name}{}", number(record)),
+        Event::NodeEntered { name, is_reentry: true, .. } => format!("enter {name}{} again", number(record)),
         Event::NodeLeft(outcome) => format!("leave{} {outcome:?}", number(record)),
-        Event::Draft(pieces) => format!("draft {}", pieces.iter().collect::<Vec<_>>().join("|")),
-        Event::Arguments { name, pieces, begins, .. } => {
+        Event::DraftText(pieces) => format!("draft {}", pieces.iter().collect::<Vec<_>>().join("|")),
+        Event::ToolArguments { name, pieces, is_first: begins, .. } => {
             let mark = if *begins { "" } else { "…" };
             format!("arguments {mark}{name} {}", pieces.iter().collect::<Vec<_>>().join("|"))
         }
-        Event::Answered(Answered::Whole { calls, .. }) => {
+        Event::ModelCallEnded(ModelCallOutcome::Completed { calls, .. }) => {
             format!("answered with {}", calls.iter().map(|call| &*call.name).collect::<Vec<_>>().join(","))
         }
-        Event::Answered(Answered::Failed(message)) => format!("not answered: {message}"),
-        Event::Found(finding) => format!("found {finding:?}"),
+        Event::ModelCallEnded(ModelCallOutcome::Failed(message)) => format!("not answered: {message}"),
+        Event::FindingRecorded(finding) => format!("found {finding:?}"),
         Event::ToolStarted { name, .. } => format!("tool {name}"),
-        Event::ToolSaid { pieces, .. } => format!("said {}", pieces.iter().collect::<Vec<_>>().join("|")),
+        Event::ToolProgress { pieces, .. } => format!("said {}", pieces.iter().collect::<Vec<_>>().join("|")),
         Event::RunFailed { message } => format!("failed {message}"),
         Event::RunEnded { outcome } => format!("end {outcome:?}"),
         Event::Message(event) => format!("message {event:?}"),

@@ -16,15 +16,17 @@ use crate::board::{AgentCall, Board, WeakBoard};
 use crate::event::{Event, RunOutcome};
 use crate::model::ToolCall;
 use crate::port::ToolHost;
-use crate::tool::{CallContext, Effect, Glob, ToolData, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use crate::tool::{
+    CallContext, Glob, StructuredOutput, ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy,
+};
 
 /// The kind of tools that are agents.
 pub const AGENT_KIND: &str = "agent";
-const PREFIX: &str = "agent.";
+const NAME_PREFIX: &str = "agent.";
 /// Longest name of a conversation, in characters.
 const MAX_THREAD: usize = 200;
 /// The run's own limit comes first, so that its end is on record before the call gives up.
-const SLACK: Duration = Duration::from_secs(30);
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct AgentTools {
@@ -50,7 +52,7 @@ impl AgentTools {
         let _bound = self.board.set(board.downgrade());
     }
 
-    async fn ask(
+    async fn run_agent(
         &self,
         context: &CallContext,
         scope: &ToolScope,
@@ -58,9 +60,9 @@ impl AgentTools {
         arguments: &Value,
         stop: CancellationToken,
     ) -> Result<ToolOutput, String> {
-        let agent = name.strip_prefix(PREFIX).ok_or_else(|| format!("unknown tool: {name}"))?;
+        let agent = name.strip_prefix(NAME_PREFIX).ok_or_else(|| format!("unknown tool: {name}"))?;
         let board = self.board.get().and_then(WeakBoard::upgrade).ok_or("the server is shutting down")?;
-        let (message, thread) = read(arguments)?;
+        let (message, thread) = parse_arguments(arguments)?;
         let wanted = AgentCall { agent: agent.into(), message, thread };
         let asked = board.ask_agent(context, wanted, stop).await;
         let mut asked = asked.map_err(|refused| format!("{agent} could not begin: {refused}"))?;
@@ -72,37 +74,41 @@ impl AgentTools {
                 None => break RunOutcome::Interrupted,
             };
             match &record.event {
-                Event::Text(pieces) => scope.voice.say(pieces.text()).await,
-                Event::ApprovalWanted(_) | Event::ApprovalSettled { .. } => {
-                    scope.voice.pass_on(record.event.clone()).await;
+                Event::AnswerText(pieces) => scope.progress.send_text(pieces.text()).await,
+                Event::ApprovalRequested(_) | Event::ApprovalResolved { .. } => {
+                    scope.progress.forward_event(record.event.clone()).await;
                 }
                 Event::RunFailed { message } => failure = Some(message.clone()),
                 Event::RunEnded { outcome } => break *outcome,
                 Event::RunStarted { .. }
-                | Event::Briefed(_)
+                | Event::RunBriefed(_)
                 | Event::NodeEntered { .. }
                 | Event::NodeLeft(_)
-                | Event::Draft(_)
-                | Event::Thought(_)
-                | Event::Arguments { .. }
-                | Event::Answered(_)
-                | Event::Found(_)
+                | Event::DraftText(_)
+                | Event::ThoughtText(_)
+                | Event::ToolArguments { .. }
+                | Event::ModelCallEnded(_)
+                | Event::FindingRecorded(_)
                 | Event::ToolRequested(_)
                 | Event::ToolStarted { .. }
-                | Event::ToolSaid { .. }
+                | Event::ToolProgress { .. }
                 | Event::ToolFinished { .. }
-                | Event::Usage(_)
+                | Event::ModelUsage(_)
                 | Event::Message(_) => {}
             }
         };
         match outcome {
             RunOutcome::Completed => {
-                let answer = board.last_words(asked.session, asked.run).await;
+                let answer = board.final_answer(asked.session, asked.run).await;
                 let answer = answer.map_err(|error| format!("{agent} answered: {error}"))?;
                 let json = Bytes::from(Value::from(answer.as_str()).to_string());
                 let metadata = [("run_id", asked.run.to_string()), ("thread_id", asked.thread.to_string())];
                 let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-                Ok(ToolOutput::ok(answer).with(ToolData { json: Some(json), metadata, ..ToolData::default() }))
+                Ok(ToolOutput::ok(answer).with_structured(StructuredOutput {
+                    json: Some(json),
+                    metadata,
+                    ..StructuredOutput::default()
+                }))
             }
             RunOutcome::Failed => {
                 Err(format!("{agent} failed: {}", failure.as_deref().unwrap_or("no reason is known")))
@@ -132,7 +138,7 @@ impl ToolHost for AgentTools {
         Box::pin(async move { ToolOutput::error(format!("{} has to know who asks", call.name)) })
     }
 
-    fn call_within<'a>(
+    fn call_with_context<'a>(
         &'a self,
         context: &'a CallContext,
         scope: &'a ToolScope,
@@ -141,7 +147,7 @@ impl ToolHost for AgentTools {
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            self.ask(context, scope, &call.name, arguments, stop).await.unwrap_or_else(ToolOutput::error)
+            self.run_agent(context, scope, &call.name, arguments, stop).await.unwrap_or_else(ToolOutput::error)
         })
     }
 }
@@ -153,7 +159,7 @@ fn specs(agents: &AgentTable, exposed: &[Glob]) -> Arc<[ToolSpec]> {
 }
 
 /// The message and, if one is named, the conversation.
-fn read(arguments: &Value) -> Result<(Arc<str>, Option<Arc<str>>), String> {
+fn parse_arguments(arguments: &Value) -> Result<(Arc<str>, Option<Arc<str>>), String> {
     let message = arguments.get("message").and_then(Value::as_str).ok_or("`message` must be a text")?;
     if message.trim().is_empty() {
         return Err("`message` must not be empty".to_owned());
@@ -190,13 +196,13 @@ fn spec(agent: &AgentSpec) -> ToolSpec {
         "additionalProperties": false
     });
     ToolSpec {
-        name: format!("{PREFIX}{name}").into(),
+        name: format!("{NAME_PREFIX}{name}").into(),
         description: description.into(),
         input_schema: Arc::new(schema),
         // As much as its calls do, each of which is judged by itself.
-        effect: Effect::Writes,
-        unknown_outcome: UnknownOutcome::Ask,
-        timeout: Some(agent.run_timeout.saturating_add(SLACK)),
+        effect: ToolEffect::Writes,
+        unknown_outcome: UnknownOutcomePolicy::Ask,
+        timeout: Some(agent.run_timeout.saturating_add(TIMEOUT_MARGIN)),
         kind: AGENT_KIND,
         traits: None,
     }

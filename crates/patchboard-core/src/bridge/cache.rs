@@ -16,7 +16,7 @@ const MAX_RESULT: usize = 4 * 1024 * 1024;
 
 /// Whose result of which call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct CacheKey {
     pub(super) session: Arc<str>,
     /// The pool that has the tool: a name may come to mean another one.
     pub(super) pool: Arc<str>,
@@ -27,40 +27,40 @@ pub(super) struct Key {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Cache {
-    results: HashMap<Key, Kept>,
+pub(super) struct ResultCache {
+    results: HashMap<CacheKey, CachedResult>,
     /// Oldest first. May name what is gone or has been replaced since.
-    order: VecDeque<(Key, u64)>,
+    order: VecDeque<(CacheKey, u64)>,
     bytes: usize,
     counter: u64,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedResult {
     output: ToolOutput,
-    until: Instant,
+    expires_at: Instant,
     bytes: usize,
     number: u64,
 }
 
-impl Cache {
-    pub(super) fn get(&mut self, key: &Key, now: Instant) -> Option<ToolOutput> {
+impl ResultCache {
+    pub(super) fn get(&mut self, key: &CacheKey, now: Instant) -> Option<ToolOutput> {
         let kept = self.results.get(key)?;
-        if now < kept.until {
+        if now < kept.expires_at {
             return Some(kept.output.clone());
         }
         self.remove(key);
         None
     }
 
-    pub(super) fn put(&mut self, key: Key, output: ToolOutput, ttl: Duration, now: Instant) {
+    pub(super) fn put(&mut self, key: CacheKey, output: ToolOutput, ttl: Duration, now: Instant) {
         let bytes = size(&key, &output);
         let Some(until) = now.checked_add(ttl).filter(|_| bytes <= MAX_RESULT) else { return };
         self.remove(&key);
         self.counter += 1;
         self.bytes += bytes;
         self.order.push_back((key.clone(), self.counter));
-        self.results.insert(key, Kept { output, until, bytes, number: self.counter });
+        self.results.insert(key, CachedResult { output, expires_at: until, bytes, number: self.counter });
         // The order may hold names of what is long gone; it is bounded too.
         while self.bytes > MAX_BYTES || self.results.len() > MAX_RESULTS || self.order.len() > 2 * MAX_RESULTS {
             let Some((oldest, number)) = self.order.pop_front() else { break };
@@ -71,22 +71,22 @@ impl Cache {
     }
 
     /// Says how many results went.
-    pub(super) fn forget(&mut self, session: &str) -> usize {
-        let of_it: Vec<Key> = self.results.keys().filter(|key| &*key.session == session).cloned().collect();
+    pub(super) fn remove_session(&mut self, session: &str) -> usize {
+        let of_it: Vec<CacheKey> = self.results.keys().filter(|key| &*key.session == session).cloned().collect();
         for key in &of_it {
             self.remove(key);
         }
         of_it.len()
     }
 
-    fn remove(&mut self, key: &Key) {
+    fn remove(&mut self, key: &CacheKey) {
         if let Some(kept) = self.results.remove(key) {
             self.bytes -= kept.bytes;
         }
     }
 }
 
-fn size(key: &Key, output: &ToolOutput) -> usize {
+fn size(key: &CacheKey, output: &ToolOutput) -> usize {
     let data = output.data.as_ref().map_or(0, |data| {
         let metadata: usize = data.metadata.iter().map(|(key, value)| key.len() + value.len() + 64).sum();
         data.json.as_ref().map_or(0, bytes::Bytes::len) + data.binary.as_ref().map_or(0, bytes::Bytes::len) + metadata

@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The secret of one worker process. Clones are the same one.
 #[derive(Clone)]
-pub struct WorkerSecret(Arc<Inner>);
+pub struct WorkerSecret(Arc<SecretState>);
 
-struct Inner {
+struct SecretState {
     text: Box<str>,
-    is_demanded: AtomicBool,
+    is_required: AtomicBool,
 }
 
 impl WorkerSecret {
     /// Made of random bits by whoever may draw them.
     pub fn new(text: impl Into<Box<str>>) -> Self {
-        Self(Arc::new(Inner { text: text.into(), is_demanded: AtomicBool::new(false) }))
+        Self(Arc::new(SecretState { text: text.into(), is_required: AtomicBool::new(false) }))
     }
 
     pub fn expose(&self) -> &str {
@@ -25,13 +25,13 @@ impl WorkerSecret {
     }
 
     /// The worker shows it: from now on nobody is taken for the worker who does not. There is no way back.
-    pub fn demand(&self) {
-        self.0.is_demanded.store(true, Ordering::Release);
+    pub fn require(&self) {
+        self.0.is_required.store(true, Ordering::Release);
     }
 
     /// Workers of other makes know nothing of it and never show it.
-    pub fn is_demanded(&self) -> bool {
-        self.0.is_demanded.load(Ordering::Acquire)
+    pub fn is_required(&self) -> bool {
+        self.0.is_required.load(Ordering::Acquire)
     }
 }
 

@@ -18,66 +18,66 @@ use crate::command::OpenSession;
 use crate::error::{BoardError, ErrorKind};
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::FolderGrant;
-use crate::run::Nesting;
+use crate::run::CallChain;
 use crate::tool::ToolSpec;
 
-mod shares;
-mod table;
+mod quota;
+mod transitions;
 
-pub(super) use shares::Opener;
-use shares::Shares;
+pub(super) use quota::SessionOpener;
+use quota::SessionQuota;
 
 /// Longest id of a session in bytes.
 const MAX_ID: usize = 512;
 /// Tools one session may have.
 const MAX_TOOLS: usize = 1000;
 /// Sessions of the server's own making (those of agents and workers); those used longest ago go first.
-const MAX_INNER: usize = 10_000;
+const MAX_INTERNAL_SESSIONS: usize = 10_000;
 /// What a session says about itself.
 const MAX_METADATA: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(super) struct SessionTable {
     ttl: Duration,
-    max: usize,
-    by_id: HashMap<Arc<str>, Session>,
+    max_client_sessions: usize,
+    by_id: HashMap<Arc<str>, BridgeSession>,
     /// How many of them are of clients, which are counted.
-    clients: usize,
-    shares: Shares,
+    client_sessions: usize,
+    quota: SessionQuota,
     /// Which session stands for a conversation among workers.
-    stand_ins: HashMap<SessionKey, Arc<str>>,
+    agent_sessions: HashMap<SessionKey, Arc<str>>,
     /// Which session is a worker's own.
-    own: HashMap<WorkerId, Arc<str>>,
+    worker_sessions: HashMap<WorkerId, Arc<str>>,
     /// Names of sessions that are over. `None`: somebody is cleaning up.
-    ending: HashMap<Arc<str>, Option<Ended>>,
+    ending: HashMap<Arc<str>, Option<EndedSession>>,
     opened: u64,
 }
 
 #[derive(Debug)]
-struct Session {
-    kind: Kind,
+struct BridgeSession {
+    kind: SessionKind,
     /// Of a client's session.
-    opener: Option<Opener>,
-    place: Place,
+    opener: Option<SessionOpener>,
+    scope: SessionScope,
     /// Beneath which run those calls stand that its workers make.
-    nesting: Option<Nesting>,
+    call_chain: Option<CallChain>,
     metadata: BTreeMap<String, String>,
     config: SessionConfig,
     created_at: Timestamp,
     used_at: Instant,
     /// Calls under way of those whose use counts; for as long as there are any, it does not grow old.
-    busy: usize,
-    number: SessionNo,
-    gate: Arc<Gate>,
-    tools: BTreeMap<Arc<str>, Registered>,
+    active_calls: usize,
+    serial: SessionSerial,
+    tasks: Arc<SessionTasks>,
+    tools: BTreeMap<Arc<str>, RegisteredTool>,
 }
 
 /// One session among all there were, those of the same name included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SessionNo(u64);
+pub(super) struct SessionSerial(u64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum SessionKind {
     Client,
     /// A worker's own.
     Worker(WorkerId),
@@ -87,7 +87,7 @@ enum Kind {
 
 /// Who asks. Sessions of the server's own making are for workers only, whoever comes to know their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who<'a> {
+pub(crate) enum BridgeCaller<'a> {
     Client,
     /// By its id.
     Worker(&'a str),
@@ -95,7 +95,7 @@ pub(crate) enum Who<'a> {
 
 /// For whom and where calls of a session work.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct SessionScope {
     pub(crate) session: SessionKey,
     pub(crate) owner: MemoryOwner,
     pub(crate) folder: Option<Arc<Path>>,
@@ -104,60 +104,60 @@ pub(crate) struct Place {
 
 /// What ends with the session: calls of the server's own tools, which might leave something behind in it.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(super) struct SessionTasks {
     pub(super) stop: CancellationToken,
-    pub(super) calls: TaskTracker,
+    pub(super) tracker: TaskTracker,
 }
 
 /// A tool of a program that nobody can call back.
 #[derive(Debug, Clone)]
-pub(super) struct Registered {
+pub(super) struct RegisteredTool {
     pub(super) spec: ToolSpec,
     /// What the program calls itself.
-    pub(super) by: Arc<str>,
+    pub(super) registered_by: Arc<str>,
 }
 
 /// A session as one call sees it.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct SessionSnapshot {
     pub(super) id: Arc<str>,
-    pub(super) number: SessionNo,
-    pub(super) place: Place,
-    pub(super) nesting: Option<Nesting>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) serial: SessionSerial,
+    pub(super) scope: SessionScope,
+    pub(super) call_chain: Option<CallChain>,
+    pub(super) tasks: Arc<SessionTasks>,
 }
 
 /// What came of the wish to open a session.
 #[derive(Debug)]
-pub(super) enum Opening {
+pub(super) enum SessionTransition {
     Done,
     /// Not before this one is cleaned up.
-    After(Ended),
+    CleanUpFirst(EndedSession),
     /// Not before somebody else is done with cleaning up.
-    Wait,
+    WaitForCleanup,
 }
 
 /// A session that is over and has to be cleaned up.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedSession {
     pub(super) id: Arc<str>,
     /// Of its own, with itself.
     pub(super) resources: usize,
     /// A conversation's stay with the conversation.
     pub(super) has_variables: bool,
-    pub(super) gate: Option<Arc<Gate>>,
+    pub(super) tasks: Option<Arc<SessionTasks>>,
 }
 
-impl Sessions {
+impl SessionTable {
     pub(super) fn new(ttl: Duration, max: usize) -> Self {
         Self {
             ttl,
-            max,
+            max_client_sessions: max,
             by_id: HashMap::new(),
-            clients: 0,
-            shares: Shares::default(),
-            stand_ins: HashMap::new(),
-            own: HashMap::new(),
+            client_sessions: 0,
+            quota: SessionQuota::default(),
+            agent_sessions: HashMap::new(),
+            worker_sessions: HashMap::new(),
             ending: HashMap::new(),
             opened: 0,
         }
@@ -167,10 +167,10 @@ impl Sessions {
     pub(super) fn open(
         &mut self,
         wanted: &OpenSession,
-        opener: &Opener,
+        opener: &SessionOpener,
         at: Timestamp,
         now: Instant,
-    ) -> Result<Opening, BoardError> {
+    ) -> Result<SessionTransition, BoardError> {
         let OpenSession { id, metadata, .. } = wanted;
         if id.trim().is_empty() || id.len() > MAX_ID {
             let message = format!("invalid_id: a session id has 1 to {MAX_ID} bytes");
@@ -183,7 +183,7 @@ impl Sessions {
             )));
         }
         match &wanted.worker {
-            Some(worker) => self.open_for_worker(wanted, worker, at, now).map(|()| Opening::Done),
+            Some(worker) => self.open_for_worker(wanted, worker, at, now).map(|()| SessionTransition::Done),
             None => self.open_for_client(wanted, opener, at, now),
         }
     }
@@ -191,48 +191,53 @@ impl Sessions {
     fn open_for_client(
         &mut self,
         wanted: &OpenSession,
-        opener: &Opener,
+        opener: &SessionOpener,
         at: Timestamp,
         now: Instant,
-    ) -> Result<Opening, BoardError> {
+    ) -> Result<SessionTransition, BoardError> {
         let id = &wanted.id;
         match self.by_id.get_mut(id) {
             Some(session) if session.is_alive(now, self.ttl) => {
-                if session.kind != Kind::Client {
+                if session.kind != SessionKind::Client {
                     let message = "invalid_id: the server has a session of that id itself";
                     return Err(BoardError::new(ErrorKind::Conflict, message));
                 }
-                session.go_on(wanted, now);
-                return Ok(Opening::Done);
+                session.refresh(wanted, now);
+                return Ok(SessionTransition::Done);
             }
-            Some(_) => self.take_out(id),
+            Some(_) => self.remove_session(id),
             None => {}
         }
         match self.ending.get_mut(id).map(Option::take) {
             None => {}
-            Some(Some(ended)) => return Ok(Opening::After(ended)),
-            Some(None) => return Ok(Opening::Wait),
+            Some(Some(ended)) => return Ok(SessionTransition::CleanUpFirst(ended)),
+            Some(None) => return Ok(SessionTransition::WaitForCleanup),
         }
-        if self.clients >= self.max || self.shares.check(opener, self.max).is_err() {
+        if self.client_sessions >= self.max_client_sessions
+            || self.quota.check(opener, self.max_client_sessions).is_err()
+        {
             self.expire(now);
         }
         // Those that are being cleaned up hold memory too.
-        if self.clients >= self.max || self.ending.len() >= self.max.saturating_add(MAX_INNER) {
-            let message = format!("session_quota_exceeded: {} sessions are open, no more are taken", self.max);
+        if self.client_sessions >= self.max_client_sessions
+            || self.ending.len() >= self.max_client_sessions.saturating_add(MAX_INTERNAL_SESSIONS)
+        {
+            let message =
+                format!("session_quota_exceeded: {} sessions are open, no more are taken", self.max_client_sessions);
             return Err(BoardError::new(ErrorKind::Exhausted, message));
         }
-        self.shares.check(opener, self.max)?;
-        let place = Place {
+        self.quota.check(opener, self.max_client_sessions)?;
+        let place = SessionScope {
             session: session_key(id),
             owner: MemoryOwner::account("bridge", id),
             folder: None,
             folder_grant: None,
         };
-        self.shares.add(opener);
-        let session = self.insert(id, Kind::Client, place, at, now);
+        self.quota.add(opener);
+        let session = self.insert(id, SessionKind::Client, place, at, now);
         session.opener = Some(opener.clone());
-        session.go_on(wanted, now);
-        Ok(Opening::Done)
+        session.refresh(wanted, now);
+        Ok(SessionTransition::Done)
     }
 
     /// Workers open every session they are called in, on every call. They make one, which is their own: a session that
@@ -246,110 +251,111 @@ impl Sessions {
     ) -> Result<(), BoardError> {
         let id = &wanted.id;
         if let Some(session) = self.by_id.get_mut(id) {
-            let is_own = matches!(&session.kind, Kind::Worker(owner) if owner == worker);
+            let is_own = matches!(&session.kind, SessionKind::Worker(owner) if owner == worker);
             if is_own {
-                session.go_on(wanted, now);
+                session.refresh(wanted, now);
             }
-            let is_there = is_own || (session.is_for(Who::Worker(&worker.0)) && session.is_alive(now, self.ttl));
+            let is_there = is_own
+                || (session.is_accessible_to(BridgeCaller::Worker(&worker.0)) && session.is_alive(now, self.ttl));
             return if is_there { Ok(()) } else { Err(not_found(id)) };
         }
-        if self.own.contains_key(worker) || self.ending.contains_key(id) {
+        if self.worker_sessions.contains_key(worker) || self.ending.contains_key(id) {
             return Err(not_found(id));
         }
-        self.make_room();
-        let place = Place {
+        self.evict_idle();
+        let place = SessionScope {
             session: session_key(id),
             owner: MemoryOwner::account("bridge", id),
             folder: None,
             folder_grant: None,
         };
-        self.insert(id, Kind::Worker(worker.clone()), place, at, now).go_on(wanted, now);
-        self.own.insert(worker.clone(), id.clone());
+        self.insert(id, SessionKind::Worker(worker.clone()), place, at, now).refresh(wanted, now);
+        self.worker_sessions.insert(worker.clone(), id.clone());
         Ok(())
     }
 
     /// The session that stands for a conversation among workers: the same one for as long as it is used. Its name says
     /// nothing about the conversation and cannot be guessed. It is in use until `leave`.
-    pub(super) fn stand_in(
+    pub(super) fn agent_session(
         &mut self,
-        place: Place,
-        nesting: Option<Nesting>,
+        place: SessionScope,
+        nesting: Option<CallChain>,
         fresh: impl FnOnce() -> Arc<str>,
         at: Timestamp,
         now: Instant,
-    ) -> (Arc<str>, SessionNo) {
-        let known = self.stand_ins.get(&place.session).cloned();
+    ) -> (Arc<str>, SessionSerial) {
+        let known = self.agent_sessions.get(&place.session).cloned();
         if let Some(id) = known
             && let Some(session) = self.by_id.get_mut(&id)
         {
             session.used_at = now;
-            session.busy += 1;
-            session.place = place;
-            session.nesting = nesting;
-            return (id, session.number);
+            session.active_calls += 1;
+            session.scope = place;
+            session.call_chain = nesting;
+            return (id, session.serial);
         }
-        self.make_room();
+        self.evict_idle();
         let id = fresh();
-        self.stand_ins.insert(place.session.clone(), id.clone());
-        let session = self.insert(&id, Kind::Agent, place, at, now);
-        session.busy = 1;
-        session.nesting = nesting;
-        (id, session.number)
+        self.agent_sessions.insert(place.session.clone(), id.clone());
+        let session = self.insert(&id, SessionKind::Agent, place, at, now);
+        session.active_calls = 1;
+        session.call_chain = nesting;
+        (id, session.serial)
     }
 
     /// A use of the session that takes a moment.
-    pub(super) fn look(&mut self, id: &str, who: Who<'_>, now: Instant) -> Option<Place> {
-        let (_, session) = self.reach(id, who, now)?;
-        session.use_by(who, now);
-        Some(session.place.clone())
+    pub(super) fn touch(&mut self, id: &str, who: BridgeCaller<'_>, now: Instant) -> Option<SessionScope> {
+        let (_, session) = self.find_accessible(id, who, now)?;
+        session.record_use(who, now);
+        Some(session.scope.clone())
     }
 
     /// The beginning of a call in the session. A client's use of it lasts until `leave`; a worker's does not count.
-    pub(super) fn enter(&mut self, id: &str, who: Who<'_>, now: Instant) -> Option<Seen> {
-        let (id, session) = self.reach(id, who, now)?;
-        session.use_by(who, now);
-        if who == Who::Client {
-            session.busy += 1;
+    pub(super) fn begin_call(&mut self, id: &str, who: BridgeCaller<'_>, now: Instant) -> Option<SessionSnapshot> {
+        let (id, session) = self.find_accessible(id, who, now)?;
+        session.record_use(who, now);
+        if who == BridgeCaller::Client {
+            session.active_calls += 1;
         }
-        Some(Seen {
+        Some(SessionSnapshot {
             id,
-            number: session.number,
-            place: session.place.clone(),
-            nesting: session.nesting.clone(),
-            gate: session.gate.clone(),
+            serial: session.serial,
+            scope: session.scope.clone(),
+            call_chain: session.call_chain.clone(),
+            tasks: session.tasks.clone(),
         })
     }
 
     /// The end of a call.
-    pub(super) fn leave(&mut self, id: &str, number: SessionNo, now: Instant) {
-        let Some(session) = self.by_id.get_mut(id).filter(|session| session.number == number) else { return };
-        session.busy = session.busy.saturating_sub(1);
+    pub(super) fn end_call(&mut self, id: &str, number: SessionSerial, now: Instant) {
+        let Some(session) = self.by_id.get_mut(id).filter(|session| session.serial == number) else { return };
+        session.active_calls = session.active_calls.saturating_sub(1);
         session.used_at = now;
-        if session.busy == 0 {
-            session.nesting = None;
+        if session.active_calls == 0 {
+            session.call_chain = None;
         }
     }
 
     /// How calls in it are to be treated; says whose config it is.
-    pub(super) fn config(&self, id: &str) -> Option<(SessionConfig, SessionNo)> {
+    pub(super) fn config(&self, id: &str) -> Option<(SessionConfig, SessionSerial)> {
         let session = self.by_id.get(id)?;
-        let telemetry = session.config.telemetry || session.kind == Kind::Agent;
-        Some((SessionConfig { telemetry, ..session.config }, session.number))
+        let telemetry = session.config.telemetry || session.kind == SessionKind::Agent;
+        Some((SessionConfig { telemetry, ..session.config }, session.serial))
     }
 
     /// Is it still the same one?
-    pub(super) fn is_there(&self, id: &str, number: SessionNo) -> bool {
-        self.by_id.get(id).is_some_and(|session| session.number == number)
+    pub(super) fn is_current(&self, id: &str, number: SessionSerial) -> bool {
+        self.by_id.get(id).is_some_and(|session| session.serial == number)
     }
 
-    pub(super) fn about(
+    pub(super) fn describe(
         &mut self,
         id: &str,
-        who: Who<'_>,
+        who: BridgeCaller<'_>,
         now: Instant,
     ) -> Option<(BTreeMap<String, String>, Timestamp)> {
-        let (_, session) = self.reach(id, who, now)?;
-        session.use_by(who, now);
+        let (_, session) = self.find_accessible(id, who, now)?;
+        session.record_use(who, now);
         Some((session.metadata.clone(), session.created_at))
     }
 
@@ -361,7 +367,7 @@ impl Sessions {
         by: &Arc<str>,
         now: Instant,
     ) -> Result<(), BoardError> {
-        let (_, session) = self.reach(id, Who::Client, now).ok_or_else(|| not_found(id))?;
+        let (_, session) = self.find_accessible(id, BridgeCaller::Client, now).ok_or_else(|| not_found(id))?;
         session.used_at = now;
         let mut named = HashSet::new();
         for tool in &tools {
@@ -377,12 +383,12 @@ impl Sessions {
             ));
         }
         for tool in tools {
-            session.tools.insert(tool.name.clone(), Registered { spec: tool.spec(), by: by.clone() });
+            session.tools.insert(tool.name.clone(), RegisteredTool { spec: tool.spec(), registered_by: by.clone() });
         }
         Ok(())
     }
 
-    pub(super) fn tool(&self, id: &str, name: &str) -> Option<&Registered> {
+    pub(super) fn tool(&self, id: &str, name: &str) -> Option<&RegisteredTool> {
         self.by_id.get(id)?.tools.get(name)
     }
 

@@ -10,14 +10,14 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::cache::Key;
-use super::life::Stay;
-use super::sessions::{Place, SessionNo};
-use super::{Bridge, Measure, SessionConfig, Signal};
+use super::cache::CacheKey;
+use super::session_lifecycle::SessionLease;
+use super::sessions::{SessionScope, SessionSerial};
+use super::{Bridge, MeasuredValue, SessionConfig, TelemetryEvent};
 use crate::model::ToolCall;
-use crate::port::{Ids, ToolHost};
-use crate::run::Nesting;
-use crate::tool::{CallContext, Parcel, ToolData, ToolOutput, ToolScope, ToolSpec};
+use crate::port::{IdGenerator, ToolHost};
+use crate::run::CallChain;
+use crate::tool::{CallContext, CallMetadata, StructuredOutput, ToolOutput, ToolScope, ToolSpec};
 
 /// For results of a session that asks for caching and does not say for how long.
 const CACHE_TTL: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const CACHE_TTL: Duration = Duration::from_secs(60);
 pub(crate) struct WorkerTools {
     pub(crate) pool: Arc<dyn ToolHost>,
     pub(crate) bridge: Bridge,
-    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
 }
 
 impl ToolHost for WorkerTools {
@@ -54,10 +54,10 @@ impl ToolHost for WorkerTools {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(self.call_beneath(None, scope, call, arguments, stop))
+        Box::pin(self.call_in_chain(None, scope, call, arguments, stop))
     }
 
-    fn call_within<'a>(
+    fn call_with_context<'a>(
         &'a self,
         context: &'a CallContext,
         scope: &'a ToolScope,
@@ -65,47 +65,47 @@ impl ToolHost for WorkerTools {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(self.call_beneath(Some(&context.nesting), scope, call, arguments, stop))
+        Box::pin(self.call_in_chain(Some(&context.call_chain), scope, call, arguments, stop))
     }
 }
 
 impl WorkerTools {
-    async fn call_beneath(
+    async fn call_in_chain(
         &self,
-        nesting: Option<&Nesting>,
+        nesting: Option<&CallChain>,
         scope: &ToolScope,
         call: &ToolCall,
         arguments: &Value,
         stop: CancellationToken,
     ) -> ToolOutput {
-        if let Some(parcel) = &scope.parcel {
-            return self.carry(parcel, scope, call, arguments, stop).await;
+        if let Some(parcel) = &scope.call_metadata {
+            return self.call_pool(parcel, scope, call, arguments, stop).await;
         }
         // Held until the call is over: its session is there for as long as the tool may call back.
-        let stay = self.stand_in(scope, nesting);
-        let parcel = Arc::new(Parcel {
+        let stay = self.open_agent_session(scope, nesting);
+        let parcel = Arc::new(CallMetadata {
             session: stay.session().clone(),
             correlation: Some(call.id.0.clone()),
             for_model: true,
-            ..Parcel::default()
+            ..CallMetadata::default()
         });
-        let scope = ToolScope { parcel: Some(parcel.clone()), ..scope.clone() };
-        self.carry(&parcel, &scope, call, arguments, stop).await
+        let scope = ToolScope { call_metadata: Some(parcel.clone()), ..scope.clone() };
+        self.call_pool(&parcel, &scope, call, arguments, stop).await
     }
 
     /// What an agent's conversation is called among workers. The name tells nothing about it.
-    fn stand_in(&self, scope: &ToolScope, nesting: Option<&Nesting>) -> Stay {
+    fn open_agent_session(&self, scope: &ToolScope, nesting: Option<&CallChain>) -> SessionLease {
         let ToolScope { session, owner, folder, folder_grant, .. } = scope.clone();
-        let place = Place { session, owner, folder, folder_grant };
+        let place = SessionScope { session, owner, folder, folder_grant };
         let fresh = || format!("agent-{}", self.ids.next().simple()).into();
         let at = self.bridge.0.clock.now();
-        let (id, number) = self.bridge.sessions().stand_in(place, nesting.cloned(), fresh, at, Instant::now());
-        Stay::new(&self.bridge, id, number)
+        let (id, number) = self.bridge.sessions().agent_session(place, nesting.cloned(), fresh, at, Instant::now());
+        SessionLease::new(&self.bridge, id, number)
     }
 
-    async fn carry(
+    async fn call_pool(
         &self,
-        parcel: &Parcel,
+        parcel: &CallMetadata,
         scope: &ToolScope,
         call: &ToolCall,
         arguments: &Value,
@@ -115,37 +115,43 @@ impl WorkerTools {
         let config: SessionConfig = config.unwrap_or_default();
         let key = self.cache_key(config, parcel, call, arguments);
         if let Some(known) = key.as_ref().and_then(|key| self.bridge.cache().get(key, Instant::now())) {
-            return cached(known);
+            return mark_cached(known);
         }
         if config.telemetry {
-            self.tell("tool.execution.start", parcel, call, None, None);
+            self.emit("tool.execution.start", parcel, call, None, None);
         }
         let started = Instant::now();
-        let traced = traced(parcel, scope);
+        let traced = with_current_trace(parcel, scope);
         let output = self.pool.call(traced.as_ref().unwrap_or(scope), call, arguments, stop).await;
         if config.telemetry {
             let name = if output.is_error { "tool.execution.exception" } else { "tool.execution.stop" };
-            self.tell(name, parcel, call, Some(started.elapsed()), Some(&output));
+            self.emit(name, parcel, call, Some(started.elapsed()), Some(&output));
         }
         if let (Some(key), Some(number), false) = (key, number, output.is_error) {
-            self.keep(key, number, &output, config);
+            self.cache_result(key, number, &output, config);
         }
         output
     }
 
     /// For as long as its session is the one that asked: whoever has the name next gets results of their own.
-    fn keep(&self, key: Key, number: SessionNo, output: &ToolOutput, config: SessionConfig) {
+    fn cache_result(&self, key: CacheKey, number: SessionSerial, output: &ToolOutput, config: SessionConfig) {
         let ttl = if config.cache_ttl.is_zero() { CACHE_TTL } else { config.cache_ttl };
         // Held meanwhile: results are forgotten after their session is taken out.
         let sessions = self.bridge.sessions();
-        if sessions.is_there(&key.session, number) {
+        if sessions.is_current(&key.session, number) {
             self.bridge.cache().put(key, output.clone(), ttl, Instant::now());
         }
     }
 
     /// `None` for calls whose result is not given out again. Bytes are not looked at, so calls that carry any are not
     /// either.
-    fn cache_key(&self, config: SessionConfig, parcel: &Parcel, call: &ToolCall, arguments: &Value) -> Option<Key> {
+    fn cache_key(
+        &self,
+        config: SessionConfig,
+        parcel: &CallMetadata,
+        call: &ToolCall,
+        arguments: &Value,
+    ) -> Option<CacheKey> {
         if !config.caching || parcel.chunks.is_some() || !parcel.binary.is_empty() {
             return None;
         }
@@ -161,7 +167,7 @@ impl WorkerTools {
         let metadata =
             parcel.metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "correlation_id" | "timeout_ms"));
         let metadata: Vec<_> = metadata.collect();
-        Some(Key {
+        Some(CacheKey {
             session: parcel.session.clone(),
             pool: pool.into(),
             tool: tool.name.clone(),
@@ -169,17 +175,24 @@ impl WorkerTools {
         })
     }
 
-    fn tell(&self, name: &str, parcel: &Parcel, call: &ToolCall, took: Option<Duration>, output: Option<&ToolOutput>) {
+    fn emit(
+        &self,
+        name: &str,
+        parcel: &CallMetadata,
+        call: &ToolCall,
+        took: Option<Duration>,
+        output: Option<&ToolOutput>,
+    ) {
         let inner = &self.bridge.0;
-        inner.signals.tell(|| {
-            let signal = Signal::new(name, inner.clock.now())
-                .note("session_id", parcel.session.clone())
-                .note("tool", call.name.clone())
-                .correlated(parcel.correlation.clone());
+        inner.telemetry.emit(|| {
+            let signal = TelemetryEvent::new(name, inner.clock.now())
+                .with_metadata("session_id", parcel.session.clone())
+                .with_metadata("tool", call.name.clone())
+                .with_correlation(parcel.correlation.clone());
             let signal = match took {
                 Some(took) => {
                     let nanoseconds = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX);
-                    signal.measure("duration", Measure::Int(nanoseconds))
+                    signal.with_measure("duration", MeasuredValue::Int(nanoseconds))
                 }
                 None => signal,
             };
@@ -187,7 +200,9 @@ impl WorkerTools {
                 data.json.as_ref().map_or(0, bytes::Bytes::len) + data.binary.as_ref().map_or(0, bytes::Bytes::len)
             });
             match size {
-                Some(size) => signal.measure("response_size", Measure::Int(i64::try_from(size).unwrap_or(i64::MAX))),
+                Some(size) => {
+                    signal.with_measure("response_size", MeasuredValue::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+                }
                 None => signal,
             }
         });
@@ -195,13 +210,13 @@ impl WorkerTools {
 }
 
 /// Where traces are kept, the worker goes on from this call instead of from where the caller was.
-fn traced(parcel: &Parcel, scope: &ToolScope) -> Option<ToolScope> {
-    let parcel = Parcel { trace: Some(crate::trace::current()?), ..parcel.clone() };
-    Some(ToolScope { parcel: Some(Arc::new(parcel)), ..scope.clone() })
+fn with_current_trace(parcel: &CallMetadata, scope: &ToolScope) -> Option<ToolScope> {
+    let parcel = CallMetadata { trace: Some(crate::trace::current_traceparent()?), ..parcel.clone() };
+    Some(ToolScope { call_metadata: Some(Arc::new(parcel)), ..scope.clone() })
 }
 
-fn cached(output: ToolOutput) -> ToolOutput {
-    let mut data = output.data.as_deref().cloned().unwrap_or_else(ToolData::default);
+fn mark_cached(output: ToolOutput) -> ToolOutput {
+    let mut data = output.data.as_deref().cloned().unwrap_or_else(StructuredOutput::default);
     data.metadata.insert("cached".to_owned(), "true".to_owned());
-    output.with(data)
+    output.with_structured(data)
 }

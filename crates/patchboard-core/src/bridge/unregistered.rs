@@ -9,9 +9,9 @@ use serde_json::json;
 use super::{Bridge, WORKER_KIND, WorkerTools, clipped};
 use crate::access::Surface;
 use crate::error::BoardError;
-use crate::port::{Ids, NameStanding, ToolHost, UnregisteredTools};
-use crate::tool::registry::Offer;
-use crate::tool::{Approval, ApprovalPolicy, Effect, ToolSpec, ToolTraits, UnknownOutcome};
+use crate::port::{IdGenerator, ToolHost, ToolNameStatus, UnregisteredTools};
+use crate::tool::registry::ToolSet;
+use crate::tool::{ApprovalMode, ApprovalPolicy, ToolEffect, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 
 /// Longest name that is handed to a worker, in bytes.
 const MAX_NAME: usize = 128;
@@ -20,9 +20,9 @@ const MAX_NAME: usize = 128;
 #[derive(Debug)]
 pub(crate) struct NameContext<'a> {
     /// What the caller may reach.
-    pub(crate) reachable: &'a Offer,
+    pub(crate) reachable: &'a ToolSet,
     /// All tools there are: their names are taken, whoever may call them.
-    pub(crate) all: &'a Offer,
+    pub(crate) all: &'a ToolSet,
     pub(crate) policy: &'a ApprovalPolicy,
     pub(crate) surface: Surface,
     pub(crate) form: NameForm,
@@ -38,7 +38,7 @@ pub(crate) enum NameForm {
 }
 
 /// A pool, and the name of a tool among its workers.
-type Target<'a> = (&'a Arc<dyn UnregisteredTools>, &'a str);
+type PoolTarget<'a> = (&'a Arc<dyn UnregisteredTools>, &'a str);
 
 impl Bridge {
     /// The tool under a name that no offered tool has, and an offer that has it: one of a pool's that is named with the
@@ -47,38 +47,38 @@ impl Bridge {
         &self,
         name: &str,
         context: &NameContext<'_>,
-        ids: &Arc<dyn Ids>,
-    ) -> Result<Option<(ToolSpec, Offer)>, BoardError> {
-        if let Some(spec) = registered(name, context.reachable) {
+        ids: &Arc<dyn IdGenerator>,
+    ) -> Result<Option<(ToolSpec, ToolSet)>, BoardError> {
+        if let Some(spec) = qualified_tool(name, context.reachable) {
             return Ok(Some((spec, context.reachable.clone())));
         }
-        let pools = self.0.workers.as_ref().map(|workers| workers.unregistered()).unwrap_or_default();
-        let Some((pool, own_name)) = self.target(name, &pools, context)? else { return Ok(None) };
+        let pools = self.0.workers.as_ref().map(|workers| workers.pools_taking_unregistered()).unwrap_or_default();
+        let Some((pool, own_name)) = self.find_pool(name, &pools, context)? else { return Ok(None) };
         let qualifier = pool.qualifier().unwrap_or_default();
-        match pool.standing(own_name) {
-            NameStanding::Untried => {}
-            NameStanding::Unknown | NameStanding::Registered => return Ok(None),
+        match pool.name_status(own_name) {
+            ToolNameStatus::Untried => {}
+            ToolNameStatus::Unknown | ToolNameStatus::Registered => return Ok(None),
         }
         let Some(spec) = permitted(own_name, qualifier, name, context) else { return Ok(None) };
         let host: Arc<dyn ToolHost> =
             Arc::new(WorkerTools { pool: pool.clone(), bridge: self.clone(), ids: ids.clone() });
-        let offer = Offer::single(spec.clone(), host);
+        let offer = ToolSet::single(spec.clone(), host);
         Ok(Some((spec, offer)))
     }
 
-    fn target<'a>(
+    fn find_pool<'a>(
         &self,
         name: &'a str,
         pools: &'a [Arc<dyn UnregisteredTools>],
         context: &NameContext<'_>,
-    ) -> Result<Option<Target<'a>>, BoardError> {
-        let named = pools.iter().find_map(|pool| Some((pool, after(name, pool.qualifier()?)?)));
+    ) -> Result<Option<PoolTarget<'a>>, BoardError> {
+        let named = pools.iter().find_map(|pool| Some((pool, strip_pool_prefix(name, pool.qualifier()?)?)));
         if let Some((pool, own_name)) = named {
-            return Ok(is_plain(own_name).then_some((pool, own_name)));
+            return Ok(is_valid_name(own_name).then_some((pool, own_name)));
         }
         // The name of a pool that does not allow it chooses no other pool.
-        let names_a_pool = || self.workers().iter().any(|pool| after(name, &pool.name).is_some());
-        let is_open = context.form == NameForm::Any && is_plain(name) && context.all.find(name).is_none();
+        let names_a_pool = || self.workers().iter().any(|pool| strip_pool_prefix(name, &pool.name).is_some());
+        let is_open = context.form == NameForm::Any && is_valid_name(name) && context.all.find(name).is_none();
         if !is_open || pools.is_empty() || names_a_pool() {
             return Ok(None);
         }
@@ -91,7 +91,7 @@ impl Bridge {
 }
 
 /// A tool of a pool that is offered under its own name, asked for with the pool's before it.
-fn registered(name: &str, reachable: &Offer) -> Option<ToolSpec> {
+fn qualified_tool(name: &str, reachable: &ToolSet) -> Option<ToolSpec> {
     let (pool, own_name) = name.split_once('.')?;
     let (spec, host) = reachable.find(own_name)?;
     (host.kind() == WORKER_KIND && host.qualifier() == Some(pool)).then(|| spec.clone())
@@ -108,7 +108,7 @@ fn permitted(own_name: &str, qualifier: &str, asked: &str, context: &NameContext
     names.sort_by_key(|name| *name == asked);
     let specs = names.into_iter().map(spec);
     let strictest = specs.max_by_key(|spec| context.policy.decide(spec, context.surface))?;
-    (context.policy.decide(&strictest, context.surface) != Approval::Deny).then_some(strictest)
+    (context.policy.decide(&strictest, context.surface) != ApprovalMode::Deny).then_some(strictest)
 }
 
 fn spec(name: &str) -> ToolSpec {
@@ -116,8 +116,8 @@ fn spec(name: &str) -> ToolSpec {
         name: name.into(),
         description: "".into(),
         input_schema: Arc::new(json!({"type": "object"})),
-        effect: Effect::Writes,
-        unknown_outcome: UnknownOutcome::Ask,
+        effect: ToolEffect::Writes,
+        unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
         kind: WORKER_KIND,
         // Whether it streams is only known when it is called.
@@ -130,12 +130,12 @@ fn spec(name: &str) -> ToolSpec {
     }
 }
 
-fn after<'a>(name: &'a str, pool: &str) -> Option<&'a str> {
+fn strip_pool_prefix<'a>(name: &'a str, pool: &str) -> Option<&'a str> {
     name.strip_prefix(pool)?.strip_prefix('.')
 }
 
 /// Could a worker have a tool of that name?
-fn is_plain(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let is_odd = |character: char| character.is_whitespace() || character.is_control();
     // What Python keeps to itself begins with an underscore.
     name.len() <= MAX_NAME && name.starts_with(char::is_alphanumeric) && !name.contains(is_odd)

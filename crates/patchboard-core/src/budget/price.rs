@@ -5,7 +5,7 @@ use crate::tool::Glob;
 
 /// US dollars per million tokens.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Price {
+pub struct ModelPrice {
     pub model: Glob,
     pub input: f64,
     pub output: f64,
@@ -13,7 +13,7 @@ pub struct Price {
 
 /// First match wins, so the table's order is its precedence. A model nobody priced costs nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct PriceTable(pub Vec<Price>);
+pub struct PriceTable(pub Vec<ModelPrice>);
 
 impl PriceTable {
     /// Cost in billionths of a US dollar.

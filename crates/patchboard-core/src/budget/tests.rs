@@ -6,7 +6,7 @@ use super::*;
 use crate::faulty::FaultyStore;
 use crate::id::{RunId, Seq};
 use crate::model::TokenCount;
-use crate::port::{Batch, Durability, ModelCallRow, UsageRow, Write};
+use crate::port::{Durability, ModelCallRow, StoreWrite, UsageRow, WriteBatch};
 use crate::scripted::ManualClock;
 
 const HOUR: i64 = 3600;
@@ -55,7 +55,7 @@ impl Desk {
         max_output: u32,
     ) -> Result<Reservation, BoardError> {
         let session = &session(name);
-        let wanted = Wanted { session, agent, agent_limits, text_tokens, tool_tokens: 0, max_output };
+        let wanted = ReservationRequest { session, agent, agent_limits, text_tokens, tool_tokens: 0, max_output };
         self.ledger.reserve(wanted).await
     }
 
@@ -94,8 +94,8 @@ impl Desk {
             estimated: false,
             scopes: scopes.to_vec(),
         };
-        let writes = vec![Write::OpenModelCall(call), Write::SettleModelCall(usage)];
-        self.store.commit(Batch { durability: Durability::Boundary, writes }).await.unwrap();
+        let writes = vec![StoreWrite::OpenModelCall(call), StoreWrite::SettleModelCall(usage)];
+        self.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
     }
 
     /// `used+reserved` of session, day and month.
@@ -246,7 +246,7 @@ async fn the_answer_is_cut_to_what_is_left() {
     ] {
         let desk = Desk::new(limits(limit, None, None));
         let session = &session("a");
-        let wanted = Wanted {
+        let wanted = ReservationRequest {
             session,
             agent: &desk.agent,
             agent_limits: BudgetLimits::default(),

@@ -62,7 +62,7 @@ fn agent(provider: &Arc<Lister>, model: &str) -> AgentSpec {
         provider: provider.clone(),
         model: model.into(),
         strategy: StrategyKind::React,
-        reasoning: crate::run::strategy::Reasoning::default(),
+        reasoning: crate::run::strategy::ReasoningOptions::default(),
         source: crate::agent::AgentSource::User,
         description: None,
         max_tokens: 100,
@@ -85,7 +85,7 @@ fn catalogue(agent: &AgentSpec, further: &[&Arc<Lister>]) -> ModelCatalogue {
 async fn chosen(catalogue: &ModelCatalogue, agent: &AgentSpec, named: &str) -> Result<(String, String), String> {
     let stop = CancellationToken::new();
     let selected = catalogue.select(agent, named).map_err(|error| error.message)?;
-    catalogue.confirm(&selected, &stop).await.map_err(|error| {
+    catalogue.check_available(&selected, &stop).await.map_err(|error| {
         assert_eq!(error.kind, ErrorKind::Invalid);
         error.message
     })?;
@@ -137,14 +137,14 @@ async fn what_a_provider_cannot_list_is_taken_at_its_word_within_two_seconds() {
     let began = Instant::now();
     assert!(chosen(&catalogue, &agent, "anything").await.is_ok());
     assert!(chosen(&catalogue, &agent, "refuses/anything").await.is_ok());
-    assert_eq!(began.elapsed(), PATIENCE);
+    assert_eq!(began.elapsed(), LISTING_TIMEOUT);
     // Neither is asked again at once, however often a model of it is named.
     for _ in 0..10 {
         assert!(chosen(&catalogue, &agent, "another").await.is_ok());
     }
-    assert_eq!(began.elapsed(), PATIENCE);
+    assert_eq!(began.elapsed(), LISTING_TIMEOUT);
     assert_eq!(hangs.asked.load(Ordering::Relaxed), 1);
-    tokio::time::advance(ASK_AGAIN_AFTER).await;
+    tokio::time::advance(FAILED_LISTING_TTL).await;
     assert!(chosen(&catalogue, &agent, "another").await.is_ok());
     assert_eq!(hangs.asked.load(Ordering::Relaxed), 2);
 }
@@ -158,14 +158,14 @@ async fn all_are_asked_side_by_side_and_lists_are_kept_for_five_minutes() {
     let stop = CancellationToken::new();
     let began = Instant::now();
     let report = catalogue.list(&agent, &stop).await;
-    assert_eq!(began.elapsed(), PATIENCE);
+    assert_eq!(began.elapsed(), LISTING_TIMEOUT);
     let summary = |id: &str, is_default| ModelSummary {
         id: format!("main/{id}").into(),
         name: id.into(),
         provider: "main".into(),
         is_default,
     };
-    let silent = |name: &str| SilentProvider { provider: name.into(), reason: "did not answer within 2 s".into() };
+    let silent = |name: &str| UnlistedProvider { provider: name.into(), reason: "did not answer within 2 s".into() };
     let expected = ModelReport {
         models: vec![summary("m-1:latest", true), summary("m-2", false)],
         unavailable: vec![silent("hangs"), silent("also")],
@@ -173,7 +173,7 @@ async fn all_are_asked_side_by_side_and_lists_are_kept_for_five_minutes() {
     assert_eq!(report, expected);
     *main.offers.lock().unwrap() = Some(Ok(vec!["m-1", "m-3"]));
     assert_eq!(catalogue.list(&agent, &stop).await, expected, "kept");
-    tokio::time::advance(FRESH_FOR).await;
+    tokio::time::advance(LISTING_TTL).await;
     let later = catalogue.list(&agent, &stop).await;
     assert_eq!(later.models, [summary("m-1", true), summary("m-3", false)]);
     assert_eq!(main.asked.load(Ordering::Relaxed), 2);
@@ -190,7 +190,7 @@ async fn a_configured_model_is_shown_and_may_be_chosen_whatever_its_provider_say
     assert_eq!(report.models, [expected]);
     assert_eq!(&*report.unavailable[0].reason, "provider refused the request (404)");
     *refuses.offers.lock().unwrap() = Some(Ok(vec!["other"]));
-    tokio::time::advance(ASK_AGAIN_AFTER).await;
+    tokio::time::advance(FAILED_LISTING_TTL).await;
     assert!(chosen(&catalogue, &agent, "own").await.is_ok());
     assert!(chosen(&catalogue, &agent, "strange").await.is_err());
 }
@@ -217,6 +217,6 @@ fn short_names_mean_the_listed_model() {
         ("gpt-4o-mini", "gpt-4o", false),
         ("gpt-4o", "gpt-4", false),
     ] {
-        assert_eq!(is_same(listed, wanted), same, "{listed} {wanted}");
+        assert_eq!(matches_listed_id(listed, wanted), same, "{listed} {wanted}");
     }
 }

@@ -5,34 +5,34 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{ChannelMessage, ChannelOptions, ChannelRequest, DeliveryId, DeliveryState};
-use crate::agent::Origin;
+use crate::agent::ConversationOrigin;
 use crate::id::SessionKey;
 use crate::port::DeliveryRow;
 use crate::record;
 
 /// Who is meant when a webhook says neither who wrote it nor in which conversation.
-const NOBODY: &str = "webhook";
+const UNKNOWN_ACCOUNT: &str = "webhook";
 
 /// What is on record of a delivery besides where it stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Letter {
+pub(crate) struct DeliveryPayload {
     /// Without its id, which is in the delivery's key.
     pub(crate) message: ChannelMessage,
     /// How often the agent was asked before; each asking is a run with a name of its own.
-    pub(crate) asked_before: u32,
+    pub(crate) earlier_runs: u32,
     /// How many of those were cut off because their process ended.
-    pub(crate) cut_off: u32,
+    pub(crate) interrupted_runs: u32,
     /// What is to be sent, once there is an answer.
     pub(crate) requests: Vec<ChannelRequest>,
     /// How many of them are out.
-    pub(crate) sent: usize,
+    pub(crate) sent_count: usize,
     /// Why the answer could not be brought.
     pub(crate) problem: Option<String>,
     /// The webhook's own caller was told of the failure. If it tries again, that is no repetition.
-    pub(crate) is_returned: bool,
+    pub(crate) is_failure_reported: bool,
 }
 
-impl Letter {
+impl DeliveryPayload {
     /// What it holds, in bytes; the rest is small.
     pub(super) fn weight(&self) -> usize {
         let requests = self.requests.iter().map(|request| {
@@ -44,16 +44,16 @@ impl Letter {
 }
 
 #[derive(Debug)]
-pub(crate) struct Delivery {
+pub(crate) struct OpenDelivery {
     pub(crate) id: DeliveryId,
     pub(crate) channel: Arc<ChannelOptions>,
     pub(crate) key: Arc<str>,
     pub(crate) state: DeliveryState,
     pub(crate) received_at: Timestamp,
-    pub(crate) letter: Letter,
+    pub(crate) payload: DeliveryPayload,
 }
 
-impl Delivery {
+impl OpenDelivery {
     pub(super) fn row(&self, now: Timestamp) -> DeliveryRow {
         DeliveryRow {
             id: self.id,
@@ -62,39 +62,39 @@ impl Delivery {
             state: self.state,
             received_at: self.received_at,
             changed_at: now,
-            body: record::encode_letter(&self.letter),
+            body: record::encode_delivery_payload(&self.payload),
         }
     }
 
     /// The agent has answered. What it was asked is in the conversation and not needed here any longer; who asked is.
-    pub(super) fn answered(&mut self, requests: Vec<ChannelRequest>) {
+    pub(super) fn set_requests(&mut self, requests: Vec<ChannelRequest>) {
         self.state = DeliveryState::Answered;
-        self.letter.message.content = String::new();
-        self.letter.message.context = String::new();
-        self.letter.requests = requests;
+        self.payload.message.content = String::new();
+        self.payload.message.context = String::new();
+        self.payload.requests = requests;
     }
 
     /// Nothing more happens to it. What was said is in the conversation; here it is not needed any longer.
-    pub(super) fn seal(&mut self, state: DeliveryState, problem: Option<String>) {
+    pub(super) fn finish(&mut self, state: DeliveryState, problem: Option<String>) {
         self.state = state;
-        self.letter.message = ChannelMessage::default();
-        self.letter.requests = Vec::new();
-        self.letter.problem = problem;
+        self.payload.message = ChannelMessage::default();
+        self.payload.requests = Vec::new();
+        self.payload.problem = problem;
     }
 
     /// What the run is called that answers it.
     pub(super) fn run_name(&self) -> Arc<str> {
-        format!("delivery-{}-{}", self.id.0, self.letter.asked_before).into()
+        format!("delivery-{}-{}", self.id.0, self.payload.earlier_runs).into()
     }
 }
 
 /// Where a message comes from. Facts belong to the account or, where the adapter cannot tell, to the conversation.
-pub(super) fn origin(channel: &str, message: &ChannelMessage) -> Origin {
+pub(super) fn origin(channel: &str, message: &ChannelMessage) -> ConversationOrigin {
     let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
     let peer = given(&message.peer);
-    Origin {
+    ConversationOrigin {
         channel: channel.to_owned(),
-        account: given(&message.account).or_else(|| peer.clone()).unwrap_or_else(|| NOBODY.to_owned()),
+        account: given(&message.account).or_else(|| peer.clone()).unwrap_or_else(|| UNKNOWN_ACCOUNT.to_owned()),
         peer,
         guild: given(&message.guild),
         team: given(&message.team),
@@ -102,7 +102,7 @@ pub(super) fn origin(channel: &str, message: &ChannelMessage) -> Origin {
 }
 
 /// The line a delivery stands in: one conversation, whoever answers it.
-pub(super) fn conversation(origin: &Origin) -> SessionKey {
+pub(super) fn conversation_key(origin: &ConversationOrigin) -> SessionKey {
     origin.session_key("")
 }
 

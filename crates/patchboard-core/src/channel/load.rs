@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::delivery::Letter;
+use super::delivery::DeliveryPayload;
 use super::{ChannelOptions, DeliveryState};
 use crate::telemetry;
 
@@ -12,34 +12,34 @@ use crate::telemetry;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Load(Arc<Mutex<Open>>);
+pub(super) struct LoadTracker(Arc<Mutex<OpenTotals>>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenTotals {
     by_channel: HashMap<Arc<str>, usize>,
     bytes: usize,
 }
 
 /// Counts a delivery as open until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
-    load: Load,
+pub(crate) struct LoadPermit {
+    load: LoadTracker,
     channel: Arc<str>,
     bytes: usize,
     state: DeliveryState,
 }
 
-impl Load {
+impl LoadTracker {
     /// Counts one more and calls `enter`, both at once; the error says how many there are.
     pub(super) fn admit<T>(
         &self,
         channel: &ChannelOptions,
-        letter: &Letter,
+        letter: &DeliveryPayload,
         enter: impl FnOnce() -> T,
-    ) -> Result<(T, Held), usize> {
+    ) -> Result<(T, LoadPermit), usize> {
         let mut open = self.open();
         let count = open.by_channel.get(&channel.name).copied().unwrap_or_default();
-        if count >= channel.max_waiting || open.bytes.saturating_add(letter.weight()) > MAX_BYTES {
+        if count >= channel.max_open_deliveries || open.bytes.saturating_add(letter.weight()) > MAX_BYTES {
             return Err(count);
         }
         let held = self.count(&mut open, channel, letter, DeliveryState::Received);
@@ -47,7 +47,12 @@ impl Load {
     }
 
     /// Counts one that was taken before, whether or not there is room for it.
-    pub(super) fn hold(&self, channel: &ChannelOptions, letter: &Letter, state: DeliveryState) -> Held {
+    pub(super) fn admit_recovered(
+        &self,
+        channel: &ChannelOptions,
+        letter: &DeliveryPayload,
+        state: DeliveryState,
+    ) -> LoadPermit {
         self.count(&mut self.open(), channel, letter, state)
     }
 
@@ -58,23 +63,29 @@ impl Load {
         (open.by_channel.get(channel).copied().unwrap_or_default(), open.bytes)
     }
 
-    fn count(&self, open: &mut Open, channel: &ChannelOptions, letter: &Letter, state: DeliveryState) -> Held {
+    fn count(
+        &self,
+        open: &mut OpenTotals,
+        channel: &ChannelOptions,
+        letter: &DeliveryPayload,
+        state: DeliveryState,
+    ) -> LoadPermit {
         let bytes = letter.weight();
         *open.by_channel.entry(channel.name.clone()).or_default() += 1;
         open.bytes = open.bytes.saturating_add(bytes);
-        telemetry::delivery_moved(None, Some(state));
-        Held { load: self.clone(), channel: channel.name.clone(), bytes, state }
+        telemetry::delivery_state_changed(None, Some(state));
+        LoadPermit { load: self.clone(), channel: channel.name.clone(), bytes, state }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenTotals> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl LoadPermit {
     /// It is in that state now, and holds that letter.
-    pub(super) fn moved(&mut self, state: DeliveryState, letter: &Letter) {
-        telemetry::delivery_moved(Some(self.state), Some(state));
+    pub(super) fn update(&mut self, state: DeliveryState, letter: &DeliveryPayload) {
+        telemetry::delivery_state_changed(Some(self.state), Some(state));
         self.state = state;
         let bytes = letter.weight();
         let mut open = self.load.open();
@@ -83,9 +94,9 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LoadPermit {
     fn drop(&mut self) {
-        telemetry::delivery_moved(Some(self.state), None);
+        telemetry::delivery_state_changed(Some(self.state), None);
         let mut open = self.load.open();
         open.bytes = open.bytes.saturating_sub(self.bytes);
         if let Some(count) = open.by_channel.get_mut(&self.channel) {

@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::port::{FetchError, Fetched};
+use crate::port::{FetchError, FetchResponse};
 
 /// Pauses grow up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(64);
 /// From the first attempt on; no attempt begins later.
-const WINDOW: Duration = Duration::from_secs(600);
-const ATTEMPTS: u32 = 8;
+const RETRY_WINDOW: Duration = Duration::from_secs(600);
+const MAX_ATTEMPTS: u32 = 8;
 
 /// Pauses of 1, 2, 4 … seconds, until the attempts or the time are used up.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(super) struct RetrySchedule {
     attempts: u32,
     /// `None`: as many as fit into the time.
     max_attempts: Option<u32>,
     first: tokio::time::Instant,
 }
 
-impl Backoff {
+impl RetrySchedule {
     pub(super) fn for_requests() -> Self {
-        Self { attempts: 0, max_attempts: Some(ATTEMPTS), first: tokio::time::Instant::now() }
+        Self { attempts: 0, max_attempts: Some(MAX_ATTEMPTS), first: tokio::time::Instant::now() }
     }
 
     /// An adapter that is not there is asked for again without being a burden to anyone.
@@ -39,38 +39,38 @@ impl Backoff {
         }
         let grown = Duration::from_secs(1 << (self.attempts - 1).min(6)).min(LONGEST_PAUSE);
         let pause = grown.max(asked_for.unwrap_or_default());
-        (self.first.elapsed().saturating_add(pause) <= WINDOW).then_some(pause)
+        (self.first.elapsed().saturating_add(pause) <= RETRY_WINDOW).then_some(pause)
     }
 }
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Sent {
-    Out,
+pub(super) enum SendOutcome {
+    Sent,
     /// It may work later; no earlier than that, if the other side said so.
-    Later {
+    Retry {
         why: String,
         after: Option<Duration>,
     },
-    Never {
+    Failed {
         why: String,
     },
     /// This server is going away.
     Stopped,
 }
 
-impl Sent {
-    pub(super) fn of(result: Result<Fetched, FetchError>, now: Timestamp) -> Self {
+impl SendOutcome {
+    pub(super) fn of(result: Result<FetchResponse, FetchError>, now: Timestamp) -> Self {
         match result {
             Ok(fetched) => match fetched.status {
-                200..=299 => Self::Out,
+                200..=299 => Self::Sent,
                 status @ (408 | 425 | 429 | 500..=599) => {
-                    Self::Later { why: format!("answered {status}"), after: retry_after(&fetched.headers, now) }
+                    Self::Retry { why: format!("answered {status}"), after: retry_after(&fetched.headers, now) }
                 }
-                status => Self::Never { why: format!("answered {status}") },
+                status => Self::Failed { why: format!("answered {status}") },
             },
-            Err(FetchError::Timeout(why) | FetchError::Failed(why)) => Self::Later { why, after: None },
-            Err(FetchError::Refused(why) | FetchError::BadRequest(why)) => Self::Never { why },
+            Err(FetchError::Timeout(why) | FetchError::Failed(why)) => Self::Retry { why, after: None },
+            Err(FetchError::Refused(why) | FetchError::BadRequest(why)) => Self::Failed { why },
             Err(FetchError::Cancelled) => Self::Stopped,
         }
     }

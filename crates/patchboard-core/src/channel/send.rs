@@ -1,25 +1,25 @@
 //! Brings an answer to the other service: one request after the other, each again while that may help. How many are out
 //! is on record, so that the next process does not begin anew.
 
-use super::deliver::{Courier, Step};
-use super::desk::Work;
-use super::retry::{Backoff, Sent, host};
+use super::retry::{RetrySchedule, SendOutcome, host};
+use super::service::PermitKind;
+use super::task::{DeliveryTask, TaskStep};
 use super::{ChannelRequest, DeliveryState};
 use crate::port::Durability;
 
-impl Courier {
+impl DeliveryTask {
     /// Sends what is not out yet.
-    pub(super) async fn send(&mut self) {
-        while let Some(request) = self.delivery.letter.requests.get(self.delivery.letter.sent).cloned() {
+    pub(super) async fn send_requests(&mut self) {
+        while let Some(request) = self.delivery.payload.requests.get(self.delivery.payload.sent_count).cloned() {
             match self.send_one(&request).await {
-                Step::Done(Ok(())) => {}
-                Step::Done(Err(why)) => return self.fail(format!("{}: {why}", host(&request.url))).await,
-                Step::Leave => return,
+                TaskStep::Done(Ok(())) => {}
+                TaskStep::Done(Err(why)) => return self.fail(format!("{}: {why}", host(&request.url))).await,
+                TaskStep::Suspend => return,
             }
-            self.delivery.letter.sent += 1;
-            let is_last = self.delivery.letter.sent >= self.delivery.letter.requests.len();
+            self.delivery.payload.sent_count += 1;
+            let is_last = self.delivery.payload.sent_count >= self.delivery.payload.requests.len();
             // A power cut may make one of them go out twice; losing one is what must not happen.
-            if !is_last && let Err(error) = self.desk.change(&self.delivery, Durability::Delta).await {
+            if !is_last && let Err(error) = self.service.save(&self.delivery, Durability::Delta).await {
                 tracing::warn!(
                     channel = %self.delivery.channel.name, delivery = %self.delivery.id.0, %error,
                     "it is not on record how much of an answer is out; a restart would send some of it again"
@@ -29,27 +29,27 @@ impl Courier {
         self.close(DeliveryState::Sent, None).await;
     }
 
-    async fn send_one(&self, request: &ChannelRequest) -> Step<Result<(), String>> {
-        let mut backoff = Backoff::for_requests();
+    async fn send_one(&self, request: &ChannelRequest) -> TaskStep<Result<(), String>> {
+        let mut backoff = RetrySchedule::for_requests();
         loop {
             let result = {
-                let Some(_sending) = self.place(Work::Sending).await else { return Step::Leave };
+                let Some(_sending) = self.acquire_permit(PermitKind::Sending).await else { return TaskStep::Suspend };
                 let stop = self.closing.child_token();
                 self.plugins.send(&self.delivery.channel.plugin, request.clone(), stop).await
             };
-            let (why, after) = match Sent::of(result, self.desk.now()) {
-                Sent::Out => return Step::Done(Ok(())),
-                Sent::Never { why } => return Step::Done(Err(why)),
-                Sent::Stopped => return Step::Leave,
-                Sent::Later { why, after } => (why, after),
+            let (why, after) = match SendOutcome::of(result, self.service.now()) {
+                SendOutcome::Sent => return TaskStep::Done(Ok(())),
+                SendOutcome::Failed { why } => return TaskStep::Done(Err(why)),
+                SendOutcome::Stopped => return TaskStep::Suspend,
+                SendOutcome::Retry { why, after } => (why, after),
             };
-            let Some(pause) = backoff.pause(after) else { return Step::Done(Err(why)) };
+            let Some(pause) = backoff.pause(after) else { return TaskStep::Done(Err(why)) };
             tracing::debug!(
                 channel = %self.delivery.channel.name, delivery = %self.delivery.id.0, host = host(&request.url), why,
                 pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), "an answer is sent again"
             );
-            if !self.desk.pause(pause).await {
-                return Step::Leave;
+            if !self.service.pause(pause).await {
+                return TaskStep::Suspend;
             }
         }
     }

@@ -24,7 +24,7 @@ proptest! {
     #[test]
     fn parts_survive_the_key(agent in ".{0,12}", channel in ".{0,12}", account in ".{0,12}", peer in ".{0,12}") {
         let key = SessionKey::conversation(&agent, &channel, &account, &peer);
-        prop_assert_eq!(key.parts(), Some(SessionParts { agent, channel, account, peer }));
+        prop_assert_eq!(key.conversation_parts(), Some(ConversationParts { agent, channel, account, peer }));
         prop_assert_eq!(SessionKey::parse(key.as_str()), Some(key));
     }
 }
@@ -41,9 +41,9 @@ fn an_owner_is_read_back() {
 fn control_characters_do_not_get_into_keys() {
     let key = SessionKey::conversation("default", "hook", "eve\n2026 ERROR \u{1b}[31m\u{85}", "main");
     assert_eq!(key.as_str(), "default:hook:eve%0A2026 ERROR %1B[31m%85:main");
-    let parts = key.parts().expect("its parts");
+    let parts = key.conversation_parts().expect("its parts");
     assert_eq!(parts.account, "eve\n2026 ERROR \u{1b}[31m\u{85}");
     for foreign in ["a:b:%41:d", "a:b:%0a:d", "a:b:%+1:d", "a:b:%:d"] {
-        assert!(SessionKey::parse(foreign).is_none_or(|key| key.parts().is_none()), "{foreign}");
+        assert!(SessionKey::parse(foreign).is_none_or(|key| key.conversation_parts().is_none()), "{foreign}");
     }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::event::RunOutcome;
-use crate::faulty::{FaultyStore, tells};
+use crate::faulty::{FaultyStore, contains_event};
 use crate::id::RunId;
 use crate::scripted::ManualClock;
 
@@ -15,16 +15,16 @@ fn topic(number: u128) -> Topic {
     Topic::Run(RunId(Uuid::from_u128(number)))
 }
 
-fn log_on(store: &Arc<FaultyStore>) -> Arc<Log> {
-    Arc::new(Log::new(store.clone(), Arc::new(ManualClock::default())))
+fn log_on(store: &Arc<FaultyStore>) -> Arc<EventLog> {
+    Arc::new(EventLog::new(store.clone(), Arc::new(ManualClock::default())))
 }
 
 fn text(pieces: &[&str]) -> Event {
-    Event::Text(pieces.iter().copied().collect())
+    Event::AnswerText(pieces.iter().copied().collect())
 }
 
 fn wide(pieces: usize) -> Event {
-    Event::Text(std::iter::repeat_n("x", pieces).collect())
+    Event::AnswerText(std::iter::repeat_n("x", pieces).collect())
 }
 
 fn last() -> Event {
@@ -37,10 +37,10 @@ async fn tell(writer: &TopicWriter, events: Vec<Event>) {
 
 /// What each number stands for, in short.
 fn numbers(record: &Envelope) -> Vec<(u64, String)> {
-    let words: Vec<String> = if let Event::Text(pieces) = &record.event {
+    let words: Vec<String> = if let Event::AnswerText(pieces) = &record.event {
         pieces.iter().map(str::to_owned).collect()
     } else {
-        vec![if record.event.is_last() { "end".to_owned() } else { format!("{:?}", record.event) }]
+        vec![if record.event.ends_topic() { "end".to_owned() } else { format!("{:?}", record.event) }]
     };
     (record.seq.0..).zip(words).collect()
 }
@@ -67,13 +67,13 @@ async fn every_piece_has_its_number_and_any_number_can_be_followed_from() {
     assert_eq!(writer.next_seq().await, Seq(5));
     tell(&writer, vec![text(&["d", "e"])]).await;
     tell(&writer, vec![last()]).await;
-    let whole = read_all(log.follow(&topic(1), Seq::FIRST, Pace::Free)).await;
+    let whole = read_all(log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced)).await;
     let words: Vec<&str> = whole.iter().map(|(_, word)| word.as_str()).collect();
     assert_eq!(words, ["a", "b", "c", r#"RunFailed { message: "m" }"#, "d", "e", "end"]);
     assert_gapless(&whole, 1, 7);
     for place in ["tail", "store"] {
         for from in 1..=8 {
-            let read = read_all(log.follow(&topic(1), Seq(from), Pace::Free)).await;
+            let read = read_all(log.follow(&topic(1), Seq(from), FollowerPacing::Unpaced)).await;
             assert_eq!(read, whole[from as usize - 1..], "from {from} in the {place}");
         }
         if place == "tail" {
@@ -82,7 +82,11 @@ async fn every_piece_has_its_number_and_any_number_can_be_followed_from() {
         }
     }
     drop(writer);
-    assert_eq!(read_all(log.follow(&topic(2), Seq::FIRST, Pace::Free)).await, [], "an unknown topic is empty");
+    assert_eq!(
+        read_all(log.follow(&topic(2), Seq::FIRST, FollowerPacing::Unpaced)).await,
+        [],
+        "an unknown topic is empty"
+    );
 }
 
 #[tokio::test]
@@ -92,7 +96,7 @@ async fn a_writer_that_goes_does_not_take_the_next_one_along() {
     tell(&first, vec![text(&["a"])]).await;
     let second = log.open(topic(1), Seq(2));
     drop(first);
-    let followed = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    let followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     tell(&second, vec![text(&["b"]), last()]).await;
     assert_gapless(&read_all(followed).await, 1, 3);
 }
@@ -101,9 +105,9 @@ async fn a_writer_that_goes_does_not_take_the_next_one_along() {
 async fn from_before_the_first_is_from_the_first() {
     let log = log_on(&FaultyStore::new());
     let writer = log.open(topic(1), Seq::FIRST);
-    let early = log.follow(&topic(1), Seq(0), Pace::Free);
+    let early = log.follow(&topic(1), Seq(0), FollowerPacing::Unpaced);
     tell(&writer, vec![text(&["a"]), last()]).await;
-    let late = log.follow(&topic(1), Seq(0), Pace::Free);
+    let late = log.follow(&topic(1), Seq(0), FollowerPacing::Unpaced);
     assert_gapless(&read_all(early).await, 1, 2);
     assert_gapless(&read_all(late).await, 1, 2);
 }
@@ -112,8 +116,8 @@ async fn from_before_the_first_is_from_the_first() {
 async fn from_a_number_not_yet_given_waits_for_it() {
     let log = log_on(&FaultyStore::new());
     let writer = log.open(topic(1), Seq::FIRST);
-    let mut ahead = log.follow(&topic(1), Seq(4), Pace::Free);
-    let mut beyond = log.follow(&topic(1), Seq(90), Pace::Free);
+    let mut ahead = log.follow(&topic(1), Seq(4), FollowerPacing::Unpaced);
+    let mut beyond = log.follow(&topic(1), Seq(90), FollowerPacing::Unpaced);
     assert_eq!((now(&mut ahead), now(&mut beyond)), (None, None));
     tell(&writer, vec![text(&["a", "b"])]).await;
     assert_eq!(now(&mut ahead), None);
@@ -128,7 +132,7 @@ async fn a_topic_opened_again_goes_on_where_it_stopped() {
     let log = log_on(&store);
     tell(&log.open(topic(1), Seq::FIRST), vec![text(&["a", "b"])]).await;
     let writer = log.open(topic(1), Seq(3));
-    let followed = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    let followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     tell(&writer, vec![last()]).await;
     assert_gapless(&read_all(followed).await, 1, 3);
 }
@@ -138,14 +142,14 @@ async fn a_follower_far_behind_reads_the_store_and_then_the_tail_again() {
     let store = FaultyStore::new();
     let log = log_on(&store);
     let writer = log.open(topic(1), Seq::FIRST);
-    let mut slow = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    let mut slow = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     tell(&writer, vec![text(&["first"])]).await;
     assert_eq!(now(&mut slow), Some(vec![(1, "first".into())]));
     let records = (TAIL_RECORDS + REPLAY_RECORDS) as u64 * 2;
     for _ in 0..records {
         tell(&writer, vec![text(&["x", "y"])]).await;
     }
-    assert_eq!(lock(&writer.live.tail).records.len(), TAIL_RECORDS, "the tail is bounded");
+    assert_eq!(lock_unpoisoned(&writer.live.tail).records.len(), TAIL_RECORDS, "the tail is bounded");
     tell(&writer, vec![last()]).await;
     assert_gapless(&read_all(slow).await, 2, records * 2 + 2);
     let from_store = records as usize + 1 - TAIL_RECORDS;
@@ -157,10 +161,10 @@ async fn a_failed_commit_takes_no_number_and_is_told_to_nobody() {
     let store = FaultyStore::new();
     let log = log_on(&store);
     let writer = log.open(topic(1), Seq::FIRST);
-    let mut followed = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    let mut followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     tell(&writer, vec![text(&["a"])]).await;
     assert!(now(&mut followed).is_some());
-    store.fail(|batch| tells(batch, |event| matches!(event, Event::Text(_))));
+    store.fail(|batch| contains_event(batch, |event| matches!(event, Event::AnswerText(_))));
     let error = writer.append(vec![text(&["lost", "lost"])], vec![], Durability::Delta).await.unwrap_err();
     assert_eq!(error.message, "storage: failed to commit a batch");
     assert_eq!(now(&mut followed), None);
@@ -174,7 +178,7 @@ async fn nothing_is_told_before_it_is_stored() {
     let store = FaultyStore::new();
     let log = log_on(&store);
     let writer = log.open(topic(1), Seq::FIRST);
-    let mut followed = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    let mut followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     let gate = store.hold();
     let mut append = std::pin::pin!(writer.append(vec![last()], vec![], Durability::Boundary));
     assert!((&mut append).now_or_never().is_none());
@@ -188,8 +192,8 @@ async fn nothing_is_told_before_it_is_stored() {
 async fn a_writer_that_goes_away_ends_its_followers() {
     let log = log_on(&FaultyStore::new());
     let writer = log.open(topic(1), Seq::FIRST);
-    let waiting = log.follow(&topic(1), Seq::FIRST, Pace::Free);
-    let behind = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    let waiting = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
+    let behind = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     let mut waiting = waiting.peekable();
     tell(&writer, vec![text(&["a"])]).await;
     assert!(waiting.next().await.is_some());
@@ -198,25 +202,25 @@ async fn a_writer_that_goes_away_ends_its_followers() {
     drop(writer);
     assert!(next.await.is_none(), "nobody waits for ever");
     assert_gapless(&read_all(behind).await, 1, 1);
-    assert!(lock(&log.live).is_empty(), "a topic nobody writes to takes no memory");
+    assert!(lock_unpoisoned(&log.live).is_empty(), "a topic nobody writes to takes no memory");
 }
 
 /// The writer waits (`true`) or not.
 fn waits(writer: &TopicWriter) -> bool {
-    writer.room().now_or_never().is_none()
+    writer.wait_for_follower().now_or_never().is_none()
 }
 
 #[tokio::test]
 async fn only_the_pacing_follower_holds_the_writer_back() {
     let log = log_on(&FaultyStore::new());
     let writer = log.open(topic(1), Seq::FIRST);
-    let _idle = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    let _idle = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     tell(&writer, vec![wide(PACING_LEAD as usize); 3]).await;
     assert!(!waits(&writer), "whoever sets no pace may fall behind");
 
-    let mut pacing = log.follow(&topic(1), Seq::FIRST, Pace::Sets);
+    let mut pacing = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Paced);
     assert!(waits(&writer));
-    let mut room = std::pin::pin!(writer.room());
+    let mut room = std::pin::pin!(writer.wait_for_follower());
     assert!((&mut room).now_or_never().is_none());
     now(&mut pacing).unwrap();
     assert!(waits(&writer), "a record that was taken is dealt with when the next one is asked for");
@@ -227,7 +231,7 @@ async fn only_the_pacing_follower_holds_the_writer_back() {
 
     tell(&writer, vec![wide(PACING_LEAD as usize)]).await;
     assert!(waits(&writer));
-    let mut room = std::pin::pin!(writer.room());
+    let mut room = std::pin::pin!(writer.wait_for_follower());
     assert!((&mut room).now_or_never().is_none());
     drop(pacing);
     (&mut room).now_or_never().expect("a follower that is gone paces nobody");
@@ -240,18 +244,18 @@ async fn a_topic_is_orphaned_when_nobody_followed_it_for_the_grace() {
     let writer = log.open(topic(1), Seq::FIRST);
 
     let start = Instant::now();
-    writer.orphaned(grace).await;
+    writer.wait_until_unfollowed(grace).await;
     assert_eq!(start.elapsed(), grace, "never followed");
 
-    let first = log.follow(&topic(1), Seq::FIRST, Pace::Sets);
-    let second = log.follow(&topic(1), Seq::FIRST, Pace::Free);
-    let mut orphaned = std::pin::pin!(writer.orphaned(grace));
+    let first = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Paced);
+    let second = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
+    let mut orphaned = std::pin::pin!(writer.wait_until_unfollowed(grace));
     assert!(timeout(grace * 100, &mut orphaned).await.is_err(), "followed");
     drop(first);
     assert!(timeout(grace * 100, &mut orphaned).await.is_err(), "still followed");
     drop(second);
     assert!(timeout(grace - Duration::from_secs(1), &mut orphaned).await.is_err(), "within the grace");
-    let back = log.follow(&topic(1), Seq::FIRST, Pace::Free);
+    let back = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     assert!(timeout(grace * 100, &mut orphaned).await.is_err(), "followed again");
     let start = Instant::now();
     drop(back);
@@ -295,7 +299,7 @@ proptest! {
             for _ in 0..joins.after_yields {
                 tokio::task::yield_now().await;
             }
-            read_all(log.follow(&topic(1), Seq(joins.from), Pace::Free)).await
+            read_all(log.follow(&topic(1), Seq(joins.from), FollowerPacing::Unpaced)).await
         }));
         let ((), read) = runtime.block_on(future::join(write, read));
         for (joins, read) in followers.iter().zip(read) {
@@ -314,22 +318,22 @@ fn the_end_is_never_seen_before_the_last_number() {
         let record = Envelope { topic: topic(round), seq: Seq::FIRST, at: log.clock.now(), node: None, event: last() };
         std::thread::scope(|threads| {
             let live = &writer.live;
-            threads.spawn(move || live.tell(vec![Arc::new(record)], Seq(2)));
-            let mut follower = Follower {
+            threads.spawn(move || live.publish(vec![Arc::new(record)], Seq(2)));
+            let mut follower = TopicFollower {
                 log: log.clone(),
                 topic: topic(round),
                 live: Some(live.clone()),
                 head: Some(live.head.subscribe()),
-                pace: Pace::Free,
+                pace: FollowerPacing::Unpaced,
                 next: Seq::FIRST,
                 replayed: VecDeque::new(),
                 ended: false,
             };
             loop {
-                match follower.look() {
-                    Found::NotYet => std::hint::spin_loop(),
-                    Found::Record(record) => break assert_eq!(record.seq, Seq::FIRST),
-                    Found::InStore | Found::Nowhere | Found::Elsewhere => {
+                match follower.locate_next() {
+                    NextRecord::Pending => std::hint::spin_loop(),
+                    NextRecord::Record(record) => break assert_eq!(record.seq, Seq::FIRST),
+                    NextRecord::InStore | NextRecord::Ended | NextRecord::Suspended => {
                         panic!("the last event was lost in round {round}")
                     }
                 }

@@ -16,30 +16,30 @@ const MAX_PREDICATE: usize = 60;
 /// Facts taken from one message at most.
 const MAX_FACTS: usize = 16;
 /// How much of a message is read, in bytes: facts stand in short messages, not in pasted documents.
-const MAX_READ: usize = 64 * 1024;
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Words of the phrase, then what it tells. `*` in a phrase stands for one to three words that name the predicate.
-const PHRASES: &[(&[&str], Told)] = &[
-    (&["my", "name", "is"], Told::Fact("name", 0.9)),
-    (&["call", "me"], Told::Fact("name", 0.8)),
-    (&["i", "live", "in"], Told::Fact("location", 0.85)),
-    (&["i", "am", "from"], Told::Fact("from", 0.85)),
-    (&["i'm", "from"], Told::Fact("from", 0.85)),
-    (&["i", "moved", "from"], Told::Move),
-    (&["i", "moved", "to"], Told::Fact("location", 0.85)),
-    (&["i", "work", "at"], Told::Fact("employer", 0.85)),
-    (&["i", "work", "for"], Told::Fact("employer", 0.85)),
+const PHRASES: &[(&[&str], StatementKind)] = &[
+    (&["my", "name", "is"], StatementKind::Fact("name", 0.9)),
+    (&["call", "me"], StatementKind::Fact("name", 0.8)),
+    (&["i", "live", "in"], StatementKind::Fact("location", 0.85)),
+    (&["i", "am", "from"], StatementKind::Fact("from", 0.85)),
+    (&["i'm", "from"], StatementKind::Fact("from", 0.85)),
+    (&["i", "moved", "from"], StatementKind::Relocation),
+    (&["i", "moved", "to"], StatementKind::Fact("location", 0.85)),
+    (&["i", "work", "at"], StatementKind::Fact("employer", 0.85)),
+    (&["i", "work", "for"], StatementKind::Fact("employer", 0.85)),
 ];
 
 #[derive(Clone, Copy)]
-enum Told {
+enum StatementKind {
     Fact(&'static str, f32),
     /// `i moved from X to Y`: where the person was and where they are now.
-    Move,
+    Relocation,
 }
 
-pub fn facts(text: &str) -> Vec<StatedFact> {
-    let mut end = text.len().min(MAX_READ);
+pub fn stated_facts(text: &str) -> Vec<StatedFact> {
+    let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -56,19 +56,19 @@ pub fn facts(text: &str) -> Vec<StatedFact> {
 
 fn read_sentence(sentence: &str, found: &mut Vec<StatedFact>) {
     let words: Vec<&str> = sentence.split_whitespace().collect();
-    let lower: Vec<String> = words.iter().map(|word| bare(word).to_lowercase().replace('’', "'")).collect();
+    let lower: Vec<String> = words.iter().map(|word| trim_punctuation(word).to_lowercase().replace('’', "'")).collect();
     // A question states nothing.
     if sentence.trim_end().ends_with('?') {
         return;
     }
     let mut at = 0;
     while at < words.len() {
-        at += read_at(&words, &lower, at, found).max(1);
+        at += match_phrase_at(&words, &lower, at, found).max(1);
     }
 }
 
 /// Tries every phrase at word `at`; answers how many words were used up.
-fn read_at(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
+fn match_phrase_at(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
     let rest = lower.get(at..).unwrap_or_default();
     for (phrase, told) in PHRASES {
         let matches = rest.len() > phrase.len() && phrase.iter().zip(rest).all(|(wanted, word)| wanted == word);
@@ -77,29 +77,29 @@ fn read_at(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFa
         }
         let start = at + phrase.len();
         return match told {
-            Told::Fact(predicate, confidence) => {
-                let (object, used) = object(words, lower, start, &[]);
-                push(found, (*predicate).to_owned(), object, *confidence);
+            StatementKind::Fact(predicate, confidence) => {
+                let (object, used) = parse_object(words, lower, start, &[]);
+                push_fact(found, (*predicate).to_owned(), object, *confidence);
                 phrase.len() + used
             }
-            Told::Move => {
-                let (origin, used) = object(words, lower, start, &["to"]);
-                push(found, "previous_location".to_owned(), origin, 0.8);
+            StatementKind::Relocation => {
+                let (origin, used) = parse_object(words, lower, start, &["to"]);
+                push_fact(found, "previous_location".to_owned(), origin, 0.8);
                 let to = start + used;
                 if lower.get(to).is_some_and(|word| word == "to") {
-                    let (destination, more) = object(words, lower, to + 1, &[]);
-                    push(found, "location".to_owned(), destination, 0.85);
+                    let (destination, more) = parse_object(words, lower, to + 1, &[]);
+                    push_fact(found, "location".to_owned(), destination, 0.85);
                     return phrase.len() + used + 1 + more;
                 }
                 phrase.len() + used
             }
         };
     }
-    read_possession(words, lower, at, found)
+    match_possession(words, lower, at, found)
 }
 
 /// `my favourite colour is blue`: the words between `my` and `is` name the predicate.
-fn read_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
+fn match_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
     if lower.get(at).is_none_or(|word| word != "my") {
         return 1;
     }
@@ -119,15 +119,15 @@ fn read_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec<
         if predicate.chars().count() > MAX_PREDICATE {
             return 1;
         }
-        let (object, used) = object(words, lower, is + 1, &[]);
-        push(found, predicate, object, 0.75);
+        let (object, used) = parse_object(words, lower, is + 1, &[]);
+        push_fact(found, predicate, object, 0.75);
         return length + 2 + used;
     }
     1
 }
 
 /// The words from `start` to the end of the clause; answers them and how many there were.
-fn object(words: &[&str], lower: &[String], start: usize, stop_words: &[&str]) -> (String, usize) {
+fn parse_object(words: &[&str], lower: &[String], start: usize, stop_words: &[&str]) -> (String, usize) {
     let mut taken: Vec<&str> = Vec::new();
     for (index, word) in words.iter().enumerate().skip(start) {
         let next_starts_clause = lower.get(index).is_some_and(|word| {
@@ -142,7 +142,7 @@ fn object(words: &[&str], lower: &[String], start: usize, stop_words: &[&str]) -
         }
     }
     let used = taken.len();
-    (bare(&taken.join(" ")).to_owned(), used)
+    (trim_punctuation(&taken.join(" ")).to_owned(), used)
 }
 
 /// `… and I …`, `… and my …`: another statement begins.
@@ -159,11 +159,11 @@ fn clause_ends(word: &str) -> bool {
 }
 
 /// The word without the punctuation around it.
-fn bare(word: &str) -> &str {
+fn trim_punctuation(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric() && !"'’+#&@/".contains(c)).trim_matches(['\'', '’'])
 }
 
-fn push(found: &mut Vec<StatedFact>, predicate: String, object: String, confidence: f32) {
+fn push_fact(found: &mut Vec<StatedFact>, predicate: String, object: String, confidence: f32) {
     if !object.is_empty() && object.chars().count() <= MAX_OBJECT {
         found.push(StatedFact { subject: "user", predicate, object, confidence });
     }

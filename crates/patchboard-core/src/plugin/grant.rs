@@ -23,19 +23,19 @@ pub struct HostGrant {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a grant: write http:HOST, http:HOST:PORT, store:NAME or host-function:NAME")]
-pub struct BadGrant(pub String);
+pub struct GrantParseError(pub String);
 
 impl HostGrant {
     pub fn covers(&self, host: &str, port: u16) -> bool {
-        self.port.is_none_or(|granted| granted == port) && self.host.eq_ignore_ascii_case(bare(host))
+        self.port.is_none_or(|granted| granted == port) && self.host.eq_ignore_ascii_case(strip_brackets(host))
     }
 }
 
 impl FromStr for HostGrant {
-    type Err = BadGrant;
+    type Err = GrantParseError;
 
-    fn from_str(text: &str) -> Result<Self, BadGrant> {
-        let bad = || BadGrant(format!("http:{text}"));
+    fn from_str(text: &str) -> Result<Self, GrantParseError> {
+        let bad = || GrantParseError(format!("http:{text}"));
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, "")) => (address, None),
             Some((address, rest)) => (address, Some(rest.strip_prefix(':').ok_or_else(bad)?)),
@@ -74,10 +74,10 @@ impl fmt::Display for HostGrant {
 }
 
 impl FromStr for PluginGrant {
-    type Err = BadGrant;
+    type Err = GrantParseError;
 
-    fn from_str(text: &str) -> Result<Self, BadGrant> {
-        let bad = || BadGrant(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, GrantParseError> {
+        let bad = || GrantParseError(text.to_owned());
         let (kind, what) = text.split_once(':').ok_or_else(bad)?;
         match kind {
             "http" => what.parse().map(Self::Http).map_err(|_| bad()),
@@ -110,7 +110,7 @@ fn is_host_name(host: &str) -> bool {
     !host.is_empty() && host.len() <= 253 && host.bytes().all(fits) && !host.starts_with('.') && !host.contains("..")
 }
 
-fn bare(host: &str) -> &str {
+fn strip_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 

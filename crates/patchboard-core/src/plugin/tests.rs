@@ -14,6 +14,6 @@ fn what_is_json_is_told_from_what_is_not() {
 fn errors_of_plugins_keep_their_sentence() {
     let refused = BoardError::from(PluginError::Refused("not a component".to_owned()));
     assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::Invalid, "not a component"));
-    let held = BoardError::from(PluginError::Held("waits".to_owned()));
+    let held = BoardError::from(PluginError::AwaitingApproval("waits".to_owned()));
     assert_eq!(held.kind, ErrorKind::Conflict);
 }

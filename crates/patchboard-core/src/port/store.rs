@@ -11,12 +11,12 @@ use crate::channel::{DeliveryId, DeliveryState};
 use crate::error::BoxError;
 use crate::event::{Envelope, RunOutcome, Topic};
 use crate::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
-use crate::model::{Message, TokenCount};
+use crate::model::{ModelMessage, TokenCount};
 
 /// Durable state. A commit that returned `Ok` survives `kill -9`; a `Boundary` commit survives a power cut too.
 pub trait Store: Send + Sync + fmt::Debug {
     /// Writes all of the batch or nothing. Commits asked for one after the other are applied in that order.
-    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Records of a topic whose last number is at or after `from`, in order, at most `limit` records.
     fn events(&self, topic: &Topic, from: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Envelope>>, StoreError>>;
@@ -25,9 +25,13 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     fn run(&self, run: RunId) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
     /// That principal's newest run of that client-given id.
-    fn run_by_client_id(&self, principal: &str, client_id: &str) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
+    fn latest_run_by_client_id(
+        &self,
+        principal: &str,
+        client_id: &str,
+    ) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
     /// The session's newest run.
-    fn run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
+    fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
     /// Runs no `CloseRun` was written for, oldest first, each with its open model calls.
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>>;
 
@@ -37,28 +41,28 @@ pub trait Store: Send + Sync + fmt::Debug {
         &self,
         filter: SessionFilter,
         limit: usize,
-        cursor: Option<Cursor>,
-    ) -> BoxFuture<'_, Result<Page<SessionRow>, StoreError>>;
+        cursor: Option<PageCursor>,
+    ) -> BoxFuture<'_, Result<ResultPage<SessionRow>, StoreError>>;
     /// Stored conversations that are not cleared, besides those of these channels.
     fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>>;
     /// Turns after the session's clear marker.
-    fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<Page<TurnRow>, StoreError>>;
+    fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<ResultPage<TurnRow>, StoreError>>;
 
     /// Facts of one owner that are still true: the best matches for the text first, then the newest.
-    fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<Page<Fact>, StoreError>>;
+    fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<ResultPage<FactRow>, StoreError>>;
 
     /// What is kept under that key.
-    fn kept(&self, space: &Space, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
+    fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
 
     /// Keys of that space that begin with `prefix` and come after `after`, in the order of their bytes.
-    fn kept_keys(
+    fn kv_keys(
         &self,
-        space: &Space,
+        space: &KvNamespace,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-    fn kept_size(&self, space: &Space) -> BoxFuture<'_, Result<KeptSize, StoreError>>;
+    fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>>;
 
     /// The delivery of that channel and key.
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>>;
@@ -66,18 +70,22 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>>;
 
     /// Newest first.
-    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<Page<MessageRow>, StoreError>>;
+    fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<ResultPage<MessageRow>, StoreError>>;
     /// Messages in no final state, oldest first.
     fn open_messages(&self) -> BoxFuture<'_, Result<Vec<MessageRow>, StoreError>>;
 
     /// Tokens counted so far, one figure per scope, in order.
-    fn spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>>;
-    fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<Page<UsageGroup>, StoreError>>;
+    fn tokens_spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>>;
+    fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<ResultPage<UsageGroup>, StoreError>>;
     /// Newest first.
-    fn audit(&self, limit: usize, cursor: Option<Cursor>) -> BoxFuture<'_, Result<Page<AuditRow>, StoreError>>;
+    fn audit(
+        &self,
+        limit: usize,
+        cursor: Option<PageCursor>,
+    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>>;
 
     /// Deletes what is kept longer than it should be. Bounded work per call; `true` when more is left.
-    fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>>;
+    fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Finishes what was asked for and closes. Later calls answer `Closed`.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -111,7 +119,7 @@ pub enum StoreError {
 
 /// How far back things are kept. Turns, facts, usage and audit rows are not pruned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
+pub struct RetentionCutoffs {
     /// Runs and messages that ended before this go altogether.
     pub runs_before: Timestamp,
     /// Of runs that ended before this the events go: the whole answer is in the turn, its pieces are not needed.
@@ -119,9 +127,9 @@ pub struct Retention {
 }
 
 #[derive(Debug, Clone)]
-pub struct Batch {
+pub struct WriteBatch {
     pub durability: Durability,
-    pub writes: Vec<Write>,
+    pub writes: Vec<StoreWrite>,
 }
 
 /// Ordered: a group commit takes the strictest of its batches.
@@ -134,7 +142,7 @@ pub enum Durability {
 }
 
 #[derive(Debug, Clone)]
-pub enum Write {
+pub enum StoreWrite {
     Event(Arc<Envelope>),
     /// A run was accepted. Creates its session or marks it used (and no longer cleared).
     OpenRun(RunRow),
@@ -147,10 +155,10 @@ pub enum Write {
     OpenModelCall(ModelCallRow),
     /// Closes the model call of the same id and adds its tokens to every scope it counts in.
     SettleModelCall(UsageRow),
-    Turn(NewTurn),
+    AddTurn(NewTurn),
     /// Replaces (supersedes, keeps) the owner's current fact of the same subject and predicate.
     /// A fact equal to the current one changes nothing.
-    Fact(NewFact),
+    LearnFact(NewFact),
     /// Hides all turns so far; `purge` deletes the session with its turns, runs and events instead.
     ClearSession {
         session: SessionKey,
@@ -161,8 +169,8 @@ pub enum Write {
     /// The message's state as its events now add up to; the first one makes it known.
     Message(MessageRow),
     /// Replaces what is kept under that key; `None` deletes it.
-    Keep {
-        space: Space,
+    PutValue {
+        namespace: KvNamespace,
         key: Arc<str>,
         value: Option<Vec<u8>>,
         at: Timestamp,
@@ -188,7 +196,7 @@ pub struct DeliveryRow {
 
 /// How much is kept in a space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KeptSize {
+pub struct KvUsage {
     pub keys: u64,
     /// Of all keys and values.
     pub bytes: u64,
@@ -208,12 +216,12 @@ pub struct MessageRow {
 pub struct MessageQuery {
     pub state: Option<MessageState>,
     pub limit: usize,
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<PageCursor>,
 }
 
 /// Small things kept under a key. Clearing a session with `purge` deletes its space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Space {
+pub enum KvNamespace {
     Session(SessionKey),
     /// Of the server itself, such as what was pinned.
     Server,
@@ -223,12 +231,12 @@ pub enum Space {
 
 /// Opaque position in a list, as the store wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cursor(pub String);
+pub struct PageCursor(pub String);
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page<T> {
+pub struct ResultPage<T> {
     pub items: Vec<T>,
-    pub next: Option<Cursor>,
+    pub next: Option<PageCursor>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -326,7 +334,7 @@ pub struct NewTurn {
     pub run: RunId,
     pub at: Timestamp,
     /// The user's message, then everything the agent said and its tools answered.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ModelMessage>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -335,7 +343,7 @@ pub struct TurnRow {
     pub number: u64,
     pub run: RunId,
     pub at: Timestamp,
-    pub messages: Vec<Message>,
+    pub messages: Vec<ModelMessage>,
 }
 
 /// Newest `limit` turns before the cursor, answered oldest first.
@@ -343,7 +351,7 @@ pub struct TurnRow {
 pub struct TurnQuery {
     pub session: SessionKey,
     pub limit: usize,
-    pub before: Option<Cursor>,
+    pub before: Option<PageCursor>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -378,7 +386,7 @@ pub struct NewFact {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fact {
+pub struct FactRow {
     pub number: u64,
     pub subject: String,
     pub predicate: String,
@@ -400,7 +408,7 @@ pub struct FactQuery {
     pub limit: usize,
     /// Fill up to `limit` with the newest facts when fewer match.
     pub fill_with_recent: bool,
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<PageCursor>,
 }
 
 #[derive(Debug, Clone)]
@@ -410,7 +418,7 @@ pub struct UsageQuery {
     /// Only sessions that one of these principals made.
     pub owners: Option<Vec<Arc<str>>>,
     pub limit: usize,
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<PageCursor>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

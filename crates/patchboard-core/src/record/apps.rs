@@ -5,18 +5,18 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, v1};
+use super::{RecordError, chat_run_events};
 use crate::app;
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum KnownApps {
-    V1(Vec<KnownApp>),
+enum VersionedKnownApps {
+    V1(Vec<StoredKnownApp>),
 }
 
 #[derive(Serialize, Deserialize)]
-struct KnownApp {
+struct StoredKnownApp {
     name: Arc<str>,
     description: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ struct KnownApp {
 }
 
 pub(crate) fn encode_known_apps(known: &[app::KnownApp]) -> Vec<u8> {
-    let stored = known.iter().map(|known| KnownApp {
+    let stored = known.iter().map(|known| StoredKnownApp {
         name: known.profile.name.clone(),
         description: known.profile.description.clone(),
         version: known.profile.version.clone(),
@@ -41,11 +41,12 @@ pub(crate) fn encode_known_apps(known: &[app::KnownApp]) -> Vec<u8> {
         approved: known.is_approved,
         token: known.token,
     });
-    v1::encode(&KnownApps::V1(stored.collect()))
+    chat_run_events::encode(&VersionedKnownApps::V1(stored.collect()))
 }
 
 pub(crate) fn decode_known_apps(bytes: &[u8]) -> Result<Vec<app::KnownApp>, RecordError> {
-    let KnownApps::V1(stored) = v1::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
+    let VersionedKnownApps::V1(stored) =
+        chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
     let known = stored.into_iter().map(|stored| app::KnownApp {
         profile: Arc::new(app::AppProfile {
             name: stored.name,

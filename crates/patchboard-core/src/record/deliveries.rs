@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, v1};
+use super::{RecordError, chat_run_events};
 use crate::channel::{self, ChannelMessage, ChannelRequest};
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Letter {
-    V1(LetterV1),
+enum VersionedDeliveryPayload {
+    V1(StoredDeliveryPayload),
 }
 
 #[derive(Serialize, Deserialize)]
-struct LetterV1 {
+struct StoredDeliveryPayload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     account: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ struct LetterV1 {
     #[serde(default, skip_serializing_if = "is_zero")]
     cut_off: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    requests: Vec<Request>,
+    requests: Vec<StoredChannelRequest>,
     #[serde(default, skip_serializing_if = "is_zero")]
     sent: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,75 +41,76 @@ struct LetterV1 {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Request {
+struct StoredChannelRequest {
     method: String,
     /// Secrets are still names in it.
     url: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     headers: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    body: Option<Content>,
+    body: Option<StoredRequestBody>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Content {
+enum StoredRequestBody {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-pub(crate) fn encode_letter(letter: &channel::Letter) -> Vec<u8> {
+pub(crate) fn encode_delivery_payload(letter: &channel::DeliveryPayload) -> Vec<u8> {
     let ChannelMessage { id: _, account, peer, guild, team, content, context } = letter.message.clone();
-    v1::encode(&Letter::V1(LetterV1 {
+    chat_run_events::encode(&VersionedDeliveryPayload::V1(StoredDeliveryPayload {
         account,
         peer,
         guild,
         team,
         content,
         context,
-        asked_before: letter.asked_before,
-        cut_off: letter.cut_off,
-        requests: letter.requests.iter().cloned().map(Request::from).collect(),
-        sent: u32::try_from(letter.sent).unwrap_or(u32::MAX),
+        asked_before: letter.earlier_runs,
+        cut_off: letter.interrupted_runs,
+        requests: letter.requests.iter().cloned().map(StoredChannelRequest::from).collect(),
+        sent: u32::try_from(letter.sent_count).unwrap_or(u32::MAX),
         problem: letter.problem.clone(),
-        returned: letter.is_returned,
+        returned: letter.is_failure_reported,
     }))
 }
 
-pub(crate) fn decode_letter(bytes: &[u8]) -> Result<channel::Letter, RecordError> {
-    let Letter::V1(stored) = v1::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
-    let LetterV1 { account, peer, guild, team, content, context, .. } = stored;
-    Ok(channel::Letter {
+pub(crate) fn decode_delivery_payload(bytes: &[u8]) -> Result<channel::DeliveryPayload, RecordError> {
+    let VersionedDeliveryPayload::V1(stored) =
+        chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
+    let StoredDeliveryPayload { account, peer, guild, team, content, context, .. } = stored;
+    Ok(channel::DeliveryPayload {
         message: ChannelMessage { id: None, account, peer, guild, team, content, context },
-        asked_before: stored.asked_before,
-        cut_off: stored.cut_off,
+        earlier_runs: stored.asked_before,
+        interrupted_runs: stored.cut_off,
         requests: stored.requests.into_iter().map(ChannelRequest::from).collect(),
-        sent: stored.sent as usize,
+        sent_count: stored.sent as usize,
         problem: stored.problem,
-        is_returned: stored.returned,
+        is_failure_reported: stored.returned,
     })
 }
 
-impl From<ChannelRequest> for Request {
+impl From<ChannelRequest> for StoredChannelRequest {
     fn from(request: ChannelRequest) -> Self {
         let ChannelRequest { method, url, headers, body, timeout } = request;
         let body = body.map(|body| match String::from_utf8(body) {
-            Ok(text) => Content::Text(text),
-            Err(other) => Content::Bytes(other.into_bytes()),
+            Ok(text) => StoredRequestBody::Text(text),
+            Err(other) => StoredRequestBody::Bytes(other.into_bytes()),
         });
         let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         Self { method, url, headers, body, timeout_ms }
     }
 }
 
-impl From<Request> for ChannelRequest {
-    fn from(stored: Request) -> Self {
-        let Request { method, url, headers, body, timeout_ms } = stored;
+impl From<StoredChannelRequest> for ChannelRequest {
+    fn from(stored: StoredChannelRequest) -> Self {
+        let StoredChannelRequest { method, url, headers, body, timeout_ms } = stored;
         let body = body.map(|body| match body {
-            Content::Text(text) => text.into_bytes(),
-            Content::Bytes(bytes) => bytes,
+            StoredRequestBody::Text(text) => text.into_bytes(),
+            StoredRequestBody::Bytes(bytes) => bytes,
         });
         Self { method, url, headers, body, timeout: timeout_ms.map(std::time::Duration::from_millis) }
     }

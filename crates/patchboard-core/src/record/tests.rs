@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::event::{ApprovalRequest, Pieces, RunOutcome, UsageNote};
+use crate::event::{ApprovalRequest, ModelCallUsage, RunOutcome, TextChunks};
 use crate::id::{ApprovalId, CallId, SessionKey};
-use crate::model::{Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
+use crate::model::{ContentPart, MessageRole, TokenCount, ToolCall, ToolInput, ToolResult};
 use crate::tool::ToolOutput;
 
 mod entries;
@@ -35,21 +35,21 @@ fn every_event() -> Vec<Event> {
             session: SessionKey::conversation("default", "web", "a:b", "main"),
             agent: "default".into(),
         },
-        Event::Text(["Hé", "", "llo"].into_iter().collect()),
-        Event::Thought(Pieces::one("hm")),
+        Event::AnswerText(["Hé", "", "llo"].into_iter().collect()),
+        Event::ThoughtText(TextChunks::of_single("hm")),
         Event::ToolRequested(call()),
         Event::ToolRequested(ToolCall { input: ToolInput::Malformed("{\"path\":".into()), ..call() }),
         Event::ToolRequested(ToolCall { input: numbers(), ..call() }),
         Event::ToolRequested(ToolCall { input: ToolInput::Json(Arc::new(json!(null))), ..call() }),
         Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such file") },
-        Event::ApprovalWanted(ApprovalRequest {
+        Event::ApprovalRequested(ApprovalRequest {
             approval,
             call: call(),
             expires_at: "2026-11-15T12:00:00Z".parse().unwrap(),
             may_have_run: false,
         }),
-        Event::ApprovalSettled { approval, approved: false, by: "expired".into() },
-        Event::Usage(UsageNote {
+        Event::ApprovalResolved { approval, approved: false, by: "expired".into() },
+        Event::ModelUsage(ModelCallUsage {
             tokens: TokenCount { input: 150, output: 42 },
             provider: "main".into(),
             model: "m".into(),
@@ -68,13 +68,16 @@ fn text((version, bytes): (u16, Vec<u8>), expected: u16) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-fn every_message() -> Vec<Message> {
+fn every_message() -> Vec<ModelMessage> {
     let result =
         ToolResult { call: CallId("call-1".into()), name: "read".into(), content: "x".into(), is_error: false };
     vec![
-        Message::user("hi"),
-        Message { role: Role::Assistant, parts: vec![Part::Text("let me look".into()), Part::ToolCall(call())] },
-        Message { role: Role::User, parts: vec![Part::ToolResult(result)] },
+        ModelMessage::user("hi"),
+        ModelMessage {
+            role: MessageRole::Assistant,
+            parts: vec![ContentPart::Text("let me look".into()), ContentPart::ToolCall(call())],
+        },
+        ModelMessage { role: MessageRole::User, parts: vec![ContentPart::ToolResult(result)] },
     ]
 }
 
@@ -89,8 +92,8 @@ fn version_1_events_stay_readable_and_are_written_as_they_always_were() {
 
 #[test]
 fn that_a_call_may_have_run_survives_storage() {
-    let mut wanted = every_event().into_iter().find(|event| matches!(event, Event::ApprovalWanted(_))).unwrap();
-    let Event::ApprovalWanted(request) = &mut wanted else { unreachable!() };
+    let mut wanted = every_event().into_iter().find(|event| matches!(event, Event::ApprovalRequested(_))).unwrap();
+    let Event::ApprovalRequested(request) = &mut wanted else { unreachable!() };
     request.may_have_run = true;
     let (version, bytes) = encode_entry(None, &wanted);
     assert_eq!(version, 1);
@@ -131,11 +134,11 @@ fn pieces_that_do_not_fit_their_text_are_refused() {
 proptest! {
     #[test]
     fn pieces_survive_storage(pieces in proptest::collection::vec(".{0,8}", 1..20)) {
-        let event = Event::Text(pieces.iter().map(String::as_str).collect());
+        let event = Event::AnswerText(pieces.iter().map(String::as_str).collect());
         let (version, bytes) = encode_entry(None, &event);
         let (node, read) = decode_entry(version, &bytes).unwrap();
         prop_assert_eq!((node, &read), (None, &event));
-        let Event::Text(read) = read else { unreachable!() };
+        let Event::AnswerText(read) = read else { unreachable!() };
         prop_assert_eq!(read.iter().map(str::to_owned).collect::<Vec<_>>(), pieces);
     }
 

@@ -7,19 +7,24 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{RecordError, v1};
-use crate::bridge::variables::shelf;
+use super::{RecordError, chat_run_events};
+use crate::bridge::variables::variable_set;
 use crate::error::BoxError;
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Shelf {
-    V1 { cursor: u64, floor: u64, variables: BTreeMap<Arc<str>, Variable>, gone: BTreeMap<Arc<str>, Gone> },
+enum VersionedVariableSet {
+    V1 {
+        cursor: u64,
+        floor: u64,
+        variables: BTreeMap<Arc<str>, StoredVariable>,
+        gone: BTreeMap<Arc<str>, StoredTombstone>,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
-struct Variable {
+struct StoredVariable {
     /// As JSON text, so that what it holds cannot make the record deeper. Left out where it is kept apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<String>,
@@ -34,64 +39,73 @@ struct Variable {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Gone {
+struct StoredTombstone {
     version: u64,
     changed: u64,
 }
 
 /// `is_apart` says of which variables the values are not in the record.
-pub(crate) fn encode_shelf(kept: &shelf::Shelf, is_apart: fn(&shelf::Variable) -> bool) -> Vec<u8> {
-    let one = |(name, variable): (&Arc<str>, &shelf::Variable)| {
-        let stored = Variable {
+pub(crate) fn encode_variable_set(
+    kept: &variable_set::VariableSet,
+    is_apart: fn(&variable_set::Variable) -> bool,
+) -> Vec<u8> {
+    let one = |(name, variable): (&Arc<str>, &variable_set::Variable)| {
+        let stored = StoredVariable {
             value: (!is_apart(variable)).then(|| variable.value.to_string()),
             version: variable.version,
             updated_at: variable.updated_at.to_string(),
             depends_on: variable.depends_on.to_vec(),
             stale: variable.is_stale,
-            set: variable.set,
-            changed: variable.changed,
+            set: variable.set_cursor,
+            changed: variable.changed_cursor,
         };
         (name.clone(), stored)
     };
-    let gone =
-        |(name, gone): (&Arc<str>, &shelf::Gone)| (name.clone(), Gone { version: gone.version, changed: gone.changed });
-    v1::encode(&Shelf::V1 {
+    let gone = |(name, gone): (&Arc<str>, &variable_set::DeletedVariable)| {
+        (name.clone(), StoredTombstone { version: gone.version, changed: gone.deleted_cursor })
+    };
+    chat_run_events::encode(&VersionedVariableSet::V1 {
         cursor: kept.cursor,
-        floor: kept.floor,
+        floor: kept.oldest_complete_cursor,
         variables: kept.variables.iter().map(one).collect(),
-        gone: kept.gone.iter().map(gone).collect(),
+        gone: kept.deleted.iter().map(gone).collect(),
     })
 }
 
 /// Also names the variables whose values are to be read from elsewhere; until then they are `null`.
-pub(crate) fn decode_shelf(bytes: &[u8]) -> Result<(shelf::Shelf, Vec<Arc<str>>), RecordError> {
+pub(crate) fn decode_variable_set(bytes: &[u8]) -> Result<(variable_set::VariableSet, Vec<Arc<str>>), RecordError> {
     let malformed = |source| RecordError::Malformed { version: 1, source };
-    let Shelf::V1 { cursor, floor, variables, gone } = v1::decode(bytes).map_err(malformed)?;
+    let VersionedVariableSet::V1 { cursor, floor, variables, gone } =
+        chat_run_events::decode(bytes).map_err(malformed)?;
     let apart = variables.iter().filter(|(_, stored)| stored.value.is_none()).map(|(name, _)| name.clone()).collect();
     let variables = variables
         .into_iter()
-        .map(|(name, stored)| Ok((name, shelf::Variable::try_from(stored)?)))
+        .map(|(name, stored)| Ok((name, variable_set::Variable::try_from(stored)?)))
         .collect::<Result<_, BoxError>>()
         .map_err(malformed)?;
-    let gone =
-        gone.into_iter().map(|(name, Gone { version, changed })| (name, shelf::Gone { version, changed })).collect();
-    Ok((shelf::Shelf { cursor, floor, variables, gone }, apart))
+    let gone = gone
+        .into_iter()
+        .map(|(name, StoredTombstone { version, changed })| {
+            (name, variable_set::DeletedVariable { version, deleted_cursor: changed })
+        })
+        .collect();
+    Ok((variable_set::VariableSet { cursor, oldest_complete_cursor: floor, variables, deleted: gone }, apart))
 }
 
 /// A value that is kept apart.
 pub(crate) fn encode_value(value: &Value) -> Vec<u8> {
-    v1::encode(value)
+    chat_run_events::encode(value)
 }
 
 pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value, RecordError> {
-    v1::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })
+    chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })
 }
 
-impl TryFrom<Variable> for shelf::Variable {
+impl TryFrom<StoredVariable> for variable_set::Variable {
     type Error = BoxError;
 
-    fn try_from(stored: Variable) -> Result<Self, BoxError> {
-        let Variable { value, version, updated_at, depends_on, stale, set, changed } = stored;
+    fn try_from(stored: StoredVariable) -> Result<Self, BoxError> {
+        let StoredVariable { value, version, updated_at, depends_on, stale, set, changed } = stored;
         let (value, bytes) = match value {
             Some(text) => (serde_json::from_str(&text)?, text.len()),
             None => (Value::Null, 0),
@@ -103,8 +117,8 @@ impl TryFrom<Variable> for shelf::Variable {
             updated_at: updated_at.parse::<Timestamp>()?,
             depends_on: depends_on.into(),
             is_stale: stale,
-            set,
-            changed,
+            set_cursor: set,
+            changed_cursor: changed,
         })
     }
 }

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, v1};
+use super::{RecordError, chat_run_events};
 use crate::error::BoxError;
 use crate::workspaces;
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Workspaces {
-    V1(Vec<Workspace>),
+enum VersionedWorkspaces {
+    V1(Vec<StoredWorkspace>),
 }
 
 #[derive(Serialize, Deserialize)]
-struct Workspace {
+struct StoredWorkspace {
     id: Arc<str>,
     name: Arc<str>,
     created_at: String,
@@ -25,42 +25,43 @@ struct Workspace {
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Threads {
-    V1(Vec<Thread>),
+enum VersionedWorkspaceThreads {
+    V1(Vec<StoredWorkspaceThread>),
 }
 
 #[derive(Serialize, Deserialize)]
-struct Thread {
+struct StoredWorkspaceThread {
     thread: Arc<str>,
     created_at: String,
 }
 
 pub(crate) fn encode_workspaces(kept: &[workspaces::Workspace]) -> Vec<u8> {
-    let stored = kept.iter().map(|workspace| Workspace {
+    let stored = kept.iter().map(|workspace| StoredWorkspace {
         id: workspace.id.clone(),
         name: workspace.name.clone(),
         created_at: workspace.created_at.to_string(),
     });
-    v1::encode(&Workspaces::V1(stored.collect()))
+    chat_run_events::encode(&VersionedWorkspaces::V1(stored.collect()))
 }
 
 pub(crate) fn decode_workspaces(bytes: &[u8]) -> Result<Vec<workspaces::Workspace>, RecordError> {
-    let Workspaces::V1(stored) = v1::decode(bytes).map_err(malformed)?;
-    let read = |Workspace { id, name, created_at }| {
+    let VersionedWorkspaces::V1(stored) = chat_run_events::decode(bytes).map_err(malformed)?;
+    let read = |StoredWorkspace { id, name, created_at }| {
         Ok(workspaces::Workspace { id, name, created_at: created_at.parse().map_err(BoxError::from)? })
     };
     stored.into_iter().map(read).collect::<Result<_, _>>().map_err(malformed)
 }
 
 pub(crate) fn encode_workspace_threads(kept: &[workspaces::WorkspaceThread]) -> Vec<u8> {
-    let stored =
-        kept.iter().map(|known| Thread { thread: known.thread.clone(), created_at: known.created_at.to_string() });
-    v1::encode(&Threads::V1(stored.collect()))
+    let stored = kept
+        .iter()
+        .map(|known| StoredWorkspaceThread { thread: known.thread.clone(), created_at: known.created_at.to_string() });
+    chat_run_events::encode(&VersionedWorkspaceThreads::V1(stored.collect()))
 }
 
 pub(crate) fn decode_workspace_threads(bytes: &[u8]) -> Result<Vec<workspaces::WorkspaceThread>, RecordError> {
-    let Threads::V1(stored) = v1::decode(bytes).map_err(malformed)?;
-    let read = |Thread { thread, created_at }| {
+    let VersionedWorkspaceThreads::V1(stored) = chat_run_events::decode(bytes).map_err(malformed)?;
+    let read = |StoredWorkspaceThread { thread, created_at }| {
         Ok(workspaces::WorkspaceThread { thread, created_at: created_at.parse().map_err(BoxError::from)? })
     };
     stored.into_iter().map(read).collect::<Result<_, _>>().map_err(malformed)

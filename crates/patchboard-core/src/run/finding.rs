@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Finding {
+pub enum StrategyFinding {
     /// dup: what the question really asks, what is given, and what else matters.
     Understood {
         goal: Arc<str>,
@@ -27,7 +27,7 @@ pub enum Finding {
     },
     /// got: the graph of tasks.
     Planned {
-        tasks: Vec<Task>,
+        tasks: Vec<PlannedTask>,
         edges: Vec<(Arc<str>, Arc<str>)>,
     },
     TaskStarted {
@@ -44,7 +44,7 @@ pub enum Finding {
     /// got: a finished task was split into further ones; `edges` are all edges added, `dropped` those that gave way.
     TaskExpanded {
         task: Arc<str>,
-        tasks: Vec<Task>,
+        tasks: Vec<PlannedTask>,
         edges: Vec<(Arc<str>, Arc<str>)>,
         dropped: Vec<(Arc<str>, Arc<str>)>,
     },
@@ -52,17 +52,17 @@ pub enum Finding {
 
 /// One task of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
+pub struct PlannedTask {
     pub id: Arc<str>,
     pub description: Arc<str>,
 }
 
-impl Finding {
+impl StrategyFinding {
     /// About how many bytes it takes.
     pub fn weight(&self) -> usize {
         let texts = |texts: &[Arc<str>]| texts.iter().map(|text| 24 + text.len()).sum::<usize>();
         let tasks =
-            |tasks: &[Task]| tasks.iter().map(|task| 48 + task.id.len() + task.description.len()).sum::<usize>();
+            |tasks: &[PlannedTask]| tasks.iter().map(|task| 48 + task.id.len() + task.description.len()).sum::<usize>();
         let edges = |edges: &[(Arc<str>, Arc<str>)]| edges.iter().map(|(a, b)| 32 + a.len() + b.len()).sum::<usize>();
         match self {
             Self::Understood { goal, constraints, context } => goal.len() + texts(constraints) + context.len(),

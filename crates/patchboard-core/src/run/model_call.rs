@@ -12,17 +12,19 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::call_chain::{BudgetExhausted, TokenHold};
 use super::driver::Driver;
-use super::nesting::{Empty, Held};
-use super::strategy::{Completion, NodeKey, ToolUse, Voice};
+use super::strategy::{AnswerKind, Completion, NodeKey, ToolAvailability};
 use crate::access::Surface;
-use crate::budget::{Headroom, Reservation, Wanted};
+use crate::budget::{Headroom, Reservation, ReservationRequest};
 use crate::error::{BoardError, ErrorKind};
-use crate::event::{Answered, Entry, Event, Pieces, UsageNote};
+use crate::event::{Event, ModelCallOutcome, ModelCallUsage, NewEvent, TextChunks};
 use crate::id::{CallId, NodeId, Seq};
 use crate::memory::context;
-use crate::model::{Message, ModelError, ModelEvent, ModelRequest, Part, StopReason, TokenCount, ToolCall, ToolInput};
-use crate::port::{Durability, Ids, ModelCallRow, UsageRow, Write};
+use crate::model::{
+    ContentPart, ModelError, ModelEvent, ModelMessage, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput,
+};
+use crate::port::{Durability, IdGenerator, ModelCallRow, StoreWrite, UsageRow};
 use crate::tokens;
 use crate::tool::ToolSpec;
 use crate::trace;
@@ -30,7 +32,7 @@ use crate::trace;
 /// Model events taken from the stream at a time before they are stored and told.
 const EVENTS_PER_RECORD: usize = 1024;
 /// Records read ahead while one is being stored; then the model has to wait for the store.
-const UNSAID_RECORDS: usize = 4;
+const MAX_BUFFERED_RECORDS: usize = 4;
 /// Calls one answer may make; more is a model gone wrong.
 const MAX_CALLS: usize = 128;
 /// Words and reasoning one answer may have, whatever limit its provider was given and ignored; more fails the call.
@@ -39,52 +41,52 @@ const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 const MAX_ARGUMENT_DEPTH: usize = 64;
 
 /// An item of a provider's stream, or the panic it ended in.
-type Caught = Result<Result<ModelEvent, ModelError>, Box<dyn Any + Send>>;
+type StreamItem = Result<Result<ModelEvent, ModelError>, Box<dyn Any + Send>>;
 
 /// A call with its tokens reserved, not yet made.
 #[derive(Debug)]
-pub(super) struct PreparedCall {
+pub(super) struct PreparedModelCall {
     key: NodeKey,
     node: Option<NodeId>,
-    voice: Voice,
+    answer_kind: AnswerKind,
     number: u32,
     request: ModelRequest,
     reservation: Reservation,
     estimated_input: u64,
     /// Counted against the run's own limit until the call is settled.
-    held: Held,
+    token_hold: TokenHold,
 }
 
 /// What came of a call. `pending` is not yet on record: the driver commits it together with whatever follows from it.
 #[derive(Debug)]
-pub(super) struct CallEnd {
+pub(super) struct ModelCallResult {
     pub(super) node: NodeKey,
     pub(super) result: Result<Completion, ModelError>,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingCommit,
 }
 
 /// What a run knows about tools its budget had no room for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum ToolsNote {
+pub(super) enum MissingToolsNote {
     #[default]
     None,
     /// The reply is still to say this.
-    Unsaid(String),
-    Said,
+    Pending(String),
+    Delivered,
 }
 
 /// Events and rows to be committed next, and the reservation to settle once they are.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
-    pub(super) events: Vec<Entry>,
-    pub(super) writes: Vec<Write>,
+pub(super) struct PendingCommit {
+    pub(super) events: Vec<NewEvent>,
+    pub(super) writes: Vec<StoreWrite>,
     pub(super) settlement: Option<(Reservation, u64)>,
 }
 
-impl Pending {
+impl PendingCommit {
     /// Clients know the order: what was said, what is called, then what it cost.
-    pub(super) fn add_before_usage(&mut self, entry: Entry) {
-        let usage = self.events.iter().position(|entry| matches!(entry.event, Event::Usage(_)));
+    pub(super) fn add_before_usage(&mut self, entry: NewEvent) {
+        let usage = self.events.iter().position(|entry| matches!(entry.event, Event::ModelUsage(_)));
         self.events.insert(usage.unwrap_or(self.events.len()), entry);
     }
 }
@@ -95,14 +97,14 @@ impl Driver {
         &self,
         key: NodeKey,
         node: Option<NodeId>,
-        mut messages: Vec<Message>,
-        tools: ToolUse,
-        voice: Voice,
-    ) -> Result<PreparedCall, BoardError> {
+        mut messages: Vec<ModelMessage>,
+        tools: ToolAvailability,
+        voice: AnswerKind,
+    ) -> Result<PreparedModelCall, BoardError> {
         let agent = &self.agent;
         let (tools, schema_tokens): (Arc<[ToolSpec]>, u64) = match tools {
-            ToolUse::Offered => (self.context.offer.specs.clone(), self.context.offer.tokens),
-            ToolUse::Withheld => (Arc::from([]), 0),
+            ToolAvailability::Offered => (self.context.tool_set.specs.clone(), self.context.tool_set.tokens),
+            ToolAvailability::Withheld => (Arc::from([]), 0),
         };
         let system_tokens = tokens::estimate(&self.system);
         let window = u64::from(agent.context_window).saturating_sub(u64::from(self.max_output));
@@ -113,25 +115,25 @@ impl Driver {
         let said_tokens = system_tokens + tokens::estimate_messages(&messages);
         // A conversation with tool calls in it makes no sense to a model that is not told of the tools.
         let tools_are_needed = messages.iter().flat_map(|message| &message.parts).any(|part| match part {
-            Part::Text(_) => false,
-            Part::ToolCall(_) | Part::ToolResult(_) => true,
+            ContentPart::Text(_) => false,
+            ContentPart::ToolCall(_) | ContentPart::ToolResult(_) => true,
         });
         let (text_tokens, tool_tokens) =
             if tools_are_needed { (said_tokens + schema_tokens, 0) } else { (said_tokens, schema_tokens) };
-        let wanted = Wanted {
-            session: &self.context.nesting.charged,
+        let wanted = ReservationRequest {
+            session: &self.context.call_chain.charged_session,
             agent: &agent.name,
             agent_limits: agent.budget,
             text_tokens,
             tool_tokens,
-            max_output: self.output_left(said_tokens + schema_tokens)?,
+            max_output: self.remaining_output(said_tokens + schema_tokens)?,
         };
         let reservation = self.deps.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
         let (tools, estimated_input) = if reservation.tools_fit {
             (tools, text_tokens + tool_tokens)
         } else {
             if offered && tool_tokens > 0 {
-                self.note_missing_tools(tool_tokens, text_tokens, reservation.narrowest.as_ref());
+                self.note_missing_tools(tool_tokens, text_tokens, reservation.tightest_limit.as_ref());
             }
             (Arc::from([]), text_tokens)
         };
@@ -143,10 +145,19 @@ impl Driver {
             max_tokens: reservation.max_output,
             temperature: agent.temperature,
         };
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.model_calls.fetch_add(1, Ordering::Relaxed) + 1;
         let held = estimated_input.saturating_add(u64::from(request.max_tokens));
-        let held = self.context.nesting.purse.hold(held);
-        Ok(PreparedCall { key, node, voice, number, request, reservation, estimated_input, held })
+        let held = self.context.call_chain.token_budget.hold(held);
+        Ok(PreparedModelCall {
+            key,
+            node,
+            answer_kind: voice,
+            number,
+            request,
+            reservation,
+            estimated_input,
+            token_hold: held,
+        })
     }
 
     /// Said once in the log and once in the reply: a model that is not told of its tools seems to have forgotten them.
@@ -160,25 +171,25 @@ impl Driver {
             narrowest.limit,
             narrowest.remedy()
         );
-        let mut noted = self.without_tools.lock().unwrap_or_else(PoisonError::into_inner);
-        if *noted == ToolsNote::None {
+        let mut noted = self.missing_tools_note.lock().unwrap_or_else(PoisonError::into_inner);
+        if *noted == MissingToolsNote::None {
             tracing::warn!(run.id = %self.context.run, agent = %self.agent.name, "{note}");
             *noted = match self.context.caller.surface {
                 // Anybody may be behind a webhook, and nobody there can change a budget.
-                Surface::Webhook => ToolsNote::Said,
+                Surface::Webhook => MissingToolsNote::Delivered,
                 Surface::Gateway | Surface::Runs | Surface::Hub | Surface::Bridge | Surface::Mcp | Surface::Cli => {
-                    ToolsNote::Unsaid(note)
+                    MissingToolsNote::Pending(note)
                 }
             };
         }
     }
 
     /// What the reply is still to say about missing tools.
-    fn unsaid_note(&self) -> Option<String> {
-        let mut noted = self.without_tools.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *noted, ToolsNote::Said) {
-            ToolsNote::Unsaid(note) => Some(note),
-            before @ (ToolsNote::None | ToolsNote::Said) => {
+    fn take_missing_tools_note(&self) -> Option<String> {
+        let mut noted = self.missing_tools_note.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *noted, MissingToolsNote::Delivered) {
+            MissingToolsNote::Pending(note) => Some(note),
+            before @ (MissingToolsNote::None | MissingToolsNote::Delivered) => {
                 *noted = before;
                 None
             }
@@ -186,10 +197,10 @@ impl Driver {
     }
 
     /// What the run's own token limit, and those of the runs that wait for it, leave for the answer.
-    fn output_left(&self, input: u64) -> Result<u32, BoardError> {
-        match self.context.nesting.purse.left(input) {
+    fn remaining_output(&self, input: u64) -> Result<u32, BoardError> {
+        match self.context.call_chain.token_budget.remaining(input) {
             Ok(left) => Ok(u32::try_from(left).unwrap_or(u32::MAX).min(self.max_output)),
-            Err(Empty { used, limit }) => {
+            Err(BudgetExhausted { used, limit }) => {
                 let needed = input.saturating_add(1);
                 let left = limit.saturating_sub(used);
                 let message = format!(
@@ -203,11 +214,11 @@ impl Driver {
     }
 
     /// The row that says: this call is about to be made.
-    pub(super) fn open_row(&self, call: &PreparedCall, first_seq: Seq) -> Write {
-        Write::OpenModelCall(ModelCallRow {
+    pub(super) fn open_row(&self, call: &PreparedModelCall, first_seq: Seq) -> StoreWrite {
+        StoreWrite::OpenModelCall(ModelCallRow {
             run: self.context.run,
             number: call.number,
-            session: self.context.nesting.charged.clone(),
+            session: self.context.call_chain.charged_session.clone(),
             agent: self.agent.name.clone(),
             provider: self.agent.provider.name().into(),
             model: self.agent.model.clone(),
@@ -220,10 +231,23 @@ impl Driver {
     }
 
     /// Makes the call. Pieces of text are on record and told as they come; the rest waits in `pending`.
-    pub(super) async fn make_call(&self, call: PreparedCall, stop: &CancellationToken) -> Result<CallEnd, BoardError> {
+    pub(super) async fn make_call(
+        &self,
+        call: PreparedModelCall,
+        stop: &CancellationToken,
+    ) -> Result<ModelCallResult, BoardError> {
         let started = tokio::time::Instant::now();
-        let PreparedCall { key, node, voice, number, request, reservation, estimated_input, held } = call;
-        let mut answer = Answer::new(node, voice, self.told);
+        let PreparedModelCall {
+            key,
+            node,
+            answer_kind: voice,
+            number,
+            request,
+            reservation,
+            estimated_input,
+            token_hold: held,
+        } = call;
+        let mut answer = StreamingAnswer::new(node, voice, self.records_nodes);
         let span = trace::model_call(self.agent.provider.name(), &request.model);
         let streamed = self.stream_answer(request, stop, &mut answer).instrument(span.clone()).await;
         drop(held);
@@ -231,21 +255,21 @@ impl Driver {
             Ok(result) => result,
             Err(unrecorded) => {
                 // The run ends here without a record, but what was said so far has been spent.
-                reservation.settle(answer.count(estimated_input).total());
+                reservation.settle(answer.count_tokens(estimated_input).total());
                 return Err(unrecorded);
             }
         };
         let estimated = answer.stop.is_none() || answer.usage.is_none();
-        let tokens = answer.count(estimated_input);
-        self.context.nesting.purse.spend(tokens.total());
+        let tokens = answer.count_tokens(estimated_input);
+        self.context.call_chain.token_budget.spend(tokens.total());
         let label = match &result {
             Ok(()) => "ok",
             Err(ModelError::Cancelled) => "cancelled",
             Err(_) => "failed",
         };
         crate::telemetry::model_call(label, tokens, started.elapsed());
-        if result.is_ok() && voice == Voice::Reply && answer.calls.is_empty() {
-            answer.add_note(self.unsaid_note());
+        if result.is_ok() && voice == AnswerKind::Reply && answer.calls.is_empty() {
+            answer.add_note(self.take_missing_tools_note());
         }
         trace::model_answered(&span, answer.model.as_deref(), tokens, result.as_ref().err());
         drop(span);
@@ -256,7 +280,7 @@ impl Driver {
             run: self.context.run,
             number,
             at,
-            session: self.context.nesting.charged.clone(),
+            session: self.context.call_chain.charged_session.clone(),
             agent: self.agent.name.clone(),
             provider: provider.clone(),
             model: model.clone(),
@@ -266,25 +290,27 @@ impl Driver {
             // Counted where it was reserved, even if the day has changed since.
             scopes: reservation.scopes.clone(),
         };
-        let mut pending = Pending { settlement: Some((reservation, tokens.total())), ..Pending::default() };
-        pending.events.extend(answer.say());
+        let mut pending = PendingCommit { settlement: Some((reservation, tokens.total())), ..PendingCommit::default() };
+        pending.events.extend(answer.take_unrecorded());
         if tokens.total() > 0 {
-            let event = Event::Usage(UsageNote { tokens, provider, model, estimated });
-            pending.events.push(Entry { node, event });
+            let event = Event::ModelUsage(ModelCallUsage { tokens, provider, model, estimated });
+            pending.events.push(NewEvent { node, event });
         }
-        pending.writes.push(Write::SettleModelCall(usage));
+        pending.writes.push(StoreWrite::SettleModelCall(usage));
         let result = result.and_then(|()| {
             let stop = answer.stop.ok_or_else(|| ModelError::Truncated("stream ended without a terminator".into()))?;
             Ok(Completion { text: answer.text, calls: answer.calls, stop })
         });
-        if self.told {
+        if self.records_nodes {
             let answered = match &result {
-                Ok(completion) => Answered::Whole { stop: completion.stop, calls: completion.calls.clone() },
-                Err(error) => Answered::Failed(format!("provider error: {error}").into()),
+                Ok(completion) => {
+                    ModelCallOutcome::Completed { stop: completion.stop, calls: completion.calls.clone() }
+                }
+                Err(error) => ModelCallOutcome::Failed(format!("provider error: {error}").into()),
             };
-            pending.add_before_usage(Entry { node, event: Event::Answered(answered) });
+            pending.add_before_usage(NewEvent { node, event: Event::ModelCallEnded(answered) });
         }
-        Ok(CallEnd { node: key, result, pending })
+        Ok(ModelCallResult { node: key, result, pending })
     }
 
     /// Reads the stream to its end into `answer`. The outer error is the store's, the inner one the model's.
@@ -292,7 +318,7 @@ impl Driver {
         &self,
         request: ModelRequest,
         stop: &CancellationToken,
-        answer: &mut Answer,
+        answer: &mut StreamingAnswer,
     ) -> Result<Result<(), ModelError>, BoardError> {
         if stop.is_cancelled() {
             return Ok(Err(ModelError::Cancelled));
@@ -300,9 +326,9 @@ impl Driver {
         // A provider that panics has failed, like any other that does: the run is settled and told so.
         let opening = async { self.agent.provider.stream(request, stop.child_token()).await };
         let opened = tokio::select! {
-            opened = AssertUnwindSafe(opening).catch_unwind() => opened.unwrap_or_else(|_| Err(failed_inside())),
+            opened = AssertUnwindSafe(opening).catch_unwind() => opened.unwrap_or_else(|_| Err(provider_panicked())),
             () = stop.cancelled() => {
-                answer.left_waiting = true;
+                answer.abandoned = true;
                 return Ok(Err(ModelError::Cancelled));
             }
         };
@@ -319,7 +345,7 @@ impl Driver {
                 if let Some(ended) = ended {
                     return Ok(ended);
                 }
-                let said = answer.say();
+                let said = answer.take_unrecorded();
                 if !said.is_empty() {
                     storing = Some(Box::pin(self.writer.append(said, vec![], Durability::Delta)));
                 }
@@ -334,107 +360,107 @@ impl Driver {
                     }
                 }
                 () = stop.cancelled(), if ended.is_none() => {
-                    answer.left_waiting = true;
+                    answer.abandoned = true;
                     ended = Some(Err(ModelError::Cancelled));
                     continue;
                 }
-                chunk = async { self.writer.room().await; stream.next().await },
-                    if ended.is_none() && answer.unsaid.len() <= UNSAID_RECORDS => chunk,
+                chunk = async { self.writer.wait_for_follower().await; stream.next().await },
+                    if ended.is_none() && answer.unrecorded.len() <= MAX_BUFFERED_RECORDS => chunk,
             };
-            ended = answer.take_all(chunk, &*self.deps.ids);
+            ended = answer.push_chunk(chunk, &*self.deps.ids);
         }
     }
 }
 
 /// An answer as it comes in.
 #[derive(Debug)]
-struct Answer {
+struct StreamingAnswer {
     node: Option<NodeId>,
-    voice: Voice,
+    answer_kind: AnswerKind,
     /// Are pieces of arguments told?
-    told: bool,
+    records_arguments: bool,
     /// What each call of this answer is called, by the provider's index.
     call_ids: HashMap<u32, CallId>,
     provider: Option<Arc<str>>,
     model: Option<Arc<str>>,
     text: String,
     /// Reasoning counts as output but is not part of the conversation.
-    thought: String,
+    reasoning: String,
     calls: Vec<ToolCall>,
     usage: Option<TokenCount>,
     stop: Option<StopReason>,
     /// Nobody waited for the end after the question was sent: it is paid for, even if nothing has come back yet.
-    left_waiting: bool,
+    abandoned: bool,
     /// Text and thought records not yet in the log.
-    unsaid: Vec<Event>,
+    unrecorded: Vec<Event>,
 }
 
-impl Answer {
-    fn new(node: Option<NodeId>, voice: Voice, told: bool) -> Self {
+impl StreamingAnswer {
+    fn new(node: Option<NodeId>, voice: AnswerKind, told: bool) -> Self {
         Self {
             node,
-            voice,
-            told,
+            answer_kind: voice,
+            records_arguments: told,
             call_ids: HashMap::new(),
             provider: None,
             model: None,
             text: String::new(),
-            thought: String::new(),
+            reasoning: String::new(),
             calls: Vec::new(),
             usage: None,
             stop: None,
-            left_waiting: false,
-            unsaid: Vec::new(),
+            abandoned: false,
+            unrecorded: Vec::new(),
         }
     }
 
     /// What is to be stored and told next.
-    fn say(&mut self) -> Vec<Entry> {
+    fn take_unrecorded(&mut self) -> Vec<NewEvent> {
         let node = self.node;
-        std::mem::take(&mut self.unsaid).into_iter().map(|event| Entry { node, event }).collect()
+        std::mem::take(&mut self.unrecorded).into_iter().map(|event| NewEvent { node, event }).collect()
     }
 
     /// What the stream yielded next; answers how the stream ended, once it has.
-    fn take_all(&mut self, chunk: Option<Vec<Caught>>, ids: &dyn Ids) -> Option<Result<(), ModelError>> {
+    fn push_chunk(&mut self, chunk: Option<Vec<StreamItem>>, ids: &dyn IdGenerator) -> Option<Result<(), ModelError>> {
         let Some(chunk) = chunk else {
             return Some(Err(ModelError::Truncated("stream ended without a terminator".into())));
         };
         for event in chunk {
-            match event.unwrap_or_else(|_| Err(failed_inside())) {
-                Ok(event) => self.take(event, ids),
+            match event.unwrap_or_else(|_| Err(provider_panicked())) {
+                Ok(event) => self.push_event(event, ids),
                 Err(error) => return Some(Err(error)),
             }
         }
-        if self.text.len() + self.thought.len() > MAX_ANSWER_BYTES {
+        if self.text.len() + self.reasoning.len() > MAX_ANSWER_BYTES {
             return Some(Err(ModelError::Rejected(format!("the answer is longer than {MAX_ANSWER_BYTES} bytes"))));
         }
         self.stop.map(|_| Ok(()))
     }
 
-    fn take(&mut self, event: ModelEvent, ids: &dyn Ids) {
+    fn push_event(&mut self, event: ModelEvent, ids: &dyn IdGenerator) {
         match event {
-            ModelEvent::Answering { provider, model } => {
+            ModelEvent::ModelSelected { provider, model } => {
                 self.provider = Some(provider);
                 self.model = Some(model);
             }
-            ModelEvent::Text(piece) => self.take_text(&piece),
+            ModelEvent::Text(piece) => self.push_text(&piece),
             ModelEvent::Thought(piece) => {
-                self.thought.push_str(&piece);
-                match self.unsaid.last_mut() {
-                    Some(Event::Thought(pieces)) if !pieces.is_full() => pieces.push(&piece),
-                    _ => self.unsaid.push(Event::Thought(Pieces::one(&piece))),
+                self.reasoning.push_str(&piece);
+                match self.unrecorded.last_mut() {
+                    Some(Event::ThoughtText(pieces)) if !pieces.is_full() => pieces.push(&piece),
+                    _ => self.unrecorded.push(Event::ThoughtText(TextChunks::of_single(&piece))),
                 }
             }
-            ModelEvent::CallPiece { index, name, text } => {
-                if self.told && (self.call_ids.len() < MAX_CALLS || self.call_ids.contains_key(&index)) {
-                    self.argument(index, name, &text, ids);
+            ModelEvent::ToolCallChunk { index, name, text } => {
+                if self.records_arguments && (self.call_ids.len() < MAX_CALLS || self.call_ids.contains_key(&index)) {
+                    self.push_argument(index, name, &text, ids);
                 }
             }
-            ModelEvent::Call { index, name, input, .. } => {
+            ModelEvent::ToolCall { index, name, input, .. } => {
                 if self.calls.len() < MAX_CALLS {
                     // An index that comes twice is a call of its own: ids are never shared.
                     let id = self.call_ids.remove(&index).unwrap_or_else(|| call_id(ids));
-                    self.calls.push(ToolCall { id, name, input: storable(input) });
+                    self.calls.push(ToolCall { id, name, input: limit_depth(input) });
                 }
             }
             ModelEvent::Usage(tokens) => self.usage = Some(tokens),
@@ -446,36 +472,42 @@ impl Answer {
     fn add_note(&mut self, note: Option<String>) {
         let Some(note) = note else { return };
         let before = if self.text.is_empty() { "" } else { "\n\n" };
-        self.take_text(&format!("{before}({note})"));
+        self.push_text(&format!("{before}({note})"));
     }
 
-    fn take_text(&mut self, piece: &str) {
+    fn push_text(&mut self, piece: &str) {
         self.text.push_str(piece);
-        match (self.unsaid.last_mut(), self.voice) {
-            (Some(Event::Text(pieces)), Voice::Reply) | (Some(Event::Draft(pieces)), Voice::Draft)
+        match (self.unrecorded.last_mut(), self.answer_kind) {
+            (Some(Event::AnswerText(pieces)), AnswerKind::Reply)
+            | (Some(Event::DraftText(pieces)), AnswerKind::Draft)
                 if !pieces.is_full() =>
             {
                 pieces.push(piece);
             }
-            (_, Voice::Reply) => self.unsaid.push(Event::Text(Pieces::one(piece))),
-            (_, Voice::Draft) => self.unsaid.push(Event::Draft(Pieces::one(piece))),
+            (_, AnswerKind::Reply) => self.unrecorded.push(Event::AnswerText(TextChunks::of_single(piece))),
+            (_, AnswerKind::Draft) => self.unrecorded.push(Event::DraftText(TextChunks::of_single(piece))),
         }
     }
 
-    fn argument(&mut self, index: u32, name: Arc<str>, text: &str, ids: &dyn Ids) {
+    fn push_argument(&mut self, index: u32, name: Arc<str>, text: &str, ids: &dyn IdGenerator) {
         let begins = !self.call_ids.contains_key(&index);
         let id = self.call_ids.entry(index).or_insert_with(|| call_id(ids)).clone();
-        match self.unsaid.last_mut() {
-            Some(Event::Arguments { call, pieces, .. }) if *call == id && !pieces.is_full() => pieces.push(text),
-            _ => self.unsaid.push(Event::Arguments { call: id, name, begins, pieces: Pieces::one(text) }),
+        match self.unrecorded.last_mut() {
+            Some(Event::ToolArguments { call, pieces, .. }) if *call == id && !pieces.is_full() => pieces.push(text),
+            _ => self.unrecorded.push(Event::ToolArguments {
+                call: id,
+                name,
+                is_first: begins,
+                pieces: TextChunks::of_single(text),
+            }),
         }
     }
 
     /// The provider's figures for a whole answer; our own count for a cut one, whose figures are partial at best.
-    fn count(&self, estimated_input: u64) -> TokenCount {
+    fn count_tokens(&self, estimated_input: u64) -> TokenCount {
         match (self.usage, self.stop) {
             (Some(usage), Some(_)) => usage,
-            _ if !self.left_waiting && self.provider.is_none() && self.text.is_empty() && self.calls.is_empty() => {
+            _ if !self.abandoned && self.provider.is_none() && self.text.is_empty() && self.calls.is_empty() => {
                 TokenCount::default()
             }
             (partial, _) => {
@@ -483,7 +515,7 @@ impl Answer {
                     ToolInput::Json(value) => tokens::estimate(&value.to_string()),
                     ToolInput::Malformed(text) => tokens::estimate(text),
                 });
-                let said = tokens::estimate(&self.text) + tokens::estimate(&self.thought);
+                let said = tokens::estimate(&self.text) + tokens::estimate(&self.reasoning);
                 let output = said + arguments.sum::<u64>();
                 let partial = partial.unwrap_or_default();
                 let input = if partial.input > 0 { partial.input } else { estimated_input };
@@ -493,29 +525,29 @@ impl Answer {
     }
 }
 
-fn call_id(ids: &dyn Ids) -> CallId {
+fn call_id(ids: &dyn IdGenerator) -> CallId {
     CallId(format!("call_{}", ids.next().simple()).into())
 }
 
-fn failed_inside() -> ModelError {
+fn provider_panicked() -> ModelError {
     tracing::error!("provider panicked");
     ModelError::Unavailable("the provider failed inside".to_owned())
 }
 
-fn storable(input: ToolInput) -> ToolInput {
+fn limit_depth(input: ToolInput) -> ToolInput {
     match input {
-        ToolInput::Json(value) if is_deeper(&value, MAX_ARGUMENT_DEPTH) => {
+        ToolInput::Json(value) if exceeds_depth(&value, MAX_ARGUMENT_DEPTH) => {
             ToolInput::Malformed(value.to_string().into())
         }
         ToolInput::Json(_) | ToolInput::Malformed(_) => input,
     }
 }
 
-fn is_deeper(value: &Value, depth: usize) -> bool {
+fn exceeds_depth(value: &Value, depth: usize) -> bool {
     let Some(left) = depth.checked_sub(1) else { return value.is_array() || value.is_object() };
     match value {
-        Value::Array(items) => items.iter().any(|item| is_deeper(item, left)),
-        Value::Object(fields) => fields.values().any(|field| is_deeper(field, left)),
+        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, left)),
+        Value::Object(fields) => fields.values().any(|field| exceeds_depth(field, left)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

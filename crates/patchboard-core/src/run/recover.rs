@@ -4,29 +4,31 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::begin::{Begun, RunRequest};
-use super::brief::Briefing;
 use super::driver::RunDeps;
-use super::replay::Replay;
-use super::strategy::{self, Brief};
-use crate::budget::scopes;
+use super::replay::RunReplay;
+use super::spec::RunSpec;
+use super::start::{RunRequest, StartedRun};
+use super::strategy::{self, StrategySpec};
+use crate::budget::budget_scopes;
 use crate::error::BoardError;
-use crate::event::{Entry, Envelope, Event, NodeOutcome, RunOutcome, Topic, UsageNote};
+use crate::event::{Envelope, Event, ModelCallUsage, NewEvent, NodeOutcome, RunOutcome, Topic};
 use crate::id::{NodeId, RunId, Seq};
-use crate::model::{Message, TokenCount};
-use crate::port::{AuditRow, Durability, ModelCallRow, Store, StoreError, UnfinishedRun, UsageRow, Write};
+use crate::model::{ModelMessage, TokenCount};
+use crate::port::{AuditRow, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow};
 use crate::tokens;
 
 /// Records read at a time.
-const RECORDS: usize = 256;
+const RECORDS_PER_READ: usize = 256;
 
 /// What is known of a run that can go on, besides its events.
-pub async fn briefing(store: &Arc<dyn Store>, run: RunId) -> Result<Option<Arc<Briefing>>, BoardError> {
+pub async fn recorded_spec(store: &Arc<dyn Store>, run: RunId) -> Result<Option<Arc<RunSpec>>, BoardError> {
     // It is the second record of the runs that have one.
     let records = store.events(&Topic::Run(run), Seq::FIRST, 2).await?;
-    Ok(records
-        .iter()
-        .find_map(|record| if let Event::Briefed(briefing) = &record.event { Some(briefing.clone()) } else { None }))
+    Ok(records.iter().find_map(
+        |record| {
+            if let Event::RunBriefed(spec) = &record.event { Some(spec.clone()) } else { None }
+        },
+    ))
 }
 
 /// Goes on with a run where its process died: recorded inputs are fed to its strategy again, nodes that were cut short
@@ -36,24 +38,24 @@ pub async fn resume(
     deps: &Arc<RunDeps>,
     store: &Arc<dyn Store>,
     unfinished: &UnfinishedRun,
-    briefing: &Briefing,
+    spec: &RunSpec,
     request: RunRequest,
-) -> Result<Result<Begun, String>, BoardError> {
+) -> Result<Result<StartedRun, String>, BoardError> {
     let topic = Topic::Run(unfinished.run.run);
-    let mut replay = Replay::new(strategy::build(briefing.strategy, brief(briefing, &request)));
+    let mut replay = RunReplay::new(strategy::build(spec.strategy, strategy_spec(spec, &request)));
     let mut next = Seq::FIRST;
-    each_record(store, &topic, Seq::FIRST, |record| {
-        replay.take(record);
+    for_each_record(store, &topic, Seq::FIRST, |record| {
+        replay.apply_record(record);
         next = record.last_seq().next();
     })
     .await?;
     if let Err(obstacle) = replay.finish() {
         return Ok(Err(format!("interrupted: {obstacle}")));
     }
-    let settled = settle(deps, store, &topic, &unfinished.open_calls).await?;
+    let settled = settle_open_calls(deps, store, &topic, &unfinished.open_calls).await?;
     let principal = unfinished.run.principal.clone();
     let mut writes = settled.1;
-    writes.push(Write::Audit(AuditRow {
+    writes.push(StoreWrite::Audit(AuditRow {
         at: deps.clock.now(),
         principal,
         surface: unfinished.run.surface.clone(),
@@ -62,21 +64,21 @@ pub async fn resume(
         run: Some(unfinished.run.run),
         detail: "the server stopped during this run; it goes on from its last finished node".into(),
     }));
-    Ok(Ok(Begun::resume(deps.clone(), request, briefing, replay, next, (settled.0, writes)).await?))
+    Ok(Ok(StartedRun::resume(deps.clone(), request, spec, replay, next, (settled.0, writes)).await?))
 }
 
-fn brief(briefing: &Briefing, request: &RunRequest) -> Brief {
-    Brief {
-        history: briefing.history.clone(),
-        user: Message::user(briefing.message.clone()),
+fn strategy_spec(spec: &RunSpec, request: &RunRequest) -> StrategySpec {
+    StrategySpec {
+        history: spec.history.clone(),
+        user: ModelMessage::user(spec.message.clone()),
         reasoning: request.agent.reasoning.clone(),
-        adaptive: briefing.adaptive,
+        adaptive: spec.adaptive,
         tag: request.run.0.simple().to_string().into(),
     }
 }
 
 /// Ends a run that cannot go on.
-pub async fn close(
+pub async fn close_interrupted(
     deps: &Arc<RunDeps>,
     store: &Arc<dyn Store>,
     unfinished: &UnfinishedRun,
@@ -85,13 +87,13 @@ pub async fn close(
     let row = &unfinished.run;
     let topic = Topic::Run(row.run);
     let at = deps.clock.now();
-    let (mut events, mut writes) = settle(deps, store, &topic, &unfinished.open_calls).await?;
-    let left = |node| Entry { node: Some(node), event: Event::NodeLeft(NodeOutcome::Interrupted) };
+    let (mut events, mut writes) = settle_open_calls(deps, store, &topic, &unfinished.open_calls).await?;
+    let left = |node| NewEvent { node: Some(node), event: Event::NodeLeft(NodeOutcome::Interrupted) };
     events.extend(open_nodes(store, &topic).await?.into_iter().map(left));
     events.push(Event::RunFailed { message: reason.into() }.into());
     events.push(Event::RunEnded { outcome: RunOutcome::Interrupted }.into());
-    writes.push(Write::CloseRun { run: row.run, outcome: RunOutcome::Interrupted, at });
-    writes.push(Write::Audit(AuditRow {
+    writes.push(StoreWrite::CloseRun { run: row.run, outcome: RunOutcome::Interrupted, at });
+    writes.push(StoreWrite::Audit(AuditRow {
         at,
         principal: row.principal.clone(),
         surface: row.surface.clone(),
@@ -105,19 +107,20 @@ pub async fn close(
 }
 
 /// The providers were asked and will bill; their figures died with the process, so we count what arrived.
-async fn settle(
+async fn settle_open_calls(
     deps: &Arc<RunDeps>,
     store: &Arc<dyn Store>,
     topic: &Topic,
     calls: &[ModelCallRow],
-) -> Result<(Vec<Entry>, Vec<Write>), BoardError> {
+) -> Result<(Vec<NewEvent>, Vec<StoreWrite>), BoardError> {
     let mut events = Vec::with_capacity(calls.len());
     let mut writes = Vec::with_capacity(calls.len());
     for call in calls {
-        let tokens = TokenCount { input: call.estimated_input, output: spoken(store, topic, call).await? };
-        let note = UsageNote { tokens, provider: call.provider.clone(), model: call.model.clone(), estimated: true };
-        events.push(Entry { node: call.node, event: Event::Usage(note) });
-        writes.push(Write::SettleModelCall(UsageRow {
+        let tokens = TokenCount { input: call.estimated_input, output: received_tokens(store, topic, call).await? };
+        let note =
+            ModelCallUsage { tokens, provider: call.provider.clone(), model: call.model.clone(), estimated: true };
+        events.push(NewEvent { node: call.node, event: Event::ModelUsage(note) });
+        writes.push(StoreWrite::SettleModelCall(UsageRow {
             run: call.run,
             number: call.number,
             // Counted on the day it was made.
@@ -129,55 +132,57 @@ async fn settle(
             tokens,
             cost_nanousd: deps.prices.get().cost_nanousd(&call.model, tokens),
             estimated: true,
-            scopes: scopes(&call.session, &call.agent, call.at),
+            scopes: budget_scopes(&call.session, &call.agent, call.at),
         }));
     }
     Ok((events, writes))
 }
 
 /// Tokens of the text that had arrived before the cut.
-async fn spoken(store: &Arc<dyn Store>, topic: &Topic, call: &ModelCallRow) -> Result<u64, StoreError> {
+async fn received_tokens(store: &Arc<dyn Store>, topic: &Topic, call: &ModelCallRow) -> Result<u64, StoreError> {
     let mut total = 0;
-    let read = each_record(store, topic, call.first_seq, |record| {
-        if let Event::Text(pieces) | Event::Draft(pieces) | Event::Thought(pieces) | Event::Arguments { pieces, .. } =
-            &record.event
+    let read = for_each_record(store, topic, call.first_seq, |record| {
+        if let Event::AnswerText(pieces)
+        | Event::DraftText(pieces)
+        | Event::ThoughtText(pieces)
+        | Event::ToolArguments { pieces, .. } = &record.event
             && record.node == call.node
         {
             total += tokens::estimate(pieces.text());
         }
     });
-    as_far_as_readable(read.await)?;
+    ignore_corrupt(read.await)?;
     Ok(total)
 }
 
 /// Nodes that were entered and not left.
 async fn open_nodes(store: &Arc<dyn Store>, topic: &Topic) -> Result<BTreeSet<NodeId>, StoreError> {
     let mut open = BTreeSet::new();
-    let read = each_record(store, topic, Seq::FIRST, |record| match (&record.event, record.node) {
+    let read = for_each_record(store, topic, Seq::FIRST, |record| match (&record.event, record.node) {
         (Event::NodeEntered { .. }, Some(node)) => drop(open.insert(node)),
         (Event::NodeLeft(_), Some(node)) => drop(open.remove(&node)),
         _ => {}
     });
-    as_far_as_readable(read.await)?;
+    ignore_corrupt(read.await)?;
     Ok(open)
 }
 
 /// A run that is to be closed is closed, even if some of it cannot be read any more.
-fn as_far_as_readable(read: Result<(), StoreError>) -> Result<(), StoreError> {
+fn ignore_corrupt(read: Result<(), StoreError>) -> Result<(), StoreError> {
     match read {
         Err(StoreError::Corrupt { .. }) => Ok(()),
         read => read,
     }
 }
 
-async fn each_record(
+async fn for_each_record(
     store: &Arc<dyn Store>,
     topic: &Topic,
     mut from: Seq,
     mut visit: impl FnMut(&Envelope),
 ) -> Result<(), StoreError> {
     loop {
-        let records = store.events(topic, from, RECORDS).await?;
+        let records = store.events(topic, from, RECORDS_PER_READ).await?;
         let Some(last) = records.last() else { return Ok(()) };
         from = last.last_seq().next();
         for record in &records {

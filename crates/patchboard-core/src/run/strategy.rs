@@ -13,24 +13,24 @@ use std::sync::Arc;
 
 use crate::agent::StrategyKind;
 use crate::id::CallId;
-use crate::model::{Message, StopReason, ToolCall};
-use crate::run::finding::Finding;
+use crate::model::{ModelMessage, StopReason, ToolCall};
+use crate::run::finding::StrategyFinding;
 use crate::tool::ToolOutput;
 
 mod dup;
 mod got;
+mod prompt_text;
 mod react;
-mod rounds;
+mod tool_loop;
 mod tot;
-mod words;
 
 /// One way of reasoning. Implementations hold the run's own conversation and their limits.
 pub trait Strategy: Send + fmt::Debug {
     /// Takes one input and pushes what to do next. After `Step::Finish` it is not asked again.
-    fn advance(&mut self, input: Input, steps: &mut Vec<Step>);
+    fn advance(&mut self, input: StrategyInput, steps: &mut Vec<StrategyStep>);
 
     /// What is remembered of the run: the user's words first, then what was said and what tools answered.
-    fn transcript(&self) -> Vec<Message>;
+    fn transcript(&self) -> Vec<ModelMessage>;
 }
 
 /// Names one entry into a node inside a run. Chosen by the strategy, never used twice.
@@ -38,7 +38,7 @@ pub trait Strategy: Send + fmt::Debug {
 pub struct NodeKey(pub u32);
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Input {
+pub enum StrategyInput {
     Begin,
     ModelAnswered {
         node: NodeKey,
@@ -56,7 +56,7 @@ pub enum Input {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum StrategyStep {
     Enter {
         node: NodeKey,
         name: &'static str,
@@ -66,27 +66,27 @@ pub enum Step {
         node: NodeKey,
         failed: Option<String>,
     },
-    Tell {
+    Report {
         node: NodeKey,
-        finding: Finding,
+        finding: StrategyFinding,
     },
     /// Ask the model, with these messages after the agent's system text. They alternate roles and end with the user.
     AskModel {
         node: NodeKey,
-        messages: Vec<Message>,
-        tools: ToolUse,
-        voice: Voice,
+        messages: Vec<ModelMessage>,
+        tools: ToolAvailability,
+        answer_kind: AnswerKind,
     },
     CallTool {
         node: NodeKey,
         call: ToolCall,
     },
     /// No step follows it; nodes still entered are left by the driver.
-    Finish(Finish),
+    Finish(StrategyOutcome),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolUse {
+pub enum ToolAvailability {
     /// The agent's tools are offered.
     Offered,
     /// The model is to answer in words only.
@@ -95,7 +95,7 @@ pub enum ToolUse {
 
 /// What the words of an answer are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Voice {
+pub enum AnswerKind {
     /// The reply to the user, or on the way there in the same breath. The last one spoken is the run's reply.
     Reply,
     /// Notes to itself: clients of a chat do not see them.
@@ -103,7 +103,7 @@ pub enum Voice {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finish {
+pub enum StrategyOutcome {
     Completed,
     Failed(String),
 }
@@ -118,11 +118,11 @@ pub struct Completion {
 
 /// What a strategy starts from.
 #[derive(Debug, Clone)]
-pub struct Brief {
+pub struct StrategySpec {
     /// Past turns.
-    pub history: Vec<Message>,
-    pub user: Message,
-    pub reasoning: Reasoning,
+    pub history: Vec<ModelMessage>,
+    pub user: ModelMessage,
+    pub reasoning: ReasoningOptions,
     /// got: asked for by the request.
     pub adaptive: bool,
     /// Part of the names a strategy makes up itself, such as those of calls, so that no two runs share one.
@@ -131,24 +131,24 @@ pub struct Brief {
 
 /// How far strategies may go.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reasoning {
+pub struct ReasoningOptions {
     /// Model calls of one run; `None` for the strategy's own default. A run that would need more ends with what it has
     /// or with an error, never with a surprise on the bill.
     pub max_model_calls: Option<u32>,
     /// Rounds of tools in one run or task; `None` for as many as the model calls allow.
     pub max_turns: Option<u32>,
     /// What tot and got may use of a slow model where nothing else is said.
-    pub searching: SearchLimits,
+    pub search_limits: SearchLimits,
     pub tot: TotOptions,
     pub got: GotOptions,
 }
 
-impl Reasoning {
+impl ReasoningOptions {
     pub fn model_calls(&self, kind: StrategyKind) -> u32 {
         let calls = self.max_model_calls.unwrap_or(match kind {
             StrategyKind::React | StrategyKind::Dup => 10,
             // Searching strategies branch: ten calls would end them at depth one.
-            StrategyKind::Tot | StrategyKind::Got => self.searching.model_calls,
+            StrategyKind::Tot | StrategyKind::Got => self.search_limits.model_calls,
         });
         // Nothing can be said without asking once.
         calls.max(1)
@@ -159,7 +159,7 @@ impl Reasoning {
         match kind {
             StrategyKind::React | StrategyKind::Dup => max_tokens,
             StrategyKind::Tot | StrategyKind::Got => {
-                self.searching.max_tokens.map_or(max_tokens, |most| most.min(max_tokens))
+                self.search_limits.max_tokens.map_or(max_tokens, |most| most.min(max_tokens))
             }
         }
     }
@@ -187,7 +187,7 @@ pub struct TotOptions {
     pub breadth: u32,
     /// Thoughts in a row before the answer is written.
     pub depth: u32,
-    pub search: Search,
+    pub search: SearchMethod,
     /// Thoughts kept at each depth by a beam search.
     pub beam: u32,
     /// A depth-first search gives up a path whose best score is below this.
@@ -195,14 +195,14 @@ pub struct TotOptions {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Search {
+pub enum SearchMethod {
     Beam,
     DepthFirst,
 }
 
 impl Default for TotOptions {
     fn default() -> Self {
-        Self { breadth: 3, depth: 3, search: Search::Beam, beam: 1, threshold: 0.4 }
+        Self { breadth: 3, depth: 3, search: SearchMethod::Beam, beam: 1, threshold: 0.4 }
     }
 }
 
@@ -225,7 +225,7 @@ impl Default for GotOptions {
     }
 }
 
-pub fn build(kind: StrategyKind, brief: Brief) -> Box<dyn Strategy> {
+pub fn build(kind: StrategyKind, brief: StrategySpec) -> Box<dyn Strategy> {
     match kind {
         StrategyKind::React => Box::new(react::React::new(brief)),
         StrategyKind::Dup => Box::new(dup::Dup::new(brief)),

@@ -23,7 +23,7 @@ fn estimates_lean_high_on_known_texts() {
 proptest! {
     #[test]
     fn a_cut_fits_and_is_as_long_as_it_can_be(text in ".{0,200}", limit in 0u64..60) {
-        let cut = cut(&text, limit);
+        let cut = truncate(&text, limit);
         prop_assert!(estimate(cut) <= limit);
         if let Some(next) = text.get(cut.len()..).and_then(|rest| rest.chars().next()) {
             let longer = &text[..cut.len() + next.len_utf8()];

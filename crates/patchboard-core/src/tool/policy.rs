@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::own::batch;
-use super::{Effect, ToolSpec};
+use super::builtin::batch;
+use super::{ToolEffect, ToolSpec};
 use crate::access::Surface;
 use crate::bridge::WORKER_KIND;
 use crate::bridge::agents::AGENT_KIND;
@@ -25,14 +25,14 @@ impl Glob {
         while let Some(character) = text.chars().next() {
             let wanted = pattern.chars().next();
             if wanted == Some('*') {
-                pattern = skip(pattern, '*');
+                pattern = skip_char(pattern, '*');
                 star = Some((pattern, text));
             } else if let Some(wanted) = wanted.filter(|&wanted| wanted == '?' || wanted == character) {
-                pattern = skip(pattern, wanted);
-                text = skip(text, character);
+                pattern = skip_char(pattern, wanted);
+                text = skip_char(text, character);
             } else {
                 let Some((after, swallowed)) = &mut star else { return false };
-                *swallowed = swallowed.chars().next().map_or("", |first| skip(swallowed, first));
+                *swallowed = swallowed.chars().next().map_or("", |first| skip_char(swallowed, first));
                 (pattern, text) = (*after, *swallowed);
             }
         }
@@ -52,7 +52,7 @@ impl Glob {
 }
 
 /// `text` without its first character.
-fn skip(text: &str, first: char) -> &str {
+fn skip_char(text: &str, first: char) -> &str {
     text.get(first.len_utf8()..).unwrap_or_default()
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Glob {
 
 /// Later is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Approval {
+pub enum ApprovalMode {
     Allow,
     Ask,
     Deny,
@@ -73,50 +73,50 @@ pub enum Approval {
 /// The operator's rules, then the defaults.
 #[derive(Debug, Clone, Default)]
 pub struct ApprovalPolicy {
-    pub rules: Vec<(Glob, Approval)>,
+    pub rules: Vec<(Glob, ApprovalMode)>,
 }
 
 impl ApprovalPolicy {
     /// The most specific rule wins, a tie goes to the stricter. Without a rule, what the tool does and where the
     /// request came from decide.
-    pub fn decide(&self, tool: &ToolSpec, surface: Surface) -> Approval {
+    pub fn decide(&self, tool: &ToolSpec, surface: Surface) -> ApprovalMode {
         let matching = self.rules.iter().filter(|(glob, _)| glob.matches(&tool.name));
         let best = matching.max_by_key(|(glob, approval)| (glob.specificity(), *approval));
         match (best, tool.effect, surface) {
             (Some((_, approval)), _, _) => *approval,
-            (None, Effect::ReadOnly, _) => Approval::Allow,
+            (None, ToolEffect::ReadOnly, _) => ApprovalMode::Allow,
             // Each of its calls is judged by itself.
-            (None, Effect::Writes, _) if batch::is_batch(tool) => Approval::Allow,
-            (None, Effect::Writes, surface) if is_agent(tool) => match surface {
-                Surface::Webhook | Surface::Hub => Approval::Deny,
+            (None, ToolEffect::Writes, _) if batch::is_batch(tool) => ApprovalMode::Allow,
+            (None, ToolEffect::Writes, surface) if is_agent_tool(tool) => match surface {
+                Surface::Webhook | Surface::Hub => ApprovalMode::Deny,
                 // Programs see only what is exposed to them; people, what their agents do.
-                Surface::Gateway | Surface::Runs | Surface::Bridge | Surface::Mcp | Surface::Cli => Approval::Allow,
+                Surface::Gateway | Surface::Runs | Surface::Bridge | Surface::Mcp | Surface::Cli => ApprovalMode::Allow,
             },
-            (None, Effect::Writes, Surface::Runs | Surface::Cli) => Approval::Allow,
-            (None, Effect::Writes, Surface::Gateway | Surface::Mcp) => Approval::Ask,
-            (None, Effect::Writes, Surface::Webhook | Surface::Hub) => Approval::Deny,
+            (None, ToolEffect::Writes, Surface::Runs | Surface::Cli) => ApprovalMode::Allow,
+            (None, ToolEffect::Writes, Surface::Gateway | Surface::Mcp) => ApprovalMode::Ask,
+            (None, ToolEffect::Writes, Surface::Webhook | Surface::Hub) => ApprovalMode::Deny,
             // Programs call each other's tools: that is what they are connected for. Which of the server's own tools
             // they see at all is decided before this.
-            (None, Effect::Writes, Surface::Bridge) if tool.kind == WORKER_KIND || is_for_programs(tool) => {
-                Approval::Allow
+            (None, ToolEffect::Writes, Surface::Bridge) if tool.kind == WORKER_KIND || is_open_to_programs(tool) => {
+                ApprovalMode::Allow
             }
-            (None, Effect::Writes, Surface::Bridge) => Approval::Ask,
+            (None, ToolEffect::Writes, Surface::Bridge) => ApprovalMode::Ask,
         }
     }
 }
 
 /// Is it an agent, each of whose own calls is judged by itself?
-pub fn is_agent(tool: &ToolSpec) -> bool {
+pub fn is_agent_tool(tool: &ToolSpec) -> bool {
     tool.kind == AGENT_KIND
 }
 
 /// The server's own tools that every program is offered: what only looks, and what keeps to the caller's own session
 /// and memory or speaks to the user's apps.
-pub fn is_for_programs(tool: &ToolSpec) -> bool {
+pub fn is_open_to_programs(tool: &ToolSpec) -> bool {
     const AND_THESE: [&str; 5] = ["hub_send", "remember", "todo_write", "variable_set", "variable_delete"];
     // Others may have a tool of such a name where the server's own is switched off.
     let is_own = matches!(tool.kind, "builtin" | "app");
-    tool.kind != WORKER_KIND && (tool.effect == Effect::ReadOnly || (is_own && AND_THESE.contains(&&*tool.name)))
+    tool.kind != WORKER_KIND && (tool.effect == ToolEffect::ReadOnly || (is_own && AND_THESE.contains(&&*tool.name)))
 }
 
 #[cfg(test)]

@@ -10,28 +10,28 @@ use crate::port::ToolHost;
 use crate::tokens;
 
 /// Offers remembered: as many agents and folders as are commonly at work at once.
-const REMEMBERED: usize = 32;
+const MAX_CACHED: usize = 32;
 
 #[derive(Debug, Default)]
 pub struct ToolRegistry {
     hosts: Vec<Arc<dyn ToolHost>>,
     /// Newest first. Every run asks, and the answer is nearly always the one before.
-    recent: Mutex<VecDeque<Recent>>,
+    cache: Mutex<VecDeque<CachedToolSet>>,
 }
 
 #[derive(Debug)]
-struct Recent {
+struct CachedToolSet {
     allowed: Option<Vec<Glob>>,
     /// With the tools that are made for programs?
     for_programs: bool,
     /// What the hosts had when it was put together.
-    lists: Vec<Arc<[ToolSpec]>>,
-    offer: Offer,
+    host_tools: Vec<Arc<[ToolSpec]>>,
+    tool_set: ToolSet,
 }
 
 /// The tools one agent may use, as they were when its run began.
 #[derive(Debug, Clone, Default)]
-pub struct Offer {
+pub struct ToolSet {
     pub specs: Arc<[ToolSpec]>,
     /// About how many tokens it takes to describe them to a model.
     pub tokens: u64,
@@ -40,12 +40,12 @@ pub struct Offer {
 }
 
 /// Names that begin like this are of one kind of tools only: one that is not there yet must not find its name taken.
-const RESERVED: [(&str, &str); 2] = [("app.", "app"), ("agent.", "agent")];
+const RESERVED_PREFIXES: [(&str, &str); 2] = [("app.", "app"), ("agent.", "agent")];
 
 impl ToolRegistry {
     /// Hosts in order of precedence; built-ins come first and so keep their names.
     pub fn new(hosts: Vec<Arc<dyn ToolHost>>) -> Self {
-        Self { hosts, recent: Mutex::default() }
+        Self { hosts, cache: Mutex::default() }
     }
 
     /// Approves what the host of that name has now; see `ToolHost::approve`.
@@ -59,40 +59,40 @@ impl ToolRegistry {
     }
 
     /// All tools by name, sorted. A later host's tool of a name already taken is left out and named in the log.
-    pub fn offer(&self, allowed: Option<&[Glob]>, folder: Option<&Path>) -> Offer {
-        self.offer_of(allowed, true, folder)
+    pub fn tool_set(&self, allowed: Option<&[Glob]>, folder: Option<&Path>) -> ToolSet {
+        self.cached_tool_set(allowed, true, folder)
     }
 
     /// What an agent gets, every tool of which costs tokens in every call: what it lists or, if it lists nothing, all
     /// but the tools that are made for programs.
-    pub fn offer_to_agent(&self, listed: Option<&[Glob]>, folder: Option<&Path>) -> Offer {
-        self.offer_of(listed, listed.is_some(), folder)
+    pub fn tool_set_for_agent(&self, listed: Option<&[Glob]>, folder: Option<&Path>) -> ToolSet {
+        self.cached_tool_set(listed, listed.is_some(), folder)
     }
 
-    fn offer_of(&self, allowed: Option<&[Glob]>, for_programs: bool, folder: Option<&Path>) -> Offer {
+    fn cached_tool_set(&self, allowed: Option<&[Glob]>, for_programs: bool, folder: Option<&Path>) -> ToolSet {
         let lists: Vec<Arc<[ToolSpec]>> = self.hosts.iter().map(|host| host.tools(folder)).collect();
-        let is_it = |recent: &Recent| {
+        let is_it = |recent: &CachedToolSet| {
             recent.allowed.as_deref() == allowed
                 && recent.for_programs == for_programs
-                && recent.lists.iter().zip(&lists).all(|(before, now)| Arc::ptr_eq(before, now))
+                && recent.host_tools.iter().zip(&lists).all(|(before, now)| Arc::ptr_eq(before, now))
         };
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = recent.iter().find(|recent| is_it(recent)) {
-            return known.offer.clone();
+            return known.tool_set.clone();
         }
-        let offer = self.put_together(allowed, for_programs, &lists);
-        recent.truncate(REMEMBERED - 1);
+        let offer = self.assemble(allowed, for_programs, &lists);
+        recent.truncate(MAX_CACHED - 1);
         let allowed = allowed.map(<[Glob]>::to_vec);
-        recent.push_front(Recent { allowed, for_programs, lists, offer: offer.clone() });
+        recent.push_front(CachedToolSet { allowed, for_programs, host_tools: lists, tool_set: offer.clone() });
         offer
     }
 
-    fn put_together(&self, allowed: Option<&[Glob]>, for_programs: bool, lists: &[Arc<[ToolSpec]>]) -> Offer {
+    fn assemble(&self, allowed: Option<&[Glob]>, for_programs: bool, lists: &[Arc<[ToolSpec]>]) -> ToolSet {
         let mut taken: HashSet<Arc<str>> = HashSet::new();
         let mut tools: Vec<(ToolSpec, Arc<dyn ToolHost>)> = Vec::new();
         for (host, list) in self.hosts.iter().zip(lists) {
             for spec in list.iter() {
-                let Some(spec) = unshadowed(spec, &**host, &taken) else {
+                let Some(spec) = with_free_name(spec, &**host, &taken) else {
                     tracing::debug!(tool.name = %spec.name, host = host.kind(), "tool name is taken; this one is not offered");
                     continue;
                 };
@@ -105,26 +105,27 @@ impl ToolRegistry {
             }
         }
         tools.sort_by(|(left, _), (right, _)| left.name.cmp(&right.name));
-        Offer::of(tools)
+        ToolSet::from_tools(tools)
     }
 }
 
 /// The tool under a name that nobody has yet and nobody else is to have.
-fn unshadowed(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>>) -> Option<ToolSpec> {
+fn with_free_name(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>>) -> Option<ToolSpec> {
     let is_free = |name: &str| {
-        let is_reserved = RESERVED.iter().any(|(prefix, kind)| name.starts_with(prefix) && host.kind() != *kind);
+        let is_reserved =
+            RESERVED_PREFIXES.iter().any(|(prefix, kind)| name.starts_with(prefix) && host.kind() != *kind);
         !is_reserved && !taken.contains(name)
     };
     if is_free(&spec.name) {
         return Some(spec.clone());
     }
-    let name: Arc<str> = format!("{}.{}", host.qualifier_of(spec)?, spec.name).into();
+    let name: Arc<str> = format!("{}.{}", host.qualifier_for(spec)?, spec.name).into();
     is_free(&name).then(|| ToolSpec { name, ..spec.clone() })
 }
 
-impl Offer {
+impl ToolSet {
     /// Sorted by name.
-    fn of(tools: Vec<(ToolSpec, Arc<dyn ToolHost>)>) -> Self {
+    fn from_tools(tools: Vec<(ToolSpec, Arc<dyn ToolHost>)>) -> Self {
         let tokens = tools.iter().map(|(spec, _)| tokens::estimate_tool(spec)).sum();
         let (specs, hosts): (Vec<ToolSpec>, Vec<Arc<dyn ToolHost>>) = tools.into_iter().unzip();
         Self { specs: specs.into(), tokens, hosts: hosts.into() }
@@ -132,7 +133,7 @@ impl Offer {
 
     /// One tool, which no list has.
     pub(crate) fn single(spec: ToolSpec, host: Arc<dyn ToolHost>) -> Self {
-        Self::of(vec![(spec, host)])
+        Self::from_tools(vec![(spec, host)])
     }
 
     pub fn find(&self, name: &str) -> Option<(&ToolSpec, &Arc<dyn ToolHost>)> {
@@ -142,13 +143,13 @@ impl Offer {
 
     /// Those of its tools that `keeps` wants.
     #[must_use]
-    pub fn only(&self, keeps: impl Fn(&ToolSpec) -> bool) -> Self {
+    pub fn filter(&self, keeps: impl Fn(&ToolSpec) -> bool) -> Self {
         let all = self.specs.iter().zip(self.hosts.iter());
-        Self::of(all.filter(|(spec, _)| keeps(spec)).map(|(spec, host)| (spec.clone(), host.clone())).collect())
+        Self::from_tools(all.filter(|(spec, _)| keeps(spec)).map(|(spec, host)| (spec.clone(), host.clone())).collect())
     }
 
     /// Is it the very same, not put together anew?
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.specs, &other.specs)
     }
 }

@@ -21,10 +21,10 @@ impl TraceParent {
     pub fn parse(text: &str) -> Option<Self> {
         let (known, more) = text.split_at_checked(LENGTH)?;
         let mut parts = known.split('-');
-        let [version] = bytes(parts.next()?)?;
-        let trace = bytes(parts.next()?)?;
-        let span = bytes(parts.next()?)?;
-        let [flags] = bytes(parts.next()?)?;
+        let [version] = parse_hex(parts.next()?)?;
+        let trace = parse_hex(parts.next()?)?;
+        let span = parse_hex(parts.next()?)?;
+        let [flags] = parse_hex(parts.next()?)?;
         let is_whole = match version {
             0 => more.is_empty(),
             0xff => false,
@@ -52,7 +52,7 @@ impl fmt::Debug for TraceParent {
 }
 
 /// Exactly `N` bytes in lower-case hexadecimal.
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |character: u8| match character {
         b'0'..=b'9' => Some(character - b'0'),
         b'a'..=b'f' => Some(character - b'a' + 10),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use patchboard_core::model::{Message, ModelError, ModelRequest, Part, Role};
+use patchboard_core::model::{ContentPart, MessageRole, ModelError, ModelMessage, ModelRequest};
 use patchboard_core::tool::ToolSpec;
 use serde::Serialize;
 use serde_json::Value;
@@ -104,12 +104,12 @@ struct ToolChoice {
     kind: &'static str,
 }
 
-fn wire_message<'a>(message: &'a Message, numbers: &CallNumbers<'a>, names: &'a ToolNameMap) -> MessageParam<'a> {
+fn wire_message<'a>(message: &'a ModelMessage, numbers: &CallNumbers<'a>, names: &'a ToolNameMap) -> MessageParam<'a> {
     let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
-    if let [Part::Text(text)] = message.parts.as_slice() {
+    if let [ContentPart::Text(text)] = message.parts.as_slice() {
         return MessageParam { role, content: MessageContent::Text(text) };
     }
     let mut blocks: Vec<ContentBlockParam<'_>> = message
@@ -117,13 +117,13 @@ fn wire_message<'a>(message: &'a Message, numbers: &CallNumbers<'a>, names: &'a 
         .iter()
         .filter_map(|part| match part {
             // Empty text blocks are refused; an empty message of one part is sent as it is, above.
-            Part::Text(text) => (!text.is_empty()).then_some(ContentBlockParam::Text { text }),
-            Part::ToolCall(call) => Some(ContentBlockParam::ToolUse {
+            ContentPart::Text(text) => (!text.is_empty()).then_some(ContentBlockParam::Text { text }),
+            ContentPart::ToolCall(call) => Some(ContentBlockParam::ToolUse {
                 id: numbers.wire_id(&call.id),
                 name: names.wire_name(&call.name),
                 input: PastInput(&call.input),
             }),
-            Part::ToolResult(result) => Some(ContentBlockParam::ToolResult {
+            ContentPart::ToolResult(result) => Some(ContentBlockParam::ToolResult {
                 tool_use_id: numbers.wire_id(&result.call),
                 content: &result.content,
                 is_error: result.is_error,
@@ -171,8 +171,8 @@ fn past_tools<'a>(request: &'a ModelRequest, names: &'a ToolNameMap) -> Vec<Anth
         .iter()
         .flat_map(|message| &message.parts)
         .filter_map(|part| match part {
-            Part::ToolCall(call) => Some(names.wire_name(&call.name)),
-            Part::ToolResult(_) | Part::Text(_) => None,
+            ContentPart::ToolCall(call) => Some(names.wire_name(&call.name)),
+            ContentPart::ToolResult(_) | ContentPart::Text(_) => None,
         })
         .collect();
     past.into_iter()

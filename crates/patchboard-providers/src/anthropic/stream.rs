@@ -157,7 +157,7 @@ impl MessagesParser {
             }
             let input =
                 parse_arguments(if call.partial_json.is_empty() { &call.initial_input } else { &call.partial_json });
-            out.push_back(ModelEvent::Call { index: call.index, id: call.id.into(), name: call.name, input });
+            out.push_back(ModelEvent::ToolCall { index: call.index, id: call.id.into(), name: call.name, input });
         }
     }
 
@@ -174,14 +174,14 @@ impl MessagesParser {
             .fold(0, u64::saturating_add);
         // Half a figure would be taken for the whole.
         if let (Some(_), Some(output)) = (known.input_tokens, known.output_tokens) {
-            out.push_back(ModelEvent::Usage(TokenCount::reported(input, output)));
+            out.push_back(ModelEvent::Usage(TokenCount::from_provider(input, output)));
         }
     }
 }
 
 impl OpenToolUse {
     fn piece_event(&self, text: &str) -> ModelEvent {
-        ModelEvent::CallPiece { index: self.index, name: Arc::clone(&self.name), text: text.to_owned() }
+        ModelEvent::ToolCallChunk { index: self.index, name: Arc::clone(&self.name), text: text.to_owned() }
     }
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use patchboard_core::model::{Message, Role};
+use patchboard_core::model::{MessageRole, ModelMessage};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
@@ -21,15 +21,15 @@ fn a_request_with_everything() {
 
 #[test]
 fn the_smallest_request() {
-    assert_golden!("smallest.request", body(&request(vec![Message::user("hello")])));
+    assert_golden!("smallest.request", body(&request(vec![ModelMessage::user("hello")])));
 }
 
 #[test]
 fn tools_of_the_past_are_defined_but_not_offered() {
     let request = request(vec![
-        Message::user("look"),
-        message(Role::Assistant, vec![text(""), call("c-1", "app.notes", json!({}))]),
-        message(Role::User, vec![result("c-1", "app.notes", "done", false)]),
+        ModelMessage::user("look"),
+        message(MessageRole::Assistant, vec![text(""), call("c-1", "app.notes", json!({}))]),
+        message(MessageRole::User, vec![result("c-1", "app.notes", "done", false)]),
     ]);
     assert_golden!("past_tools.request", body(&request));
 }

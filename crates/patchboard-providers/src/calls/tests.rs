@@ -1,15 +1,20 @@
-use patchboard_core::model::{Message, Role, ToolCall, ToolResult};
+use patchboard_core::model::{MessageRole, ModelMessage, ToolCall, ToolResult};
 use serde_json::json;
 
 use super::*;
 
-fn call(id: &str) -> Part {
+fn call(id: &str) -> ContentPart {
     let input = ToolInput::Json(Arc::new(json!({})));
-    Part::ToolCall(ToolCall { id: CallId(id.into()), name: "tool".into(), input })
+    ContentPart::ToolCall(ToolCall { id: CallId(id.into()), name: "tool".into(), input })
 }
 
-fn result(id: &str) -> Part {
-    Part::ToolResult(ToolResult { call: CallId(id.into()), name: "tool".into(), content: "".into(), is_error: false })
+fn result(id: &str) -> ContentPart {
+    ContentPart::ToolResult(ToolResult {
+        call: CallId(id.into()),
+        name: "tool".into(),
+        content: "".into(),
+        is_error: false,
+    })
 }
 
 #[test]
@@ -18,8 +23,8 @@ fn calls_are_numbered_in_order_and_results_find_them() {
         model: "".into(),
         system: "".into(),
         messages: vec![
-            Message { role: Role::Assistant, parts: vec![call("one"), call("two")] },
-            Message { role: Role::User, parts: vec![result("two"), result("one")] },
+            ModelMessage { role: MessageRole::Assistant, parts: vec![call("one"), call("two")] },
+            ModelMessage { role: MessageRole::User, parts: vec![result("two"), result("one")] },
         ],
         tools: Arc::new([]),
         max_tokens: 1,

@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use futures_util::stream;
-use patchboard_core::model::{Message, StopReason, TokenCount};
+use patchboard_core::model::{ModelMessage, StopReason, TokenCount};
 
 use super::*;
 use crate::tests::fixture::request;
@@ -96,7 +96,7 @@ impl Upstream for Scripted {
 }
 
 fn answering(name: &str) -> ModelEvent {
-    ModelEvent::Answering { provider: name.into(), model: "test-model".into() }
+    ModelEvent::ModelSelected { provider: name.into(), model: "test-model".into() }
 }
 
 fn word(text: &str) -> ModelEvent {
@@ -141,7 +141,7 @@ fn chain(links: &[&Scripted]) -> Chain {
 }
 
 async fn ask(chain: &Chain) -> Result<Vec<Result<ModelEvent, ModelError>>, ModelError> {
-    let stream = chain.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await?;
+    let stream = chain.stream(request(vec![ModelMessage::user("hello")]), CancellationToken::new()).await?;
     Ok(stream.collect().await)
 }
 
@@ -275,7 +275,7 @@ async fn a_stream_that_breaks_before_its_first_word_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_later_is_not() {
-    let piece = ModelEvent::CallPiece { index: 0, name: "weather".into(), text: String::new() };
+    let piece = ModelEvent::ToolCallChunk { index: 0, name: "weather".into(), text: String::new() };
     for first in [word("hel"), ModelEvent::Thought("hm".to_owned()), piece] {
         let cut = ModelError::Truncated("cut".to_owned());
         let one =
@@ -327,7 +327,7 @@ async fn cancelling_ends_waits_and_attempts() {
         let one = Scripted::new("one", [act]);
         let chain = chain(&[&one]);
         let stop = CancellationToken::new();
-        let asking = chain.stream(request(vec![Message::user("hello")]), stop.clone());
+        let asking = chain.stream(request(vec![ModelMessage::user("hello")]), stop.clone());
         let cancelling = async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             stop.cancel();

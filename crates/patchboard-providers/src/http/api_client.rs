@@ -245,7 +245,7 @@ impl fmt::Debug for ApiClient {
 }
 
 pub(crate) fn answering_event(provider: &Arc<str>, model: &str) -> ModelEvent {
-    ModelEvent::Answering { provider: Arc::clone(provider), model: model.into() }
+    ModelEvent::ModelSelected { provider: Arc::clone(provider), model: model.into() }
 }
 
 #[cfg(test)]

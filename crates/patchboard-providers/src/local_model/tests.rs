@@ -23,7 +23,7 @@ async fn an_answer_that_repeats_itself_ends_there_and_says_so() {
 #[tokio::test]
 async fn every_other_answer_passes_unchanged() {
     let events = vec![
-        Ok(ModelEvent::Answering { provider: "local".into(), model: "m".into() }),
+        Ok(ModelEvent::ModelSelected { provider: "local".into(), model: "m".into() }),
         Ok(text("A short ")),
         Ok(ModelEvent::Thought("hm".to_owned())),
         Ok(text("answer.")),

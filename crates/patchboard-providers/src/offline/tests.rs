@@ -7,7 +7,7 @@ use crate::tests::fixture::{assert_pieces, message, request, result, text, tool}
 fn asked(words: &str) -> ModelRequest {
     let tools =
         Arc::new([tool("weather", "Weather of a city.\nMore.", json!({})), tool("app.notes", "Notes.", json!({}))]);
-    ModelRequest { tools, system: "Be kind.".into(), ..request(vec![Message::user(words)]) }
+    ModelRequest { tools, system: "Be kind.".into(), ..request(vec![ModelMessage::user(words)]) }
 }
 
 async fn events(request: ModelRequest) -> Vec<ModelEvent> {
@@ -40,16 +40,16 @@ async fn it_says_what_it_is_in_several_pieces() {
 async fn the_whole_sequence() {
     let events = events(asked("/call weather {\"city\": \"Bern\"}")).await;
     let input = 2 + 8 + (2 + 6) + (3 + 2);
-    let piece = |text: &str| ModelEvent::CallPiece { index: 0, name: "weather".into(), text: text.to_owned() };
+    let piece = |text: &str| ModelEvent::ToolCallChunk { index: 0, name: "weather".into(), text: text.to_owned() };
     assert_eq!(
         events,
         [
-            ModelEvent::Answering { provider: "offline".into(), model: "offline".into() },
+            ModelEvent::ModelSelected { provider: "offline".into(), model: "offline".into() },
             ModelEvent::Usage(TokenCount { input, output: 0 }),
             piece(""),
             piece("{\"city\":"),
             piece(" \"Bern\"}"),
-            ModelEvent::Call {
+            ModelEvent::ToolCall {
                 index: 0,
                 id: "offline-1".into(),
                 name: "weather".into(),
@@ -69,7 +69,7 @@ async fn it_lists_tools() {
         "2 tools are offered here:\n\n- `weather`: Weather of a city.\n- `app.notes`: Notes.\n\n\
          Call one with `/call NAME JSON`."
     );
-    let (pieces, _) = said(request(vec![Message::user("/tools")])).await;
+    let (pieces, _) = said(request(vec![ModelMessage::user("/tools")])).await;
     assert_eq!(pieces.concat(), "No tools are offered here.");
 }
 
@@ -90,7 +90,7 @@ async fn every_call_is_written_in_pieces() {
     let events = events(asked("/call a\n/call b {\"é\\n\": [1]}\n/call c {\n/call d ü")).await;
     assert_pieces(&events);
     let calls = events.into_iter().filter_map(|event| {
-        let ModelEvent::Call { index, name, input, .. } = event else { return None };
+        let ModelEvent::ToolCall { index, name, input, .. } = event else { return None };
         Some((index, name, input))
     });
     assert_eq!(
@@ -115,9 +115,9 @@ async fn what_only_looks_like_a_command_gets_the_explanation() {
 #[tokio::test]
 async fn it_says_what_the_tools_answered() {
     let mut request = asked("/call weather\n/call app.notes");
-    request.messages.push(message(Role::Assistant, vec![text("calls")]));
+    request.messages.push(message(MessageRole::Assistant, vec![text("calls")]));
     request.messages.push(message(
-        Role::User,
+        MessageRole::User,
         vec![result("1", "weather", "12 °C", false), result("2", "app.notes", "no such app", true)],
     ));
     let (pieces, end) = said(request).await;

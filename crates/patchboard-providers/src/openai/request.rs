@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use patchboard_core::model::{Message, ModelError, ModelRequest, Part, Role, ToolCall, ToolResult};
+use patchboard_core::model::{ContentPart, MessageRole, ModelError, ModelMessage, ModelRequest, ToolCall, ToolResult};
 use patchboard_core::tool::ToolSpec;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -30,8 +30,8 @@ pub(super) fn body(
     }
     for message in &request.messages {
         match message.role {
-            Role::User => push_user(message, &numbers, &mut messages),
-            Role::Assistant => push_assistant(message, &numbers, names, &mut messages)?,
+            MessageRole::User => push_user(message, &numbers, &mut messages),
+            MessageRole::Assistant => push_assistant(message, &numbers, names, &mut messages)?,
         }
     }
     let (max_tokens, max_completion_tokens) = match flavour {
@@ -141,15 +141,15 @@ struct FunctionDefinition<'a> {
     parameters: ObjectSchema<'a>,
 }
 
-fn push_user<'a>(message: &'a Message, numbers: &CallNumbers<'a>, messages: &mut Vec<CompletionMessage<'a>>) {
+fn push_user<'a>(message: &'a ModelMessage, numbers: &CallNumbers<'a>, messages: &mut Vec<CompletionMessage<'a>>) {
     let mut texts = Vec::new();
     for part in &message.parts {
         match part {
-            Part::Text(text) => texts.push(TextPart { text }),
+            ContentPart::Text(text) => texts.push(TextPart { text }),
             // Results follow their calls at once; what else the message says comes after them.
-            Part::ToolResult(result) => messages.push(wire_result(result, numbers)),
+            ContentPart::ToolResult(result) => messages.push(wire_result(result, numbers)),
             // Users call no tools.
-            Part::ToolCall(_) => {}
+            ContentPart::ToolCall(_) => {}
         }
     }
     let content = match texts.as_slice() {
@@ -162,7 +162,7 @@ fn push_user<'a>(message: &'a Message, numbers: &CallNumbers<'a>, messages: &mut
 }
 
 fn push_assistant<'a>(
-    message: &'a Message,
+    message: &'a ModelMessage,
     numbers: &CallNumbers<'a>,
     names: &'a ToolNameMap,
     messages: &mut Vec<CompletionMessage<'a>>,
@@ -171,11 +171,11 @@ fn push_assistant<'a>(
     let mut text = Cow::Borrowed("");
     for part in &message.parts {
         match part {
-            Part::Text(more) if text.is_empty() => text = Cow::Borrowed(more),
-            Part::Text(more) => text.to_mut().push_str(more),
-            Part::ToolCall(call) => tool_calls.push(wire_call(call, numbers, names)?),
+            ContentPart::Text(more) if text.is_empty() => text = Cow::Borrowed(more),
+            ContentPart::Text(more) => text.to_mut().push_str(more),
+            ContentPart::ToolCall(call) => tool_calls.push(wire_call(call, numbers, names)?),
             // Models answer no calls.
-            Part::ToolResult(_) => {}
+            ContentPart::ToolResult(_) => {}
         }
     }
     let content = (!text.is_empty() || tool_calls.is_empty()).then_some(text);

@@ -168,7 +168,7 @@ impl CompletionsParser {
             let name = call.emit_piece(&self.names, out);
             let id = if call.id.is_empty() { format!("call-{}", call.index.saturating_add(1)) } else { call.id };
             let input = parse_arguments(&call.arguments);
-            out.push_back(ModelEvent::Call { index: call.index, id: id.into(), name, input });
+            out.push_back(ModelEvent::ToolCall { index: call.index, id: id.into(), name, input });
         }
     }
 
@@ -246,7 +246,11 @@ impl OpenToolCall {
         let name = Arc::clone(self.emitted_name.get_or_insert_with(|| names.board_name(&self.name)));
         let new = self.arguments.get(self.emitted_bytes..).unwrap_or_default();
         if is_first || !new.is_empty() {
-            out.push_back(ModelEvent::CallPiece { index: self.index, name: Arc::clone(&name), text: new.to_owned() });
+            out.push_back(ModelEvent::ToolCallChunk {
+                index: self.index,
+                name: Arc::clone(&name),
+                text: new.to_owned(),
+            });
         }
         self.emitted_bytes = self.arguments.len();
         name
@@ -259,7 +263,7 @@ impl CompletionUsage {
     fn token_count(&self) -> Option<TokenCount> {
         let input = self.prompt_tokens?;
         let rest = || self.total_tokens.map(|total| total.saturating_sub(input));
-        let count = TokenCount::reported(input, self.completion_tokens.or_else(rest)?);
+        let count = TokenCount::from_provider(input, self.completion_tokens.or_else(rest)?);
         (count.total() > 0).then_some(count)
     }
 }

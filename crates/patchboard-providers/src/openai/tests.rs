@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use patchboard_core::model::{Message, Role};
+use patchboard_core::model::{MessageRole, ModelMessage};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn a_request_with_everything() {
 
 #[test]
 fn the_smallest_request() {
-    assert_golden!("smallest.request", body(&request(vec![Message::user("hello")]), ApiFlavour::Compatible));
+    assert_golden!("smallest.request", body(&request(vec![ModelMessage::user("hello")]), ApiFlavour::Compatible));
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn what_the_official_service_wants() {
     let long = "é".repeat(1030);
     let request = ModelRequest {
         tools: Arc::new([tool("long", &long, json!({}))]),
-        ..request(vec![message(Role::User, vec![text("one"), text("two")])])
+        ..request(vec![message(MessageRole::User, vec![text("one"), text("two")])])
     };
     let body = body(&request, ApiFlavour::Official).replace(&"é".repeat(1024), "[é × 1024]");
     assert_golden!("official.request", body);

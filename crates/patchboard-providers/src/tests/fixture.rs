@@ -2,15 +2,15 @@ use std::sync::Arc;
 
 use patchboard_core::id::CallId;
 use patchboard_core::model::{
-    Message, ModelError, ModelEvent, ModelRequest, Part, Role, ToolCall, ToolInput, ToolResult,
+    ContentPart, MessageRole, ModelError, ModelEvent, ModelMessage, ModelRequest, ToolCall, ToolInput, ToolResult,
 };
-use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 
 use crate::calls::parse_arguments;
 use crate::event_reader::{EventParser, ModelEventReader};
 
-pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
+pub(crate) fn request(messages: Vec<ModelMessage>) -> ModelRequest {
     ModelRequest {
         model: "test-model".into(),
         system: "".into(),
@@ -26,35 +26,41 @@ pub(crate) fn tool(name: &str, description: &str, input_schema: Value) -> ToolSp
         name: name.into(),
         description: description.into(),
         input_schema: Arc::new(input_schema),
-        effect: Effect::ReadOnly,
-        unknown_outcome: UnknownOutcome::Fail,
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Fail,
         kind: "builtin",
         traits: None,
         timeout: None,
     }
 }
 
-pub(crate) fn call(id: &str, name: &str, input: Value) -> Part {
+pub(crate) fn call(id: &str, name: &str, input: Value) -> ContentPart {
     let input = ToolInput::Json(Arc::new(input));
-    Part::ToolCall(ToolCall { id: CallId(id.into()), name: name.into(), input })
+    ContentPart::ToolCall(ToolCall { id: CallId(id.into()), name: name.into(), input })
 }
 
-pub(crate) fn result(id: &str, name: &str, content: &str, is_error: bool) -> Part {
-    Part::ToolResult(ToolResult { call: CallId(id.into()), name: name.into(), content: content.into(), is_error })
+pub(crate) fn result(id: &str, name: &str, content: &str, is_error: bool) -> ContentPart {
+    ContentPart::ToolResult(ToolResult {
+        call: CallId(id.into()),
+        name: name.into(),
+        content: content.into(),
+        is_error,
+    })
 }
 
-pub(crate) fn text(text: &str) -> Part {
-    Part::Text(text.into())
+pub(crate) fn text(text: &str) -> ContentPart {
+    ContentPart::Text(text.into())
 }
 
-pub(crate) fn message(role: Role, parts: Vec<Part>) -> Message {
-    Message { role, parts }
+pub(crate) fn message(role: MessageRole, parts: Vec<ContentPart>) -> ModelMessage {
+    ModelMessage { role, parts }
 }
 
 /// A conversation with everything in it: system text, tools of awkward names, parallel calls, a failure, history.
 pub(crate) fn everything() -> ModelRequest {
     let malformed = ToolInput::Malformed("{\"city\":".into());
-    let malformed = Part::ToolCall(ToolCall { id: CallId("c-3".into()), name: "weather".into(), input: malformed });
+    let malformed =
+        ContentPart::ToolCall(ToolCall { id: CallId("c-3".into()), name: "weather".into(), input: malformed });
     ModelRequest {
         system: "You are the desk clerk.\nAnna lives in Bern.".into(),
         tools: Arc::new([
@@ -73,9 +79,9 @@ pub(crate) fn everything() -> ModelRequest {
         ]),
         temperature: Some(0.7),
         ..request(vec![
-            Message::user("What is the weather in Bern and Genf?"),
+            ModelMessage::user("What is the weather in Bern and Genf?"),
             message(
-                Role::Assistant,
+                MessageRole::Assistant,
                 vec![
                     text("Let me look."),
                     call("c-1", "weather", json!({"city": "Bern"})),
@@ -84,17 +90,20 @@ pub(crate) fn everything() -> ModelRequest {
                 ],
             ),
             message(
-                Role::User,
+                MessageRole::User,
                 vec![
                     result("c-1", "weather", "12 °C", false),
                     result("c-2", "app.notes", "", false),
                     result("c-3", "weather", "arguments are not valid JSON", true),
                 ],
             ),
-            message(Role::Assistant, vec![call("c-4", "gone.tool", json!([1]))]),
-            message(Role::User, vec![text("Never mind."), result("c-4", "gone.tool", "unknown tool: gone.tool", true)]),
-            Message::assistant("It is 12 °C in Bern."),
-            Message::user("  Thanks! \n"),
+            message(MessageRole::Assistant, vec![call("c-4", "gone.tool", json!([1]))]),
+            message(
+                MessageRole::User,
+                vec![text("Never mind."), result("c-4", "gone.tool", "unknown tool: gone.tool", true)],
+            ),
+            ModelMessage::assistant("It is 12 °C in Bern."),
+            ModelMessage::user("  Thanks! \n"),
         ])
     }
 }
@@ -124,7 +133,7 @@ pub(crate) fn hear<'a, P: EventParser>(
     parser: P,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Vec<Result<ModelEvent, ModelError>> {
-    let answering = ModelEvent::Answering { provider: "test".into(), model: "test-model".into() };
+    let answering = ModelEvent::ModelSelected { provider: "test".into(), model: "test-model".into() };
     let mut reader = ModelEventReader::new(parser, answering);
     let mut said = Vec::new();
     for piece in pieces {
@@ -150,7 +159,7 @@ pub(crate) fn assert_pieces(events: &[ModelEvent]) {
     let place = |index: u32| usize::try_from(index).unwrap();
     for event in events {
         match event {
-            ModelEvent::CallPiece { index, name, text } => {
+            ModelEvent::ToolCallChunk { index, name, text } => {
                 if place(*index) == calls.len() {
                     calls.push(Open { name: name.clone(), arguments: String::new(), is_whole: false });
                 } else {
@@ -160,13 +169,13 @@ pub(crate) fn assert_pieces(events: &[ModelEvent]) {
                 assert_eq!((name, call.is_whole), (&call.name, false), "{events:?}");
                 call.arguments.push_str(text);
             }
-            ModelEvent::Call { index, name, input, .. } => {
+            ModelEvent::ToolCall { index, name, input, .. } => {
                 let call = &mut calls[place(*index)];
                 assert_eq!((name, call.is_whole), (&call.name, false), "{events:?}");
                 assert_eq!(input, &parse_arguments(&call.arguments), "{events:?}");
                 call.is_whole = true;
             }
-            ModelEvent::Answering { .. }
+            ModelEvent::ModelSelected { .. }
             | ModelEvent::Text(_)
             | ModelEvent::Thought(_)
             | ModelEvent::Usage(_)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use patchboard_core::model::{ListedModel, Message, ModelError, ModelEvent, StopReason, TokenCount};
+use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelMessage, StopReason, TokenCount};
 use patchboard_core::port::{Embedder, ModelProvider};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -68,7 +68,7 @@ fn said(text: &str) -> Result<ModelEvent, ModelError> {
 }
 
 fn answering() -> Result<ModelEvent, ModelError> {
-    Ok(ModelEvent::Answering { provider: "main".into(), model: "test-model".into() })
+    Ok(ModelEvent::ModelSelected { provider: "main".into(), model: "test-model".into() })
 }
 
 fn whole_hello() -> Vec<Result<ModelEvent, ModelError>> {
@@ -82,7 +82,7 @@ fn whole_hello() -> Vec<Result<ModelEvent, ModelError>> {
 }
 
 async fn ask(provider: &dyn ModelProvider) -> Result<Vec<Result<ModelEvent, ModelError>>, ModelError> {
-    let stream = provider.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await?;
+    let stream = provider.stream(request(vec![ModelMessage::user("hello")]), CancellationToken::new()).await?;
     Ok(stream.collect().await)
 }
 
@@ -271,7 +271,7 @@ async fn silence_in_mid_stream_ends_the_call() {
     let stub = Stub::start([Script::EventsThen(vec![hello()[0].clone()], Then::Silence)]).await;
     let options = ProviderOptions { idle_timeout: SHORT, ..openai(&stub.url()) };
     let chain = quick(vec![options], &ClientPool::new());
-    let asked = chain.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await;
+    let asked = chain.stream(request(vec![ModelMessage::user("hello")]), CancellationToken::new()).await;
     let mut stream = asked.unwrap();
     assert_eq!(stream.next().await, Some(answering()));
     assert_eq!(stream.next().await, Some(said("Hel")));
@@ -289,7 +289,7 @@ async fn silence_after_a_whole_answer_does_not_spoil_it() {
     let stub = Stub::start([Script::EventsThen(hello()[..4].to_vec(), Then::Silence)]).await;
     let options = ProviderOptions { idle_timeout: SHORT, ..openai(&stub.url()) };
     let chain = quick(vec![options], &ClientPool::new());
-    let asked = chain.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await;
+    let asked = chain.stream(request(vec![ModelMessage::user("hello")]), CancellationToken::new()).await;
     let mut stream = asked.unwrap();
     let mut heard = Vec::new();
     while heard.last() != Some(&said("lo")) {
@@ -331,7 +331,7 @@ async fn cancelling_closes_the_connection_upstream() {
     let provider = build(openai(&stub.url()), &ClientPool::new()).unwrap();
 
     let stop = CancellationToken::new();
-    let mut stream = provider.stream(request(vec![Message::user("hello")]), stop.clone()).await.unwrap();
+    let mut stream = provider.stream(request(vec![ModelMessage::user("hello")]), stop.clone()).await.unwrap();
     assert_eq!(stream.next().await, Some(answering()));
     assert_eq!(stream.next().await, Some(said("Hel")));
     stop.cancel();
@@ -340,7 +340,7 @@ async fn cancelling_closes_the_connection_upstream() {
     stub.abandoned(1).await;
 
     let stop = CancellationToken::new();
-    let asking = provider.stream(request(vec![Message::user("hello")]), stop.clone());
+    let asking = provider.stream(request(vec![ModelMessage::user("hello")]), stop.clone());
     let cancelling = async {
         while stub.received().len() < 2 {
             tokio::task::yield_now().await;
@@ -356,7 +356,7 @@ async fn cancelling_closes_the_connection_upstream() {
 async fn dropping_the_stream_closes_the_connection_upstream() {
     let stub = Stub::start([Script::EventsThen(vec![hello()[0].clone()], Then::Silence)]).await;
     let provider = build(openai(&stub.url()), &ClientPool::new()).unwrap();
-    let stream = provider.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await.unwrap();
+    let stream = provider.stream(request(vec![ModelMessage::user("hello")]), CancellationToken::new()).await.unwrap();
     drop(stream);
     stub.abandoned(1).await;
 }
@@ -368,7 +368,7 @@ async fn connections_are_used_again() {
     for provider in [build(openai(&stub.url()), &pool).unwrap(), build(openai(&stub.url()), &pool).unwrap()] {
         for _ in 0..2 {
             let mut stream =
-                provider.stream(request(vec![Message::user("hello")]), CancellationToken::new()).await.unwrap();
+                provider.stream(request(vec![ModelMessage::user("hello")]), CancellationToken::new()).await.unwrap();
             // Readers stop at `Stop` and do not wait for the end of the body.
             while !matches!(stream.next().await, Some(Ok(ModelEvent::Stop(_)))) {}
             drop(stream);
@@ -460,7 +460,8 @@ async fn a_failing_embedder_says_why() {
 async fn a_request_without_any_model_is_not_sent() {
     let stub = Stub::start([]).await;
     let provider = build(openai(&stub.url()), &ClientPool::new()).unwrap();
-    let request = patchboard_core::model::ModelRequest { model: "".into(), ..request(vec![Message::user("hello")]) };
+    let request =
+        patchboard_core::model::ModelRequest { model: "".into(), ..request(vec![ModelMessage::user("hello")]) };
     let asked = provider.stream(request, CancellationToken::new()).await;
     let expected = ModelError::NotConfigured("no model named for provider 'main'. Set `model`".to_owned());
     assert_eq!(asked.err(), Some(expected));

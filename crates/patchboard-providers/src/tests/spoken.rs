@@ -68,18 +68,18 @@ fn heard(said: &[ModelEvent]) -> Vec<Heard> {
     for event in said {
         match event {
             ModelEvent::Text(text) => heard.push(Heard::Text(text.clone())),
-            ModelEvent::CallPiece { index, text, .. } if known == Some(*index) => {
+            ModelEvent::ToolCallChunk { index, text, .. } if known == Some(*index) => {
                 if let Some(Heard::Call(_, arguments)) = heard.last_mut() {
                     arguments.push_str(text);
                 }
             }
-            ModelEvent::CallPiece { index, name, text } => {
+            ModelEvent::ToolCallChunk { index, name, text } => {
                 known = Some(*index);
                 heard.push(Heard::Call(name.to_string(), text.clone()));
             }
-            ModelEvent::Answering { .. }
+            ModelEvent::ModelSelected { .. }
             | ModelEvent::Thought(_)
-            | ModelEvent::Call { .. }
+            | ModelEvent::ToolCall { .. }
             | ModelEvent::Usage(_)
             | ModelEvent::Stop(_) => {}
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use patchboard_core::app::message::MessageState;
 use patchboard_core::id::Seq;
 use patchboard_core::port::{
-    Batch, Cursor, Durability, FactQuery, MessageQuery, Retention, SessionFilter, Space, Store, StoreError, TurnQuery,
-    UsageGrouping, UsageQuery, Write,
+    Durability, FactQuery, KvNamespace, MessageQuery, PageCursor, RetentionCutoffs, SessionFilter, Store, StoreError,
+    StoreWrite, TurnQuery, UsageGrouping, UsageQuery, WriteBatch,
 };
 
 use super::fixtures::{
@@ -16,9 +16,13 @@ use super::fixtures::{
 /// Cursors come from clients.
 pub async fn bad_cursors_are_refused(store: Arc<dyn Store>) {
     let key = session("cursor");
-    commit(&*store, vec![Write::OpenRun(run(1, &key)), Write::Fact(fact(&owner("alice"), "likes", "tea"))]).await;
+    commit(
+        &*store,
+        vec![StoreWrite::OpenRun(run(1, &key)), StoreWrite::LearnFact(fact(&owner("alice"), "likes", "tea"))],
+    )
+    .await;
     for bad in ["", "x", "1.x", "-", "1.2.3.4.5.6", "99999999999999999999999999", "' OR 1 = 1", "٣"] {
-        let cursor = Some(Cursor(bad.to_owned()));
+        let cursor = Some(PageCursor(bad.to_owned()));
         let answers = [
             store.sessions(SessionFilter::default(), 1, cursor.clone()).await.err(),
             store.turns(TurnQuery { session: key.clone(), limit: 1, before: cursor.clone() }).await.err(),
@@ -38,11 +42,11 @@ pub async fn limits_are_capped(store: Arc<dyn Store>) {
     commit(
         &*store,
         vec![
-            Write::OpenRun(run(1, &key)),
-            Write::Turn(turn(1, &key)),
-            Write::Event(event(1, 1, text(&["a"]))),
-            Write::Fact(fact(&owner("alice"), "likes", "tea")),
-            Write::Message(message(1, MessageState::Queued, 1)),
+            StoreWrite::OpenRun(run(1, &key)),
+            StoreWrite::AddTurn(turn(1, &key)),
+            StoreWrite::Event(event(1, 1, text(&["a"]))),
+            StoreWrite::LearnFact(fact(&owner("alice"), "likes", "tea")),
+            StoreWrite::Message(message(1, MessageState::Queued, 1)),
         ],
     )
     .await;
@@ -66,11 +70,11 @@ pub async fn concurrent_commits_are_kept(store: Arc<dyn Store>) {
     for caller in 1..=CALLERS {
         let store = store.clone();
         callers.spawn(async move {
-            commit(&*store, vec![Write::OpenRun(run(caller, &session(&caller.to_string())))]).await;
+            commit(&*store, vec![StoreWrite::OpenRun(run(caller, &session(&caller.to_string())))]).await;
             for seq in 1..=RECORDS {
                 let durability = if seq % 4 == 0 { Durability::Boundary } else { Durability::Delta };
-                let writes = vec![Write::Event(event(caller, seq, text(&["piece"])))];
-                expect_ok(store.commit(Batch { durability, writes }).await);
+                let writes = vec![StoreWrite::Event(event(caller, seq, text(&["piece"])))];
+                expect_ok(store.commit(WriteBatch { durability, writes }).await);
                 assert_eq!(expect_ok(store.last_seq(&topic(caller)).await), Seq(seq), "what was answered can be read");
             }
             commit(&*store, vec![close_run(caller, 90)]).await;
@@ -87,15 +91,15 @@ pub async fn concurrent_commits_are_kept(store: Arc<dyn Store>) {
 }
 
 pub async fn closed_stores_answer_closed(store: Arc<dyn Store>) {
-    commit(&*store, vec![Write::OpenRun(run(1, &session("close")))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &session("close")))]).await;
     expect_ok(store.close().await);
     let answers = [
-        store.commit(Batch { durability: Durability::Delta, writes: Vec::new() }).await.err(),
+        store.commit(WriteBatch { durability: Durability::Delta, writes: Vec::new() }).await.err(),
         store.run(run_id(1)).await.err(),
-        store.kept(&Space::Server, "pins").await.err(),
+        store.kv_get(&KvNamespace::Server, "pins").await.err(),
         store.messages(messages(1, None)).await.err(),
         store.open_messages().await.err(),
-        store.prune(Retention { runs_before: at(1), events_before: at(1) }).await.err(),
+        store.prune(RetentionCutoffs { runs_before: at(1), events_before: at(1) }).await.err(),
         store.close().await.err(),
     ];
     for (index, answer) in answers.iter().enumerate() {
@@ -103,14 +107,14 @@ pub async fn closed_stores_answer_closed(store: Arc<dyn Store>) {
     }
 }
 
-fn facts(limit: usize, cursor: Option<Cursor>) -> FactQuery {
+fn facts(limit: usize, cursor: Option<PageCursor>) -> FactQuery {
     FactQuery { owner: owner("alice"), text: String::new(), embedding: None, limit, fill_with_recent: true, cursor }
 }
 
-fn messages(limit: usize, cursor: Option<Cursor>) -> MessageQuery {
+fn messages(limit: usize, cursor: Option<PageCursor>) -> MessageQuery {
     MessageQuery { state: None, limit, cursor }
 }
 
-fn usage(limit: usize, cursor: Option<Cursor>) -> UsageQuery {
+fn usage(limit: usize, cursor: Option<PageCursor>) -> UsageQuery {
     UsageQuery { since: None, group_by: UsageGrouping::Day, owners: None, limit, cursor }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchboard_core::channel::{DeliveryId, DeliveryState};
-use patchboard_core::port::{DeliveryRow, Retention, Store, Write};
+use patchboard_core::port::{DeliveryRow, RetentionCutoffs, Store, StoreWrite};
 
 use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, run_id, session, text};
 
@@ -11,15 +11,16 @@ pub async fn deliveries_are_stored_once(store: Arc<dyn Store>) {
     let find = async |channel: &str, key: &str| expect_ok(store.delivery(channel, key).await);
     assert_eq!(find("telegram", "7").await, None);
     let first = delivery(1, "telegram", "7", DeliveryState::Received, 10);
-    commit(&*store, vec![Write::Delivery(first.clone())]).await;
+    commit(&*store, vec![StoreWrite::Delivery(first.clone())]).await;
     assert_eq!(find("telegram", "7").await, Some(first.clone()));
 
     let again = delivery(2, "telegram", "7", DeliveryState::Received, 11);
-    commit_refused(&*store, vec![Write::Delivery(again.clone())]).await;
-    let besides = Write::Delivery(delivery(3, "telegram", "8", DeliveryState::Received, 11));
-    commit_refused(&*store, vec![besides.clone(), Write::Delivery(again)]).await;
+    commit_refused(&*store, vec![StoreWrite::Delivery(again.clone())]).await;
+    let besides = StoreWrite::Delivery(delivery(3, "telegram", "8", DeliveryState::Received, 11));
+    commit_refused(&*store, vec![besides.clone(), StoreWrite::Delivery(again)]).await;
     assert_eq!(find("telegram", "8").await, None, "a refused batch takes nothing");
-    let twice = [4, 5].map(|number| Write::Delivery(delivery(number, "telegram", "9", DeliveryState::Received, 11)));
+    let twice =
+        [4, 5].map(|number| StoreWrite::Delivery(delivery(number, "telegram", "9", DeliveryState::Received, 11)));
     commit_refused(&*store, twice.to_vec()).await;
     assert_eq!(find("telegram", "9").await, None);
     assert_eq!(find("telegram", "7").await, Some(first.clone()), "the first one stays as it was");
@@ -28,7 +29,7 @@ pub async fn deliveries_are_stored_once(store: Arc<dyn Store>) {
     let others = [("slack", "7"), ("telegram", "7 "), ("telegram", ""), ("Telegram", "7"), ("telegram", "七\0'")];
     for (number, (channel, key)) in (10..).zip(others) {
         assert_eq!(find(channel, key).await, None, "{channel} {key:?}");
-        commit(&*store, vec![Write::Delivery(delivery(number, channel, key, DeliveryState::Received, 12))]).await;
+        commit(&*store, vec![StoreWrite::Delivery(delivery(number, channel, key, DeliveryState::Received, 12))]).await;
     }
     for (number, (channel, key)) in (10..).zip(others) {
         let expected = delivery(number, channel, key, DeliveryState::Received, 12);
@@ -42,16 +43,17 @@ pub async fn deliveries_are_stored_once(store: Arc<dyn Store>) {
         body: (0..=255).cycle().take(300_000).collect(),
         ..first
     };
-    commit(&*store, vec![Write::Delivery(DeliveryRow { received_at: at(-50), ..answered.clone() })]).await;
+    commit(&*store, vec![StoreWrite::Delivery(DeliveryRow { received_at: at(-50), ..answered.clone() })]).await;
     assert_eq!(find("telegram", "7").await, Some(answered.clone()));
     let sent = DeliveryRow { state: DeliveryState::Sent, changed_at: at(21), body: Vec::new(), ..answered };
-    commit(&*store, vec![Write::Delivery(sent.clone())]).await;
+    commit(&*store, vec![StoreWrite::Delivery(sent.clone())]).await;
     assert_eq!(find("telegram", "7").await, Some(sent), "what is over is still known");
-    commit_refused(&*store, vec![Write::Delivery(delivery(6, "telegram", "7", DeliveryState::Received, 30))]).await;
+    commit_refused(&*store, vec![StoreWrite::Delivery(delivery(6, "telegram", "7", DeliveryState::Received, 30))])
+        .await;
 
     let refused = vec![
-        Write::Delivery(delivery(7, "telegram", "10", DeliveryState::Received, 30)),
-        Write::Event(event(1, 9, text(&["does not follow"]))),
+        StoreWrite::Delivery(delivery(7, "telegram", "10", DeliveryState::Received, 30)),
+        StoreWrite::Event(event(1, 9, text(&["does not follow"]))),
     ];
     commit_refused(&*store, refused).await;
     assert_eq!(find("telegram", "10").await, None);
@@ -69,13 +71,13 @@ pub async fn open_deliveries_are_listed(store: Arc<dyn Store>) {
         delivery(6, "slack", "6", DeliveryState::Answered, 40),
     ];
     for row in rows.iter().rev() {
-        commit(&*store, vec![Write::Delivery(row.clone())]).await;
+        commit(&*store, vec![StoreWrite::Delivery(row.clone())]).await;
     }
     let open = [&rows[0], &rows[2], &rows[3], &rows[5]].map(Clone::clone);
     assert_eq!(expect_ok(store.open_deliveries().await), open, "oldest first");
     let answered = DeliveryRow { state: DeliveryState::Answered, changed_at: at(50), ..rows[2].clone() };
     let failed = DeliveryRow { state: DeliveryState::Failed, changed_at: at(51), ..rows[3].clone() };
-    commit(&*store, vec![Write::Delivery(answered.clone()), Write::Delivery(failed)]).await;
+    commit(&*store, vec![StoreWrite::Delivery(answered.clone()), StoreWrite::Delivery(failed)]).await;
     assert_eq!(expect_ok(store.open_deliveries().await), [rows[0].clone(), answered, rows[5].clone()]);
 }
 
@@ -83,9 +85,9 @@ pub async fn final_deliveries_are_pruned(store: Arc<dyn Store>) {
     let find = async |number: u64| expect_ok(store.delivery("telegram", &number.to_string()).await);
     for (number, state) in (1..).zip(DeliveryState::ALL) {
         let row = DeliveryRow { changed_at: at(20), ..delivery(number, "telegram", &number.to_string(), state, 1) };
-        commit(&*store, vec![Write::Delivery(row)]).await;
+        commit(&*store, vec![StoreWrite::Delivery(row)]).await;
     }
-    assert!(!expect_ok(store.prune(Retention { runs_before: at(20), events_before: at(100) }).await));
+    assert!(!expect_ok(store.prune(RetentionCutoffs { runs_before: at(20), events_before: at(100) }).await));
     for number in 1..=4 {
         assert!(find(number).await.is_some(), "changed at that very moment, however old: {number}");
     }
@@ -96,8 +98,8 @@ pub async fn final_deliveries_are_pruned(store: Arc<dyn Store>) {
 
     // More than one call's worth, and a run besides.
     let many = |number: u64| delivery(number, "telegram", &number.to_string(), DeliveryState::Sent, 30);
-    commit(&*store, (100..1700).map(|number| Write::Delivery(many(number))).collect()).await;
-    commit(&*store, vec![Write::OpenRun(run(1, &session("beside"))), close_run(1, 30)]).await;
+    commit(&*store, (100..1700).map(|number| StoreWrite::Delivery(many(number))).collect()).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &session("beside"))), close_run(1, 30)]).await;
     let mut calls = 1;
     while expect_ok(store.prune(before(31)).await) {
         calls += 1;
@@ -110,12 +112,12 @@ pub async fn final_deliveries_are_pruned(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.open_deliveries().await).len(), 2);
     // What is pruned can be taken anew.
     let again = delivery(2000, "telegram", "100", DeliveryState::Received, 40);
-    commit(&*store, vec![Write::Delivery(again.clone())]).await;
+    commit(&*store, vec![StoreWrite::Delivery(again.clone())]).await;
     assert_eq!(find(100).await, Some(again));
 }
 
-fn before(second: i64) -> Retention {
-    Retention { runs_before: at(second), events_before: at(second) }
+fn before(second: i64) -> RetentionCutoffs {
+    RetentionCutoffs { runs_before: at(second), events_before: at(second) }
 }
 
 fn delivery(number: u64, channel: &str, key: &str, state: DeliveryState, second: i64) -> DeliveryRow {

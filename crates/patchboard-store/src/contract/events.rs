@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use patchboard_core::agent::{Origin, StrategyKind};
-use patchboard_core::event::{Answered, ApprovalRequest, Envelope, Event, NodeOutcome, Pieces, RunOutcome, UsageNote};
+use patchboard_core::agent::{ConversationOrigin, StrategyKind};
+use patchboard_core::event::{
+    ApprovalRequest, Envelope, Event, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks,
+};
 use patchboard_core::id::{ApprovalId, CallId, NodeId, Seq};
-use patchboard_core::model::{Message, StopReason, TokenCount, ToolCall, ToolInput};
-use patchboard_core::port::{Store, Write};
-use patchboard_core::run::brief::Briefing;
-use patchboard_core::run::finding::{Finding, Task};
+use patchboard_core::model::{ModelMessage, StopReason, TokenCount, ToolCall, ToolInput};
+use patchboard_core::port::{Store, StoreWrite};
+use patchboard_core::run::finding::{PlannedTask, StrategyFinding};
+use patchboard_core::run::spec::RunSpec;
 use patchboard_core::run::strategy::NodeKey;
 use patchboard_core::tool::ToolOutput;
 use uuid::Uuid;
@@ -23,24 +25,24 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
     let records = vec![
         event(1, 1, Event::RunStarted { session, agent: "main".into() }),
         event(1, 2, text(&["It ", "", "is 雨", " today"])),
-        event(1, 6, Event::Thought(Pieces::one("hm"))),
+        event(1, 6, Event::ThoughtText(TextChunks::of_single("hm"))),
         event(1, 7, Event::ToolRequested(call.clone())),
         event(
             1,
             8,
-            Event::ApprovalWanted(ApprovalRequest {
+            Event::ApprovalRequested(ApprovalRequest {
                 approval: approval(),
                 call,
                 expires_at: at(9),
                 may_have_run: true,
             }),
         ),
-        event(1, 9, Event::ApprovalSettled { approval: approval(), approved: true, by: "token:main".into() }),
+        event(1, 9, Event::ApprovalResolved { approval: approval(), approved: true, by: "token:main".into() }),
         event(1, 10, Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such place") }),
         event(
             1,
             11,
-            Event::Usage(UsageNote {
+            Event::ModelUsage(ModelCallUsage {
                 tokens: TokenCount { input: 3, output: 4 },
                 provider: "anthropic".into(),
                 model: "claude".into(),
@@ -50,8 +52,8 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
         event(1, 12, Event::RunFailed { message: "provider error".into() }),
         event(1, 13, Event::RunEnded { outcome: RunOutcome::Failed }),
     ];
-    commit(&*store, records.iter().cloned().map(Write::Event).collect()).await;
-    commit(&*store, vec![Write::Event(event(2, 1, text(&["another topic"])))]).await;
+    commit(&*store, records.iter().cloned().map(StoreWrite::Event).collect()).await;
+    commit(&*store, vec![StoreWrite::Event(event(2, 1, text(&["another topic"])))]).await;
 
     let read = async |from, limit| expect_ok(store.events(&topic(1), Seq(from), limit).await);
     assert_eq!(read(1, 100).await, records, "from the beginning");
@@ -72,19 +74,19 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
     let call =
         |id: &str| ToolCall { id: CallId(id.into()), name: "weather".into(), input: ToolInput::Malformed("{".into()) };
     let id = || CallId("call-1".into());
-    let task = |id: &str| Task { id: id.into(), description: "look outside".into() };
-    let briefing = Briefing {
+    let task = |id: &str| PlannedTask { id: id.into(), description: "look outside".into() };
+    let briefing = RunSpec {
         folder_granted: false,
         client_id: "run-1".into(),
         thread: Some("thread".into()),
-        agent_asked: "got".into(),
+        requested_agent: "got".into(),
         strategy: StrategyKind::Got,
         adaptive: true,
         detached: false,
         verbose: false,
         model: None,
         folder: Some(Arc::from(Path::new("/srv/work"))),
-        origin: Origin {
+        origin: ConversationOrigin {
             channel: "runs".to_owned(),
             account: "alice".to_owned(),
             peer: Some("thread".to_owned()),
@@ -93,33 +95,41 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
         },
         message: "is it raining?".into(),
         system: "be brief".into(),
-        history: vec![Message::user("hello"), Message::assistant("hi")],
+        history: vec![ModelMessage::user("hello"), ModelMessage::assistant("hi")],
     };
-    let pieces = |pieces: &[&str]| pieces.iter().copied().collect::<Pieces>();
+    let pieces = |pieces: &[&str]| pieces.iter().copied().collect::<TextChunks>();
     let entries = [
         (None, Event::RunStarted { session: session("nodes"), agent: "main".into() }),
-        (None, Event::Briefed(Arc::new(briefing))),
-        (Some(0), Event::NodeEntered { key: NodeKey(4), name: "plan".into(), again: false }),
-        (Some(0), Event::Draft(pieces(&["first ", "雨"]))),
-        (Some(0), Event::Found(Finding::Planned { tasks: vec![task("a"), task("b")], edges: Vec::new() })),
-        (Some(1), Event::NodeEntered { key: NodeKey(5), name: "task".into(), again: true }),
-        (Some(1), Event::Text(pieces(&["Let", " me", " see"]))),
+        (None, Event::RunBriefed(Arc::new(briefing))),
+        (Some(0), Event::NodeEntered { key: NodeKey(4), name: "plan".into(), is_reentry: false }),
+        (Some(0), Event::DraftText(pieces(&["first ", "雨"]))),
+        (
+            Some(0),
+            Event::FindingRecorded(StrategyFinding::Planned { tasks: vec![task("a"), task("b")], edges: Vec::new() }),
+        ),
+        (Some(1), Event::NodeEntered { key: NodeKey(5), name: "task".into(), is_reentry: true }),
+        (Some(1), Event::AnswerText(pieces(&["Let", " me", " see"]))),
         (
             Some(1),
-            Event::Arguments { call: id(), name: "weather".into(), begins: true, pieces: pieces(&["", "{", "}"]) },
+            Event::ToolArguments {
+                call: id(),
+                name: "weather".into(),
+                is_first: true,
+                pieces: pieces(&["", "{", "}"]),
+            },
         ),
         (
             Some(1),
-            Event::Answered(Answered::Whole {
+            Event::ModelCallEnded(ModelCallOutcome::Completed {
                 stop: StopReason::ToolCalls,
                 calls: vec![call("call-1"), call("call-2")],
             }),
         ),
-        (Some(0), Event::Answered(Answered::Failed("connection refused".into()))),
+        (Some(0), Event::ModelCallEnded(ModelCallOutcome::Failed("connection refused".into()))),
         (Some(1), Event::ToolStarted { call: id(), name: "weather".into() }),
-        (Some(1), Event::ToolSaid { call: id(), name: "weather".into(), pieces: pieces(&["10 %", "20 %"]) }),
+        (Some(1), Event::ToolProgress { call: id(), name: "weather".into(), pieces: pieces(&["10 %", "20 %"]) }),
         (Some(1), Event::ToolFinished { call: id(), output: ToolOutput::ok("rain") }),
-        (Some(0), Event::Found(Finding::Evaluated { chosen: 0, scores: vec![0.1, 0.75] })),
+        (Some(0), Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores: vec![0.1, 0.75] })),
         (Some(0), Event::NodeLeft(NodeOutcome::Failed("connection refused".into()))),
         (Some(1), Event::NodeLeft(NodeOutcome::Done)),
         (None, Event::RunEnded { outcome: RunOutcome::Completed }),
@@ -132,21 +142,24 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
         records.push(Arc::new(record));
     }
     assert_eq!(next, Seq(25), "pieces and calls take a number each");
-    commit(&*store, records.iter().cloned().map(Write::Event).collect()).await;
+    commit(&*store, records.iter().cloned().map(StoreWrite::Event).collect()).await;
     assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 100).await), records);
     assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(24));
 }
 
 pub async fn events_are_numbered_without_gaps(store: Arc<dyn Store>) {
-    commit(&*store, vec![Write::Event(event(1, 1, text(&["a", "b"])))]).await;
+    commit(&*store, vec![StoreWrite::Event(event(1, 1, text(&["a", "b"])))]).await;
     for wrong in [1, 2, 4] {
-        commit_refused(&*store, vec![Write::Event(event(1, wrong, text(&["wrong"])))]).await;
+        commit_refused(&*store, vec![StoreWrite::Event(event(1, wrong, text(&["wrong"])))]).await;
     }
-    commit_refused(&*store, vec![Write::Event(event(2, 2, text(&["does not begin at 1"])))]).await;
-    let gap =
-        vec![Write::Event(event(1, 3, text(&["right"]))), Write::Event(event(1, 5, text(&["gap inside a batch"])))];
+    commit_refused(&*store, vec![StoreWrite::Event(event(2, 2, text(&["does not begin at 1"])))]).await;
+    let gap = vec![
+        StoreWrite::Event(event(1, 3, text(&["right"]))),
+        StoreWrite::Event(event(1, 5, text(&["gap inside a batch"]))),
+    ];
     commit_refused(&*store, gap).await;
-    commit(&*store, vec![Write::Event(event(1, 3, text(&["c"]))), Write::Event(event(1, 4, text(&["d"])))]).await;
+    commit(&*store, vec![StoreWrite::Event(event(1, 3, text(&["c"]))), StoreWrite::Event(event(1, 4, text(&["d"])))])
+        .await;
     let stored = expect_ok(store.events(&topic(1), Seq::FIRST, 100).await);
     assert_eq!(stored, [event(1, 1, text(&["a", "b"])), event(1, 3, text(&["c"])), event(1, 4, text(&["d"]))]);
     assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(0));
@@ -155,10 +168,10 @@ pub async fn events_are_numbered_without_gaps(store: Arc<dyn Store>) {
 pub async fn batches_are_all_or_nothing(store: Arc<dyn Store>) {
     let session = session("atomic");
     let mut writes = vec![
-        Write::Event(event(1, 1, text(&["kept or not"]))),
-        Write::OpenRun(run(1, &session)),
-        Write::Turn(turn(1, &session)),
-        Write::Event(event(1, 9, text(&["does not follow"]))),
+        StoreWrite::Event(event(1, 1, text(&["kept or not"]))),
+        StoreWrite::OpenRun(run(1, &session)),
+        StoreWrite::AddTurn(turn(1, &session)),
+        StoreWrite::Event(event(1, 9, text(&["does not follow"]))),
     ];
     commit_refused(&*store, writes.clone()).await;
     assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(0));
@@ -168,7 +181,7 @@ pub async fn batches_are_all_or_nothing(store: Arc<dyn Store>) {
     commit(&*store, writes).await;
     assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(1));
     assert_eq!(expect_ok(store.session(&session).await).map(|session| session.turns), Some(1));
-    assert_eq!(turn(1, &session).messages.first().map(Message::text).as_deref(), Some("question 1"));
+    assert_eq!(turn(1, &session).messages.first().map(ModelMessage::text).as_deref(), Some("question 1"));
     commit(&*store, Vec::new()).await;
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchboard_core::id::MemoryOwner;
-use patchboard_core::port::{Fact, FactQuery, NewFact, Store, Write};
+use patchboard_core::port::{FactQuery, FactRow, NewFact, Store, StoreWrite};
 
 use super::fixtures::{all_pages, at, commit, expect_ok, fact, owner, session};
 
@@ -71,7 +71,7 @@ pub async fn facts_are_found_by_words(store: Arc<dyn Store>) {
     assert_eq!(find("").await, [""; 0]);
 
     let first = expect_ok(store.facts(query(&alice, "miso")).await).items.into_iter().next();
-    let expected = Fact {
+    let expected = FactRow {
         number: first.as_ref().map_or(0, |fact| fact.number),
         subject: "user".to_owned(),
         predicate: "has a dog named".to_owned(),
@@ -210,7 +210,7 @@ pub async fn facts_are_paged(store: Arc<dyn Store>) {
 
 async fn learn(store: &dyn Store, facts: &[NewFact]) {
     for fact in facts {
-        commit(store, vec![Write::Fact(fact.clone())]).await;
+        commit(store, vec![StoreWrite::LearnFact(fact.clone())]).await;
     }
 }
 

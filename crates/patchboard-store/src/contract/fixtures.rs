@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::app::message::MessageState;
-use patchboard_core::event::{Envelope, Event, Pieces, RunOutcome, Topic};
+use patchboard_core::event::{Envelope, Event, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
-use patchboard_core::model::{Message, TokenCount};
+use patchboard_core::model::{ModelMessage, TokenCount};
 use patchboard_core::port::{
-    Batch, BudgetScope, Cursor, Durability, MessageRow, ModelCallRow, NewFact, NewTurn, Page, RunRow, RunState, Store,
-    StoreError, UsageRow, Write,
+    BudgetScope, Durability, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRow, RunState,
+    Store, StoreError, StoreWrite, UsageRow, WriteBatch,
 };
 use uuid::Uuid;
 
@@ -39,8 +39,8 @@ pub(super) fn run(number: u64, session: &SessionKey) -> RunRow {
     }
 }
 
-pub(super) fn close_run(number: u64, second: i64) -> Write {
-    Write::CloseRun { run: run_id(number), outcome: RunOutcome::Completed, at: at(second) }
+pub(super) fn close_run(number: u64, second: i64) -> StoreWrite {
+    StoreWrite::CloseRun { run: run_id(number), outcome: RunOutcome::Completed, at: at(second) }
 }
 
 pub(super) fn ended(row: RunRow) -> RunRow {
@@ -56,7 +56,7 @@ pub(super) fn topic(number: u64) -> Topic {
 }
 
 pub(super) fn text(pieces: &[&str]) -> Event {
-    Event::Text(pieces.iter().copied().collect::<Pieces>())
+    Event::AnswerText(pieces.iter().copied().collect::<TextChunks>())
 }
 
 pub(super) fn turn(number: u64, session: &SessionKey) -> NewTurn {
@@ -64,7 +64,7 @@ pub(super) fn turn(number: u64, session: &SessionKey) -> NewTurn {
         session: session.clone(),
         run: run_id(number),
         at: at(number.cast_signed()),
-        messages: vec![Message::user(format!("question {number}")), Message::assistant("sunny")],
+        messages: vec![ModelMessage::user(format!("question {number}")), ModelMessage::assistant("sunny")],
     }
 }
 
@@ -126,19 +126,19 @@ pub(super) fn fact(owner: &MemoryOwner, predicate: &str, object: &str) -> NewFac
     }
 }
 
-pub(super) async fn commit(store: &dyn Store, writes: Vec<Write>) {
-    expect_ok(store.commit(Batch { durability: Durability::Boundary, writes }).await);
+pub(super) async fn commit(store: &dyn Store, writes: Vec<StoreWrite>) {
+    expect_ok(store.commit(WriteBatch { durability: Durability::Boundary, writes }).await);
 }
 
 /// The batch must be refused, and for what is in it.
-pub(super) async fn commit_refused(store: &dyn Store, writes: Vec<Write>) {
-    let answer = store.commit(Batch { durability: Durability::Boundary, writes }).await;
+pub(super) async fn commit_refused(store: &dyn Store, writes: Vec<StoreWrite>) {
+    let answer = store.commit(WriteBatch { durability: Durability::Boundary, writes }).await;
     assert!(matches!(answer, Err(StoreError::Failed { .. })), "the batch should have been refused: {answer:?}");
 }
 
 /// All items of a list, page by page. Calls `between` after each page.
 pub(super) async fn all_pages<T>(
-    mut page: impl AsyncFnMut(Option<Cursor>) -> Result<Page<T>, StoreError>,
+    mut page: impl AsyncFnMut(Option<PageCursor>) -> Result<ResultPage<T>, StoreError>,
     mut between: impl AsyncFnMut(),
 ) -> Vec<Vec<T>> {
     let mut pages = Vec::new();

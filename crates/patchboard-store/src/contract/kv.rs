@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use patchboard_core::id::SessionKey;
-use patchboard_core::port::{KeptSize, Space, Store, Write};
+use patchboard_core::port::{KvNamespace, KvUsage, Store, StoreWrite};
 
 use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, session, text};
 
 pub async fn kv_values_are_replaced_and_deleted(store: Arc<dyn Store>) {
-    let kept = async |space: &Space, key: &str| expect_ok(store.kept(space, key).await);
-    let spaces = [namespace_of(&session("a")), namespace_of(&session("aa")), Space::Server];
+    let kept = async |space: &KvNamespace, key: &str| expect_ok(store.kv_get(space, key).await);
+    let spaces = [namespace_of(&session("a")), namespace_of(&session("aa")), KvNamespace::Server];
     let keys = ["todos", "", "todos ", "Todos", "雨\0\"'"];
     for (index, space) in spaces.iter().enumerate() {
         for key in keys {
@@ -40,28 +40,29 @@ pub async fn kv_values_are_replaced_and_deleted(store: Arc<dyn Store>) {
         assert_eq!(kept(space, "todos").await, None, "deleting what is not there is fine");
     }
     assert_eq!(kept(&spaces[1], "todos").await, Some(value(1, "todos")));
-    assert_eq!(kept(&Space::Server, "todos").await, Some(value(2, "todos")));
+    assert_eq!(kept(&KvNamespace::Server, "todos").await, Some(value(2, "todos")));
 
-    let refused = vec![put_value(space, "todos", Some(vec![1])), Write::Event(event(1, 9, text(&["does not follow"])))];
+    let refused =
+        vec![put_value(space, "todos", Some(vec![1])), StoreWrite::Event(event(1, 9, text(&["does not follow"])))];
     commit_refused(&*store, refused).await;
     assert_eq!(kept(space, "todos").await, None, "a refused batch keeps nothing");
     assert_eq!(expect_ok(store.session(&session("a")).await), None, "keeping something does not begin a session");
 }
 
 pub async fn kv_values_are_deleted_with_their_session(store: Arc<dyn Store>) {
-    let kept = async |space: &Space| expect_ok(store.kept(space, "todos").await);
+    let kept = async |space: &KvNamespace| expect_ok(store.kv_get(space, "todos").await);
     let (key, neighbour) = (session("purge"), session("purge 2"));
-    let clear = |key: &SessionKey, purge| Write::ClearSession { session: key.clone(), at: at(50), purge };
+    let clear = |key: &SessionKey, purge| StoreWrite::ClearSession { session: key.clone(), at: at(50), purge };
     let write = |key: &SessionKey| put_value(&namespace_of(key), "todos", Some(b"buy milk".to_vec()));
-    commit(&*store, vec![Write::OpenRun(run(1, &key)), write(&key), write(&neighbour)]).await;
-    commit(&*store, vec![put_value(&Space::Server, "todos", Some(b"of the server".to_vec()))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &key)), write(&key), write(&neighbour)]).await;
+    commit(&*store, vec![put_value(&KvNamespace::Server, "todos", Some(b"of the server".to_vec()))]).await;
 
     commit(&*store, vec![clear(&key, false)]).await;
     assert!(kept(&namespace_of(&key)).await.is_some(), "clearing hides turns and nothing else");
     commit(&*store, vec![clear(&key, true)]).await;
     assert_eq!(kept(&namespace_of(&key)).await, None);
     assert!(kept(&namespace_of(&neighbour)).await.is_some());
-    assert_eq!(kept(&Space::Server).await, Some(b"of the server".to_vec()));
+    assert_eq!(kept(&KvNamespace::Server).await, Some(b"of the server".to_vec()));
 
     // Its run goes on and keeps something: that goes when the run ends.
     commit(&*store, vec![write(&key)]).await;
@@ -70,9 +71,9 @@ pub async fn kv_values_are_deleted_with_their_session(store: Arc<dyn Store>) {
     assert_eq!(kept(&namespace_of(&key)).await, None);
 
     // Unless the session was begun anew meanwhile.
-    commit(&*store, vec![Write::OpenRun(run(2, &key))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(2, &key))]).await;
     commit(&*store, vec![clear(&key, true)]).await;
-    commit(&*store, vec![Write::OpenRun(run(3, &key)), write(&key)]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(3, &key)), write(&key)]).await;
     commit(&*store, vec![close_run(2, 70)]).await;
     assert!(kept(&namespace_of(&key)).await.is_some(), "the new run's");
 
@@ -82,9 +83,9 @@ pub async fn kv_values_are_deleted_with_their_session(store: Arc<dyn Store>) {
 }
 
 pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
-    let space = Space::Plugins("notes".into());
+    let space = KvNamespace::Plugins("notes".into());
     let list = async |prefix: &str, after: Option<&str>, limit: usize| {
-        let keys = expect_ok(store.kept_keys(&space, prefix, after, limit).await);
+        let keys = expect_ok(store.kv_keys(&space, prefix, after, limit).await);
         keys.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(list("", None, 100).await, [""; 0]);
@@ -120,9 +121,12 @@ pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
         commit(&*store, vec![put_value(&space, key, Some(vec![1]))]).await;
     }
     // Of others, and of others whose names begin alike.
-    for other in
-        [Space::Server, Space::Plugins("note".into()), Space::Plugins("notes2".into()), namespace_of(&session("a"))]
-    {
+    for other in [
+        KvNamespace::Server,
+        KvNamespace::Plugins("note".into()),
+        KvNamespace::Plugins("notes2".into()),
+        namespace_of(&session("a")),
+    ] {
         commit(&*store, vec![put_value(&other, "aaa", Some(vec![1]))]).await;
     }
     let mut afters: Vec<Option<&str>> = keys.iter().copied().map(Some).collect();
@@ -150,31 +154,31 @@ pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
 }
 
 pub async fn kv_usage_is_measured(store: Arc<dyn Store>) {
-    let space = Space::Plugins("notes".into());
-    let size = async |space: &Space| {
-        let KeptSize { keys, bytes } = expect_ok(store.kept_size(space).await);
+    let space = KvNamespace::Plugins("notes".into());
+    let size = async |space: &KvNamespace| {
+        let KvUsage { keys, bytes } = expect_ok(store.kv_usage(space).await);
         (keys, bytes)
     };
     assert_eq!(size(&space).await, (0, 0));
     commit(&*store, vec![put_value(&space, "雨\0", Some(vec![0; 1000])), put_value(&space, "", Some(Vec::new()))])
         .await;
-    commit(&*store, vec![put_value(&Space::Server, "other", Some(vec![0; 5000]))]).await;
+    commit(&*store, vec![put_value(&KvNamespace::Server, "other", Some(vec![0; 5000]))]).await;
     assert_eq!(size(&space).await, (2, 1004), "bytes, not characters");
     commit(&*store, vec![put_value(&space, "雨\0", Some(vec![0; 10]))]).await;
     assert_eq!(size(&space).await, (2, 14), "replaced");
     commit(&*store, vec![put_value(&space, "雨\0", None)]).await;
     assert_eq!(size(&space).await, (1, 0), "deleted");
-    assert_eq!(size(&Space::Server).await, (1, 5005));
+    assert_eq!(size(&KvNamespace::Server).await, (1, 5005));
 }
 
-fn namespace_of(session: &SessionKey) -> Space {
-    Space::Session(session.clone())
+fn namespace_of(session: &SessionKey) -> KvNamespace {
+    KvNamespace::Session(session.clone())
 }
 
 fn value(index: usize, key: &str) -> Vec<u8> {
     format!("{index} {key}").into_bytes()
 }
 
-fn put_value(space: &Space, key: &str, value: Option<Vec<u8>>) -> Write {
-    Write::Keep { space: space.clone(), key: key.into(), value, at: at(1) }
+fn put_value(space: &KvNamespace, key: &str, value: Option<Vec<u8>>) -> StoreWrite {
+    StoreWrite::PutValue { namespace: space.clone(), key: key.into(), value, at: at(1) }
 }

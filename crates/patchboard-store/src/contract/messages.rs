@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use patchboard_core::app::message::{
-    AppNotice, Decision, End, Failure, MessageEvent, MessageState, Response, Rest, Scored, Stage, Utterance,
+    AppNotice, AppResponse, AttemptFailure, FinalState, MessageEvent, MessageState, ParkedState, RoutingDecision,
+    RoutingStage, ScoredApp, Utterance,
 };
-use patchboard_core::app::{InputMethod, Priority};
+use patchboard_core::app::{InputMethod, NoticePriority};
 use patchboard_core::event::{Envelope, Event, RunOutcome, Topic};
 use patchboard_core::id::Seq;
-use patchboard_core::port::{Cursor, MessageQuery, MessageRow, Page, Retention, Store, StoreError, Write};
+use patchboard_core::port::{
+    MessageQuery, MessageRow, PageCursor, ResultPage, RetentionCutoffs, Store, StoreError, StoreWrite,
+};
 
 use super::fixtures::{
     all_pages, at, close_run, commit, commit_refused, event, expect_ok, message, message_id, run, run_id, session,
@@ -29,7 +32,7 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
         message(2, MessageState::Cancelled, -1),
     ];
     for row in [3, 0, 1, 7, 2, 6, 4, 5].map(|index: usize| newest_first[index]) {
-        commit(&*store, vec![Write::Message(row)]).await;
+        commit(&*store, vec![StoreWrite::Message(row)]).await;
     }
     assert_eq!(list_all(&*store, None).await, newest_first);
     for state in MessageState::ALL {
@@ -40,8 +43,8 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
     // A later row changes the state and when it changed, and nothing else.
     let changed = MessageRow { state: MessageState::Held, changed_at: at(40), ..newest_first[0] };
     let twice = vec![
-        Write::Message(MessageRow { state: MessageState::Sent, changed_at: at(39), ..changed }),
-        Write::Message(MessageRow { submitted_at: at(-50), ..changed }),
+        StoreWrite::Message(MessageRow { state: MessageState::Sent, changed_at: at(39), ..changed }),
+        StoreWrite::Message(MessageRow { submitted_at: at(-50), ..changed }),
     ];
     commit(&*store, twice).await;
     assert_eq!(list_all(&*store, Some(MessageState::Held)).await, [changed, newest_first[3]]);
@@ -56,7 +59,7 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
             number += 1;
             let seen_already = MessageRow { state: MessageState::Delivered, changed_at: at(50), ..changed };
             let arrived = message(number, MessageState::Queued, 60);
-            commit(&*store, vec![Write::Message(seen_already), Write::Message(arrived)]).await;
+            commit(&*store, vec![StoreWrite::Message(seen_already), StoreWrite::Message(arrived)]).await;
         },
     )
     .await;
@@ -69,7 +72,7 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
     // A place in the list is good for every state.
     let first = expect_ok(list(&*store, None, 5, None).await);
     let older = expect_ok(list(&*store, Some(MessageState::Refused), 5, first.next).await);
-    assert_eq!(older, Page { items: vec![newest_first[5]], next: None });
+    assert_eq!(older, ResultPage { items: vec![newest_first[5]], next: None });
 }
 
 pub async fn open_messages_are_listed(store: Arc<dyn Store>) {
@@ -85,22 +88,22 @@ pub async fn open_messages_are_listed(store: Arc<dyn Store>) {
         message(8, MessageState::Queued, 40),
     ];
     for row in rows.iter().rev() {
-        commit(&*store, vec![Write::Message(*row)]).await;
+        commit(&*store, vec![StoreWrite::Message(*row)]).await;
     }
     assert_eq!(expect_ok(store.open_messages().await), [rows[0], rows[2], rows[3], rows[7]], "oldest first");
     let delivered = MessageRow { state: MessageState::Delivered, changed_at: at(50), ..rows[3] };
     let reopened = MessageRow { state: MessageState::Queued, changed_at: at(51), ..rows[5] };
-    commit(&*store, vec![Write::Message(delivered), Write::Message(reopened)]).await;
+    commit(&*store, vec![StoreWrite::Message(delivered), StoreWrite::Message(reopened)]).await;
     assert_eq!(expect_ok(store.open_messages().await), [rows[0], rows[2], reopened, rows[7]]);
 }
 
 pub async fn events_of_messages_are_stored_with_them(store: Arc<dyn Store>) {
     let topic = Topic::Message(message_id(1));
     let records: Vec<_> = (1..).zip(all_message_events()).map(|(seq, event)| message_record(1, seq, event)).collect();
-    let mut writes: Vec<_> = records.iter().cloned().map(Write::Event).collect();
-    writes.push(Write::Message(message(1, MessageState::Queued, 1)));
+    let mut writes: Vec<_> = records.iter().cloned().map(StoreWrite::Event).collect();
+    writes.push(StoreWrite::Message(message(1, MessageState::Queued, 1)));
     let mut refused = writes.clone();
-    refused.push(Write::Event(message_record(1, 99, sent("does not follow"))));
+    refused.push(StoreWrite::Event(message_record(1, 99, sent("does not follow"))));
     commit_refused(&*store, refused).await;
     assert_eq!(list_all(&*store, None).await, [], "neither the row");
     assert_eq!(expect_ok(store.last_seq(&topic).await), Seq(0), "nor its events");
@@ -110,14 +113,17 @@ pub async fn events_of_messages_are_stored_with_them(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.events(&topic, Seq::FIRST, 100).await), records);
     assert_eq!(expect_ok(store.events(&topic, Seq(3), 2).await), records[2..4]);
     assert_eq!(expect_ok(store.last_seq(&topic).await), Seq(records.len() as u64));
-    commit_refused(&*store, vec![Write::Event(message_record(1, 1, sent("repeats")))]).await;
+    commit_refused(&*store, vec![StoreWrite::Event(message_record(1, 1, sent("repeats")))]).await;
     // The row may also come first, and each without the other.
     commit(
         &*store,
-        vec![Write::Message(message(2, MessageState::Sent, 2)), Write::Event(message_record(2, 1, sent("a")))],
+        vec![
+            StoreWrite::Message(message(2, MessageState::Sent, 2)),
+            StoreWrite::Event(message_record(2, 1, sent("a"))),
+        ],
     )
     .await;
-    commit(&*store, vec![Write::Event(message_record(2, 2, sent("b")))]).await;
+    commit(&*store, vec![StoreWrite::Event(message_record(2, 2, sent("b")))]).await;
     assert_eq!(expect_ok(store.last_seq(&Topic::Message(message_id(2))).await), Seq(2));
     assert_eq!(expect_ok(store.last_seq(&topic).await), Seq(records.len() as u64));
 }
@@ -127,15 +133,19 @@ pub async fn messages_and_runs_share_no_topic(store: Arc<dyn Store>) {
     let (key, of_message) = (session("both"), Topic::Message(message_id(1)));
     commit(
         &*store,
-        vec![Write::Event(message_record(1, 1, sent("a"))), Write::Message(message(1, MessageState::Sent, 1))],
+        vec![
+            StoreWrite::Event(message_record(1, 1, sent("a"))),
+            StoreWrite::Message(message(1, MessageState::Sent, 1)),
+        ],
     )
     .await;
     assert_eq!(expect_ok(store.run(run_id(1)).await), None, "a message is no run");
     assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 10).await), [], "nor are its events a run's");
     assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(0));
 
-    commit(&*store, vec![Write::OpenRun(run(1, &key)), Write::Event(event(1, 1, text(&["one", "two"])))]).await;
-    commit(&*store, vec![Write::Event(message_record(1, 2, sent("b")))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &key)), StoreWrite::Event(event(1, 1, text(&["one", "two"])))])
+        .await;
+    commit(&*store, vec![StoreWrite::Event(message_record(1, 2, sent("b")))]).await;
     assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 10).await), [event(1, 1, text(&["one", "two"]))]);
     assert_eq!(
         expect_ok(store.events(&of_message, Seq::FIRST, 10).await),
@@ -143,12 +153,12 @@ pub async fn messages_and_runs_share_no_topic(store: Arc<dyn Store>) {
     );
 
     // Each goes without the other.
-    commit(&*store, vec![Write::CloseRun { run: run_id(1), outcome: RunOutcome::Completed, at: at(5) }]).await;
+    commit(&*store, vec![StoreWrite::CloseRun { run: run_id(1), outcome: RunOutcome::Completed, at: at(5) }]).await;
     assert!(!expect_ok(store.prune(before(10)).await));
     assert_eq!(expect_ok(store.run(run_id(1)).await), None);
     assert_eq!(expect_ok(store.last_seq(&of_message).await), Seq(2));
-    commit(&*store, vec![Write::OpenRun(run(1, &key)), Write::Event(event(1, 1, text(&["again"])))]).await;
-    commit(&*store, vec![Write::Message(message(1, MessageState::Delivered, 6))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &key)), StoreWrite::Event(event(1, 1, text(&["again"])))]).await;
+    commit(&*store, vec![StoreWrite::Message(message(1, MessageState::Delivered, 6))]).await;
     assert!(!expect_ok(store.prune(before(10)).await));
     assert_eq!(list_all(&*store, None).await, []);
     assert_eq!(expect_ok(store.last_seq(&of_message).await), Seq(0));
@@ -159,9 +169,9 @@ pub async fn messages_and_runs_share_no_topic(store: Arc<dyn Store>) {
 pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
     for (number, state) in (1..).zip(MessageState::ALL) {
         let row = MessageRow { changed_at: at(20), ..message(number, state, 1) };
-        commit(&*store, vec![Write::Event(message_record(number, 1, sent("a"))), Write::Message(row)]).await;
+        commit(&*store, vec![StoreWrite::Event(message_record(number, 1, sent("a"))), StoreWrite::Message(row)]).await;
     }
-    assert!(!expect_ok(store.prune(Retention { runs_before: at(20), events_before: at(100) }).await));
+    assert!(!expect_ok(store.prune(RetentionCutoffs { runs_before: at(20), events_before: at(100) }).await));
     assert_eq!(list_all(&*store, None).await.len(), 7, "changed at that very moment, however old; events stay too");
     assert_eq!(expect_ok(store.last_seq(&Topic::Message(message_id(3))).await), Seq(1));
     assert!(!expect_ok(store.prune(before(21)).await));
@@ -175,17 +185,17 @@ pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
 
     // One that was over and is open again stays.
     let over = message(50, MessageState::Refused, 20);
-    commit(&*store, vec![Write::Message(over)]).await;
-    commit(&*store, vec![Write::Message(MessageRow { state: MessageState::Queued, ..over })]).await;
+    commit(&*store, vec![StoreWrite::Message(over)]).await;
+    commit(&*store, vec![StoreWrite::Message(MessageRow { state: MessageState::Queued, ..over })]).await;
     assert!(!expect_ok(store.prune(before(100)).await));
     assert_eq!(list_all(&*store, None).await.len(), 4);
 
     // More than one call's worth, and runs besides.
     for number in 100..1000 {
-        let ended = Write::Message(message(number, MessageState::Delivered, 30));
-        commit(&*store, vec![Write::Event(message_record(number, 1, sent("a"))), ended]).await;
+        let ended = StoreWrite::Message(message(number, MessageState::Delivered, 30));
+        commit(&*store, vec![StoreWrite::Event(message_record(number, 1, sent("a"))), ended]).await;
     }
-    commit(&*store, vec![Write::OpenRun(run(1, &session("beside"))), close_run(1, 30)]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &session("beside"))), close_run(1, 30)]).await;
     let mut calls = 1;
     while expect_ok(store.prune(before(31)).await) {
         calls += 1;
@@ -196,15 +206,15 @@ pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.run(run_id(1)).await), None);
     // What is pruned can be written anew without meeting remains.
     let again = message(999, MessageState::Queued, 40);
-    commit(&*store, vec![Write::Event(message_record(999, 1, sent("again"))), Write::Message(again)]).await;
+    commit(&*store, vec![StoreWrite::Event(message_record(999, 1, sent("again"))), StoreWrite::Message(again)]).await;
     assert_eq!(expect_ok(store.messages(query(None, 1, None)).await).items, [again]);
 }
 
-fn before(second: i64) -> Retention {
-    Retention { runs_before: at(second), events_before: at(second) }
+fn before(second: i64) -> RetentionCutoffs {
+    RetentionCutoffs { runs_before: at(second), events_before: at(second) }
 }
 
-fn query(state: Option<MessageState>, limit: usize, cursor: Option<Cursor>) -> MessageQuery {
+fn query(state: Option<MessageState>, limit: usize, cursor: Option<PageCursor>) -> MessageQuery {
     MessageQuery { state, limit, cursor }
 }
 
@@ -212,8 +222,8 @@ async fn list(
     store: &dyn Store,
     state: Option<MessageState>,
     limit: usize,
-    cursor: Option<Cursor>,
-) -> Result<Page<MessageRow>, StoreError> {
+    cursor: Option<PageCursor>,
+) -> Result<ResultPage<MessageRow>, StoreError> {
     store.messages(query(state, limit, cursor)).await
 }
 
@@ -236,7 +246,7 @@ fn all_message_events() -> Vec<MessageEvent> {
     let notice = AppNotice {
         title: "notes".into(),
         body: "Which list? 雨".into(),
-        priority: Priority::High,
+        priority: NoticePriority::High,
         expects_reply: true,
     };
     let answered = |response| MessageEvent::Answered { app: "notes".into(), response };
@@ -245,25 +255,30 @@ fn all_message_events() -> Vec<MessageEvent> {
             text: "buy milk\n\"now\"".into(),
             input: InputMethod::Voice,
             confidence: Some(0.9),
-            only: None,
+            only_app: None,
             principal: "token:main".into(),
             surface: "hub".into(),
             expires_at: at(86_400),
         })),
-        MessageEvent::Decided(Arc::new(Decision {
-            stage: Stage::Matcher,
+        MessageEvent::Decided(Arc::new(RoutingDecision {
+            stage: RoutingStage::Matcher,
             apps: vec!["notes".into()],
             text: None,
             reason: "fits its description".into(),
-            candidates: vec![Scored { app: "notes".into(), score: 2.5, confidence: 0.8, why: vec!["milk".into()] }],
+            candidates: vec![ScoredApp {
+                app: "notes".into(),
+                score: 2.5,
+                confidence: 0.8,
+                reasons: vec!["milk".into()],
+            }],
         })),
         sent("notes"),
-        answered(Response::Notice(notice)),
-        answered(Response::Ack),
-        answered(Response::Reject { reason: Some("no room".into()) }),
-        MessageEvent::Failed { app: "notes".into(), failure: Failure::Timeout },
-        MessageEvent::Rested { rest: Rest::Held, reason: "nobody fits".into() },
-        MessageEvent::Ended { end: End::Expired, reason: "its time is over".into() },
+        answered(AppResponse::Notice(notice)),
+        answered(AppResponse::Ack),
+        answered(AppResponse::Reject { reason: Some("no room".into()) }),
+        MessageEvent::Failed { app: "notes".into(), failure: AttemptFailure::Timeout },
+        MessageEvent::Parked { state: ParkedState::Held, reason: "nobody fits".into() },
+        MessageEvent::Ended { final_state: FinalState::Expired, reason: "its time is over".into() },
         MessageEvent::Reopened { app: None, by: "token:main".into() },
     ]
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use patchboard_core::event::{Event, RunOutcome};
 use patchboard_core::id::{NodeId, Seq};
 use patchboard_core::model::TokenCount;
-use patchboard_core::port::{ModelCallRow, Retention, RunRow, RunState, Store, UnfinishedRun, Write};
+use patchboard_core::port::{ModelCallRow, RetentionCutoffs, RunRow, RunState, Store, StoreWrite, UnfinishedRun};
 
 use super::fixtures::{
     at, close_run, commit, commit_refused, ended, event, expect_ok, model_call, run, run_id, session, settlement, text,
@@ -17,31 +17,31 @@ pub async fn runs_are_found(store: Arc<dyn Store>) {
     let of = |row: RunRow, principal: &str| RunRow { principal: principal.into(), client_id: "1".into(), ..row };
     let rows = [of(run(1, &here), "alice"), of(run(2, &here), "alice"), of(run(3, &there), "bob")];
     for row in &rows {
-        commit(&*store, vec![Write::OpenRun(row.clone())]).await;
+        commit(&*store, vec![StoreWrite::OpenRun(row.clone())]).await;
     }
     let [first, second, third] = rows.map(Some);
     assert_eq!(expect_ok(store.run(run_id(1)).await), first);
     assert_eq!(expect_ok(store.run(run_id(9)).await), None);
-    assert_eq!(expect_ok(store.run_by_client_id("alice", "1").await), second, "the newest of that principal");
-    assert_eq!(expect_ok(store.run_by_client_id("bob", "1").await), third);
-    assert_eq!(expect_ok(store.run_by_client_id("carol", "1").await), None, "a principal nobody knows");
-    assert_eq!(expect_ok(store.run_by_client_id("alice", "2").await), None, "an id nobody used");
-    assert_eq!(expect_ok(store.run_of_session(&here).await), second);
-    assert_eq!(expect_ok(store.run_of_session(&there).await), third);
-    assert_eq!(expect_ok(store.run_of_session(&session("nowhere")).await), None);
+    assert_eq!(expect_ok(store.latest_run_by_client_id("alice", "1").await), second, "the newest of that principal");
+    assert_eq!(expect_ok(store.latest_run_by_client_id("bob", "1").await), third);
+    assert_eq!(expect_ok(store.latest_run_by_client_id("carol", "1").await), None, "a principal nobody knows");
+    assert_eq!(expect_ok(store.latest_run_by_client_id("alice", "2").await), None, "an id nobody used");
+    assert_eq!(expect_ok(store.latest_run_of_session(&here).await), second);
+    assert_eq!(expect_ok(store.latest_run_of_session(&there).await), third);
+    assert_eq!(expect_ok(store.latest_run_of_session(&session("nowhere")).await), None);
 }
 
 pub async fn runs_open_and_close_once(store: Arc<dyn Store>) {
     let session = session("once");
     commit_refused(&*store, vec![close_run(1, 3)]).await;
-    commit(&*store, vec![Write::OpenRun(run(1, &session))]).await;
-    commit_refused(&*store, vec![Write::OpenRun(run(1, &session))]).await;
-    let cancelled = Write::CloseRun { run: run_id(1), outcome: RunOutcome::Cancelled, at: at(3) };
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &session))]).await;
+    commit_refused(&*store, vec![StoreWrite::OpenRun(run(1, &session))]).await;
+    let cancelled = StoreWrite::CloseRun { run: run_id(1), outcome: RunOutcome::Cancelled, at: at(3) };
     commit(&*store, vec![cancelled]).await;
     commit_refused(&*store, vec![close_run(1, 4)]).await;
     let state = expect_ok(store.run(run_id(1)).await).map(|run| run.state);
     assert_eq!(state, Some(RunState::Ended(RunOutcome::Cancelled)));
-    commit(&*store, vec![Write::OpenRun(run(2, &session)), close_run(2, 5)]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(2, &session)), close_run(2, 5)]).await;
     assert_eq!(expect_ok(store.run(run_id(2)).await), Some(ended(run(2, &session))));
 }
 
@@ -49,7 +49,7 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.unfinished_runs().await), []);
     let session = session("unfinished");
     for number in 1..=4 {
-        commit(&*store, vec![Write::OpenRun(run(number, &session))]).await;
+        commit(&*store, vec![StoreWrite::OpenRun(run(number, &session))]).await;
     }
     let call = |number, node| ModelCallRow { node, ..model_call(3, number, &session) };
     let calls = [
@@ -60,7 +60,7 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
         call(300, Some(NodeId(7))),
     ];
     for call in calls.iter().rev() {
-        commit(&*store, vec![Write::OpenModelCall(call.clone())]).await;
+        commit(&*store, vec![StoreWrite::OpenModelCall(call.clone())]).await;
     }
     commit(&*store, vec![close_run(2, 9)]).await;
     let unfinished = |number, open_calls| UnfinishedRun { run: run(number, &session), open_calls };
@@ -69,7 +69,7 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.unfinished_runs().await), expected, "oldest first, with all open calls in order");
 
     let usage = settlement(&settled, TokenCount { input: 1, output: 1 }, Vec::new());
-    commit(&*store, vec![Write::SettleModelCall(usage)]).await;
+    commit(&*store, vec![StoreWrite::SettleModelCall(usage)]).await;
     let left = [vec![first, second], others.to_vec()].concat();
     let expected = [unfinished(1, vec![]), unfinished(3, left), unfinished(4, vec![])];
     assert_eq!(expect_ok(store.unfinished_runs().await), expected, "one settled, the others stay open");
@@ -78,32 +78,35 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
 pub async fn events_of_finished_runs_go_before_the_runs(store: Arc<dyn Store>) {
     let session = session("silence");
     for number in 1..=3 {
-        let said = Write::Event(event(number, 1, text(&["one", "two"])));
-        commit(&*store, vec![Write::OpenRun(run(number, &session)), said]).await;
+        let said = StoreWrite::Event(event(number, 1, text(&["one", "two"])));
+        commit(&*store, vec![StoreWrite::OpenRun(run(number, &session)), said]).await;
     }
     commit(&*store, vec![close_run(1, 10)]).await;
     commit(&*store, vec![close_run(2, 20)]).await;
     for _ in 0..2 {
-        assert!(!expect_ok(store.prune(Retention { runs_before: at(0), events_before: at(20) }).await));
+        assert!(!expect_ok(store.prune(RetentionCutoffs { runs_before: at(0), events_before: at(20) }).await));
         assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(0), "ended before");
         assert_eq!(expect_ok(store.run(run_id(1)).await), Some(ended(run(1, &session))), "the run itself stays");
         assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(2), "ended at that very moment");
         assert_eq!(expect_ok(store.last_seq(&topic(3)).await), Seq(2), "did not end");
     }
-    assert!(!expect_ok(store.prune(Retention { runs_before: at(0), events_before: at(21) }).await));
+    assert!(!expect_ok(store.prune(RetentionCutoffs { runs_before: at(0), events_before: at(21) }).await));
     assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(0));
 }
 
-fn runs_before(second: i64) -> Retention {
-    Retention { runs_before: at(second), events_before: at(0) }
+fn runs_before(second: i64) -> RetentionCutoffs {
+    RetentionCutoffs { runs_before: at(second), events_before: at(0) }
 }
 
 pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
     let session = session("prune");
     for number in 1..=3 {
         let started = event(number, 1, Event::RunStarted { session: session.clone(), agent: "main".into() });
-        let opened =
-            vec![Write::OpenRun(run(number, &session)), Write::Event(started), Write::Turn(turn(number, &session))];
+        let opened = vec![
+            StoreWrite::OpenRun(run(number, &session)),
+            StoreWrite::Event(started),
+            StoreWrite::AddTurn(turn(number, &session)),
+        ];
         commit(&*store, opened).await;
     }
     commit(&*store, vec![close_run(1, 10)]).await;
@@ -118,8 +121,8 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
 
     // More than one call's worth.
     for number in 100..1000 {
-        let mut writes = vec![Write::OpenRun(run(number, &session)), close_run(number, 30)];
-        writes.push(Write::Event(event(number, 1, text(&["short"]))));
+        let mut writes = vec![StoreWrite::OpenRun(run(number, &session)), close_run(number, 30)];
+        writes.push(StoreWrite::Event(event(number, 1, text(&["short"]))));
         commit(&*store, writes).await;
     }
     let mut calls = 1;
@@ -132,6 +135,7 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
         assert_eq!(expect_ok(store.run(run_id(number)).await), None);
     }
     // What is pruned can be written anew without meeting remains.
-    commit(&*store, vec![Write::OpenRun(run(999, &session)), Write::Event(event(999, 1, text(&["again"])))]).await;
-    assert_eq!(expect_ok(store.run_of_session(&session).await), Some(run(999, &session)));
+    commit(&*store, vec![StoreWrite::OpenRun(run(999, &session)), StoreWrite::Event(event(999, 1, text(&["again"])))])
+        .await;
+    assert_eq!(expect_ok(store.latest_run_of_session(&session).await), Some(run(999, &session)));
 }

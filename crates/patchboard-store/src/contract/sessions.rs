@@ -5,8 +5,8 @@ use std::sync::Arc;
 use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::TokenCount;
 use patchboard_core::port::{
-    AuditRow, BudgetScope, RunRow, SessionFilter, SessionRow, Store, TurnQuery, TurnRow, UsageGrouping, UsageQuery,
-    Write,
+    AuditRow, BudgetScope, RunRow, SessionFilter, SessionRow, Store, StoreWrite, TurnQuery, TurnRow, UsageGrouping,
+    UsageQuery,
 };
 
 use super::fixtures::{
@@ -21,10 +21,10 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
         SessionKey::conversation("main", "web", "alice", "2"),
     ];
     for (index, key) in keys.iter().enumerate() {
-        commit(&*store, vec![Write::OpenRun(run(index as u64 + 1, key))]).await;
+        commit(&*store, vec![StoreWrite::OpenRun(run(index as u64 + 1, key))]).await;
     }
     // Used again, so it moves to the front and keeps its age.
-    commit(&*store, vec![Write::OpenRun(run(9, &keys[0]))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(9, &keys[0]))]).await;
 
     let list = async |channel: Option<&str>, account: Option<&str>| {
         let (channel, account) = (channel.map(str::to_owned), account.map(str::to_owned));
@@ -55,7 +55,7 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
         async || {
             next += 1;
             let used = [run(next, &session(&format!("new {next}"))), run(next + 100, &keys[3])];
-            commit(&*store, used.into_iter().map(Write::OpenRun).collect()).await;
+            commit(&*store, used.into_iter().map(StoreWrite::OpenRun).collect()).await;
         },
     );
     let listed: Vec<_> = pages.await.concat().into_iter().map(|session| session.key).collect();
@@ -68,9 +68,10 @@ pub async fn turns_are_paged(store: Arc<dyn Store>) {
         let turn = turn(number, &talk);
         TurnRow { number: position, run: turn.run, at: turn.at, messages: turn.messages }
     };
-    commit(&*store, vec![Write::OpenRun(run(1, &talk)), Write::OpenRun(run(50, &other))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &talk)), StoreWrite::OpenRun(run(50, &other))]).await;
     for number in 1..=5 {
-        commit(&*store, vec![Write::Turn(turn(number, &talk)), Write::Turn(turn(number + 50, &other))]).await;
+        commit(&*store, vec![StoreWrite::AddTurn(turn(number, &talk)), StoreWrite::AddTurn(turn(number + 50, &other))])
+            .await;
     }
     let query = |limit, before| TurnQuery { session: talk.clone(), limit, before };
     let newest = expect_ok(store.turns(query(2, None)).await);
@@ -82,7 +83,7 @@ pub async fn turns_are_paged(store: Arc<dyn Store>) {
         async |cursor| store.turns(query(2, cursor)).await,
         async || {
             next += 1;
-            commit(&*store, vec![Write::Turn(turn(next, &talk))]).await;
+            commit(&*store, vec![StoreWrite::AddTurn(turn(next, &talk))]).await;
         },
     );
     let runs: Vec<Vec<_>> =
@@ -94,11 +95,11 @@ pub async fn turns_are_paged(store: Arc<dyn Store>) {
 
 pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     let key = session("clear");
-    let clear = || Write::ClearSession { session: key.clone(), at: at(50), purge: false };
+    let clear = || StoreWrite::ClearSession { session: key.clone(), at: at(50), purge: false };
     commit(&*store, vec![clear()]).await;
     assert_eq!(expect_ok(store.session(&key).await), None, "clearing what is not there does not create it");
     for number in 1..=3 {
-        commit(&*store, vec![Write::OpenRun(run(number, &key)), Write::Turn(turn(number, &key))]).await;
+        commit(&*store, vec![StoreWrite::OpenRun(run(number, &key)), StoreWrite::AddTurn(turn(number, &key))]).await;
     }
     commit(&*store, vec![clear()]).await;
     assert_eq!(expect_ok(store.count_sessions(&[]).await), 0);
@@ -107,7 +108,7 @@ pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.session(&key).await).map(|session| session.turns), Some(0));
     assert!(expect_ok(store.run(run_id(1)).await).is_some(), "a marker deletes nothing");
 
-    commit(&*store, vec![Write::OpenRun(run(4, &key)), Write::Turn(turn(4, &key))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(4, &key)), StoreWrite::AddTurn(turn(4, &key))]).await;
     let back = SessionRow { key: key.clone(), owner: owner(), created_at: at(1), used_at: at(4), turns: 1 };
     assert_eq!(
         expect_ok(store.sessions(SessionFilter::default(), 10, None).await).items,
@@ -118,22 +119,27 @@ pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     assert_eq!(visible_runs(&*store, &key).await, [run_id(4)]);
 
     // Cleared between a run's begin and its turn.
-    commit(&*store, vec![Write::OpenRun(run(5, &key))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(5, &key))]).await;
     commit(&*store, vec![clear()]).await;
-    commit(&*store, vec![Write::Turn(turn(5, &key))]).await;
+    commit(&*store, vec![StoreWrite::AddTurn(turn(5, &key))]).await;
     assert_eq!(visible_runs(&*store, &key).await, [run_id(5)]);
     assert_eq!(expect_ok(store.count_sessions(&[]).await), 1, "what has a visible turn is listed");
 }
 
 pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
     let (key, neighbour) = (session("purge"), session("neighbour"));
-    let purge = || Write::ClearSession { session: key.clone(), at: at(50), purge: true };
+    let purge = || StoreWrite::ClearSession { session: key.clone(), at: at(50), purge: true };
     let scope = BudgetScope::Session(key.clone());
-    let said = |number| Write::Event(event(number, 1, text(&["secret"])));
-    commit(&*store, vec![Write::OpenRun(run(1, &key)), said(1), Write::Turn(turn(1, &key)), close_run(1, 2)]).await;
-    commit(&*store, vec![Write::OpenRun(run(2, &neighbour)), said(2), Write::Turn(turn(2, &neighbour))]).await;
+    let said = |number| StoreWrite::Event(event(number, 1, text(&["secret"])));
+    commit(
+        &*store,
+        vec![StoreWrite::OpenRun(run(1, &key)), said(1), StoreWrite::AddTurn(turn(1, &key)), close_run(1, 2)],
+    )
+    .await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(2, &neighbour)), said(2), StoreWrite::AddTurn(turn(2, &neighbour))])
+        .await;
     let call = model_call(3, 1, &key);
-    commit(&*store, vec![Write::OpenRun(run(3, &key)), said(3), Write::OpenModelCall(call.clone())]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(3, &key)), said(3), StoreWrite::OpenModelCall(call.clone())]).await;
     let audit = AuditRow {
         at: at(50),
         principal: "token:main".into(),
@@ -143,7 +149,7 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
         run: None,
         detail: "purged".into(),
     };
-    commit(&*store, vec![purge(), Write::Audit(audit.clone())]).await;
+    commit(&*store, vec![purge(), StoreWrite::Audit(audit.clone())]).await;
 
     assert_eq!(expect_ok(store.session(&key).await), None);
     assert_eq!(visible_runs(&*store, &key).await, []);
@@ -151,27 +157,30 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
 
     // A new run may begin before the old one has ended; the old one still can be settled, and then it is gone.
-    commit(&*store, vec![Write::OpenRun(run(4, &key))]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(4, &key))]).await;
     let tokens = TokenCount { input: 5, output: 6 };
     let end = vec![
-        Write::Event(event(3, 2, text(&["more of the secret"]))),
-        Write::SettleModelCall(settlement(&call, tokens, vec![scope.clone()])),
-        Write::Turn(turn(3, &key)),
+        StoreWrite::Event(event(3, 2, text(&["more of the secret"]))),
+        StoreWrite::SettleModelCall(settlement(&call, tokens, vec![scope.clone()])),
+        StoreWrite::AddTurn(turn(3, &key)),
         close_run(3, 60),
-        Write::Event(event(3, 3, text(&["the end"]))),
+        StoreWrite::Event(event(3, 3, text(&["the end"]))),
     ];
     commit(&*store, end).await;
     assert_eq!(expect_ok(store.run(run_id(3)).await), None);
     assert_eq!(expect_ok(store.events(&topic(3), Seq::FIRST, 10).await), []);
     assert_eq!(visible_runs(&*store, &key).await, [], "its turn went with it");
-    assert_eq!(expect_ok(store.spent(vec![scope]).await), [11], "what it cost is counted");
+    assert_eq!(expect_ok(store.tokens_spent(vec![scope]).await), [11], "what it cost is counted");
     assert_eq!(expect_ok(store.unfinished_runs().await).len(), 2);
 
     assert_eq!(visible_runs(&*store, &neighbour).await, [run_id(2)]);
     assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(1));
     assert_eq!(expect_ok(store.audit(10, None).await).items, [audit], "the audit trail keeps everything");
-    commit(&*store, vec![Write::OpenRun(RunRow { started_at: at(70), ..run(5, &key) }), Write::Turn(turn(5, &key))])
-        .await;
+    commit(
+        &*store,
+        vec![StoreWrite::OpenRun(RunRow { started_at: at(70), ..run(5, &key) }), StoreWrite::AddTurn(turn(5, &key))],
+    )
+    .await;
     let reborn = SessionRow { key: key.clone(), owner: owner(), created_at: at(4), used_at: at(70), turns: 1 };
     assert_eq!(expect_ok(store.session(&key).await), Some(reborn));
 }
@@ -179,11 +188,11 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
 pub async fn sessions_belong_to_their_creator(store: Arc<dyn Store>) {
     let (hers, his, unknown) = (session("hers"), session("his"), session("unknown"));
     let of = |number, key: &SessionKey, principal: &str| {
-        Write::OpenRun(RunRow { principal: principal.into(), ..run(number, key) })
+        StoreWrite::OpenRun(RunRow { principal: principal.into(), ..run(number, key) })
     };
     commit(&*store, vec![of(1, &hers, "alice"), of(2, &his, "bob"), of(3, &hers, "bob")]).await;
     // A turn whose run is not on record makes a session of nobody.
-    commit(&*store, vec![Write::Turn(turn(50, &unknown))]).await;
+    commit(&*store, vec![StoreWrite::AddTurn(turn(50, &unknown))]).await;
     let owner = async |key: &SessionKey| expect_ok(store.session(key).await).and_then(|session| session.owner);
     assert_eq!(owner(&hers).await.as_deref(), Some("alice"), "whoever uses it later does not take it over");
     assert_eq!(owner(&his).await.as_deref(), Some("bob"));
@@ -204,7 +213,7 @@ pub async fn sessions_belong_to_their_creator(store: Arc<dyn Store>) {
         let call = model_call(number, 1, key);
         let tokens = TokenCount { input: 5, output: 6 };
         let settled = settlement(&call, tokens, Vec::new());
-        commit(&*store, vec![Write::OpenModelCall(call), Write::SettleModelCall(settled)]).await;
+        commit(&*store, vec![StoreWrite::OpenModelCall(call), StoreWrite::SettleModelCall(settled)]).await;
     }
     let used = async |owners: Option<Vec<Arc<str>>>| {
         let query = UsageQuery { since: None, group_by: UsageGrouping::Session, owners, limit: 10, cursor: None };
@@ -216,7 +225,7 @@ pub async fn sessions_belong_to_their_creator(store: Arc<dyn Store>) {
     assert_eq!(used(Some(vec!["bob".into()])).await, [his.as_str()]);
     assert_eq!(used(None).await.len(), 2);
     // Clearing keeps the owner; after a purge it is a new session.
-    let clear = |purge| Write::ClearSession { session: hers.clone(), at: at(60), purge };
+    let clear = |purge| StoreWrite::ClearSession { session: hers.clone(), at: at(60), purge };
     commit(&*store, vec![clear(false), of(4, &hers, "bob")]).await;
     assert_eq!(owner(&hers).await.as_deref(), Some("alice"));
     commit(&*store, vec![clear(true)]).await;

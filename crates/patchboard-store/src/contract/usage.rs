@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::civil::date;
 use patchboard_core::model::TokenCount;
 use patchboard_core::port::{
-    AuditRow, BudgetScope, ModelCallRow, Store, UsageGroup, UsageGrouping, UsageQuery, UsageRow, Write,
+    AuditRow, BudgetScope, ModelCallRow, Store, StoreWrite, UsageGroup, UsageGrouping, UsageQuery, UsageRow,
 };
 
 use super::fixtures::{all_pages, at, commit, commit_refused, expect_ok, model_call, run_id, session, settlement};
@@ -21,27 +21,29 @@ pub async fn model_calls_are_settled_once(store: Arc<dyn Store>) {
         BudgetScope::AgentDay("main".into(), date(2025, 6, 15)),
         BudgetScope::AgentMonth { agent: "main".into(), year: 2025, month: 6 },
     ];
-    assert_eq!(expect_ok(store.spent(scopes.clone()).await), [0; 5]);
+    assert_eq!(expect_ok(store.tokens_spent(scopes.clone()).await), [0; 5]);
     let call = model_call(1, 1, &key);
     let usage = settlement(&call, TokenCount { input: 30, output: 12 }, scopes.clone());
-    let settle = || Write::SettleModelCall(usage.clone());
+    let settle = || StoreWrite::SettleModelCall(usage.clone());
     commit_refused(&*store, vec![settle()]).await;
-    commit(&*store, vec![Write::OpenModelCall(call.clone())]).await;
-    commit_refused(&*store, vec![Write::OpenModelCall(call)]).await;
-    assert_eq!(expect_ok(store.spent(scopes.clone()).await), [0; 5], "an open call has cost nothing yet");
+    commit(&*store, vec![StoreWrite::OpenModelCall(call.clone())]).await;
+    commit_refused(&*store, vec![StoreWrite::OpenModelCall(call)]).await;
+    assert_eq!(expect_ok(store.tokens_spent(scopes.clone()).await), [0; 5], "an open call has cost nothing yet");
     commit(&*store, vec![settle()]).await;
     commit_refused(&*store, vec![settle()]).await;
-    assert_eq!(expect_ok(store.spent(scopes).await), [42; 5]);
+    assert_eq!(expect_ok(store.tokens_spent(scopes).await), [42; 5]);
 
     let second = model_call(1, 2, &key);
     let same_day = vec![BudgetScope::Day(date(2025, 6, 15))];
     let tokens = TokenCount { input: 0, output: 8 };
-    let both =
-        vec![Write::OpenModelCall(second.clone()), Write::SettleModelCall(settlement(&second, tokens, same_day))];
+    let both = vec![
+        StoreWrite::OpenModelCall(second.clone()),
+        StoreWrite::SettleModelCall(settlement(&second, tokens, same_day)),
+    ];
     commit(&*store, both).await;
     let asked =
         vec![BudgetScope::Day(date(2025, 6, 15)), BudgetScope::Day(date(2025, 6, 16)), BudgetScope::Session(key)];
-    assert_eq!(expect_ok(store.spent(asked).await), [50, 0, 42], "in the order asked for");
+    assert_eq!(expect_ok(store.tokens_spent(asked).await), [50, 0, 42], "in the order asked for");
 }
 
 pub async fn usage_is_reported(store: Arc<dyn Store>) {
@@ -57,7 +59,7 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
         let call = ModelCallRow { model: model.into(), at: at(second), ..model_call(run, 1, &key) };
         let usage =
             UsageRow { estimated: run == 5, ..settlement(&call, TokenCount { input: tokens, output: 1 }, Vec::new()) };
-        commit(&*store, vec![Write::OpenModelCall(call), Write::SettleModelCall(usage)]).await;
+        commit(&*store, vec![StoreWrite::OpenModelCall(call), StoreWrite::SettleModelCall(usage)]).await;
     }
     let report = async |group_by, since: Option<i64>| {
         let query = UsageQuery { since: since.map(at), group_by, owners: None, limit: 100, cursor: None };
@@ -106,7 +108,7 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
             next += 1;
             let call = ModelCallRow { model: "llama".into(), at: at(9 * DAY), ..model_call(next, 1, &session("here")) };
             let usage = settlement(&call, TokenCount { input: 5000, output: 0 }, Vec::new());
-            commit(&*store, vec![Write::OpenModelCall(call), Write::SettleModelCall(usage)]).await;
+            commit(&*store, vec![StoreWrite::OpenModelCall(call), StoreWrite::SettleModelCall(usage)]).await;
         },
     );
     let keys: Vec<_> = pages.await.concat().into_iter().map(|group| group.key).collect();
@@ -125,14 +127,14 @@ pub async fn audit_rows_are_paged(store: Arc<dyn Store>) {
     };
     assert_eq!(expect_ok(store.audit(10, None).await).items, []);
     for number in 1..=5 {
-        commit(&*store, vec![Write::Audit(row(number))]).await;
+        commit(&*store, vec![StoreWrite::Audit(row(number))]).await;
     }
     let mut next = 5;
     let pages = all_pages(
         async |cursor| store.audit(2, cursor).await,
         async || {
             next += 1;
-            commit(&*store, vec![Write::Audit(row(next))]).await;
+            commit(&*store, vec![StoreWrite::Audit(row(next))]).await;
         },
     );
     assert_eq!(pages.await, [vec![row(5), row(4)], vec![row(3), row(2)], vec![row(1)]], "newest first");

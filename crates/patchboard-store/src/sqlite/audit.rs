@@ -1,6 +1,6 @@
 //! The audit trail: only ever appended to.
 
-use patchboard_core::port::{AuditRow, Cursor, Page};
+use patchboard_core::port::{AuditRow, PageCursor, ResultPage};
 use rusqlite::{Connection, params};
 
 use super::interner::NameInterner;
@@ -22,7 +22,11 @@ pub(super) fn add(db: &Connection, names: &mut NameInterner, row: &AuditRow) -> 
     Ok(())
 }
 
-pub(super) fn read(db: &Connection, limit: usize, cursor: Option<&Cursor>) -> Result<Page<AuditRow>, SqliteError> {
+pub(super) fn read(
+    db: &Connection,
+    limit: usize,
+    cursor: Option<&PageCursor>,
+) -> Result<ResultPage<AuditRow>, SqliteError> {
     let [before] = cursor.map_or(Ok([i64::MAX]), cursor_parts)?;
     let limit = row_limit(limit);
     let mut statement = db.prepare_cached(
@@ -36,7 +40,7 @@ pub(super) fn read(db: &Connection, limit: usize, cursor: Option<&Cursor>) -> Re
     let mut last = None;
     while let Some(row) = rows.next()? {
         if i64::try_from(items.len()).unwrap_or(i64::MAX) == limit {
-            return Ok(Page { items, next: last.map(|number: i64| Cursor(number.to_string())) });
+            return Ok(ResultPage { items, next: last.map(|number: i64| PageCursor(number.to_string())) });
         }
         last = Some(row.get(0)?);
         items.push(AuditRow {
@@ -49,5 +53,5 @@ pub(super) fn read(db: &Connection, limit: usize, cursor: Option<&Cursor>) -> Re
             detail: row.get(7)?,
         });
     }
-    Ok(Page { items, next: None })
+    Ok(ResultPage { items, next: None })
 }

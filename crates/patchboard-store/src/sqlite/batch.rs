@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use patchboard_core::id::RunId;
-use patchboard_core::port::{Batch, Durability, Write};
+use patchboard_core::port::{Durability, StoreWrite, WriteBatch};
 use patchboard_core::record;
 use rusqlite::Connection;
 
@@ -15,7 +15,7 @@ use super::{audit, deliveries, events, facts, kv, messages, runs, sessions, usag
 /// A batch with its payloads encoded.
 #[derive(Debug)]
 pub(super) struct EncodedBatch {
-    batch: Batch,
+    batch: WriteBatch,
     /// One per `Event` and `Turn`, in order.
     payloads: Vec<EncodedRecord>,
     bytes: usize,
@@ -29,31 +29,31 @@ pub(super) struct EncodedRecord {
 }
 
 impl EncodedBatch {
-    pub(super) fn new(batch: Batch) -> Self {
+    pub(super) fn new(batch: WriteBatch) -> Self {
         let mut payloads = Vec::new();
         let mut bytes = 0;
         for write in &batch.writes {
             match write {
-                Write::Event(record) => {
+                StoreWrite::Event(record) => {
                     let (version, bytes) = record::encode_entry(record.node, &record.event);
                     payloads.push(EncodedRecord { version, bytes });
                 }
-                Write::Turn(turn) => {
+                StoreWrite::AddTurn(turn) => {
                     let bytes = record::encode_messages(&turn.messages);
                     payloads.push(EncodedRecord { version: record::MESSAGES_VERSION, bytes });
                 }
-                Write::OpenRun(run) => bytes += run.input.len(),
-                Write::Fact(fact) => {
+                StoreWrite::OpenRun(run) => bytes += run.input.len(),
+                StoreWrite::LearnFact(fact) => {
                     bytes += fact.object.len() + fact.embedding.as_ref().map_or(0, |(_, vector)| vector.len() * 4);
                 }
-                Write::Keep { key, value, .. } => bytes += key.len() + value.as_ref().map_or(0, Vec::len),
-                Write::CloseRun { .. }
-                | Write::OpenModelCall(_)
-                | Write::SettleModelCall(_)
-                | Write::ClearSession { .. }
-                | Write::Audit(_)
-                | Write::Message(_) => {}
-                Write::Delivery(row) => bytes += row.body.len(),
+                StoreWrite::PutValue { key, value, .. } => bytes += key.len() + value.as_ref().map_or(0, Vec::len),
+                StoreWrite::CloseRun { .. }
+                | StoreWrite::OpenModelCall(_)
+                | StoreWrite::SettleModelCall(_)
+                | StoreWrite::ClearSession { .. }
+                | StoreWrite::Audit(_)
+                | StoreWrite::Message(_) => {}
+                StoreWrite::Delivery(row) => bytes += row.body.len(),
             }
         }
         bytes += payloads.iter().map(|payload| payload.bytes.len()).sum::<usize>();
@@ -97,26 +97,28 @@ impl BatchWriter {
             || payloads.next().ok_or_else(|| SqliteError::Rejected("a record was not encoded".to_owned()));
         for write in &prepared.batch.writes {
             match write {
-                Write::Event(record) => events::append(db, topics, record, payload()?)?,
-                Write::OpenRun(row) => runs::open(db, names, topics, row)?,
-                Write::CloseRun { run, outcome, at } => {
+                StoreWrite::Event(record) => events::append(db, topics, record, payload()?)?,
+                StoreWrite::OpenRun(row) => runs::open(db, names, topics, row)?,
+                StoreWrite::CloseRun { run, outcome, at } => {
                     if runs::close(db, topics, *run, *outcome, *at)? == runs::CloseOutcome::PurgePending {
                         ended_doomed.push(*run);
                     }
                 }
-                Write::OpenModelCall(call) => usage::open_call(db, names, topics, call)?,
-                Write::SettleModelCall(row) => usage::settle_call(db, names, topics, spent, row)?,
-                Write::Turn(turn) => sessions::add_turn(db, names, topics, turn, payload()?)?,
-                Write::Fact(fact) => facts::insert_or_supersede(db, names, fact)?,
-                Write::ClearSession { session, purge: false, .. } => sessions::clear(db, session)?,
-                Write::ClearSession { session, purge: true, .. } => {
+                StoreWrite::OpenModelCall(call) => usage::open_call(db, names, topics, call)?,
+                StoreWrite::SettleModelCall(row) => usage::settle_call(db, names, topics, spent, row)?,
+                StoreWrite::AddTurn(turn) => sessions::add_turn(db, names, topics, turn, payload()?)?,
+                StoreWrite::LearnFact(fact) => facts::insert_or_supersede(db, names, fact)?,
+                StoreWrite::ClearSession { session, purge: false, .. } => sessions::clear(db, session)?,
+                StoreWrite::ClearSession { session, purge: true, .. } => {
                     sessions::purge(db, session)?;
                     topics.clear();
                 }
-                Write::Audit(row) => audit::add(db, names, row)?,
-                Write::Message(row) => messages::put(db, topics, row)?,
-                Write::Delivery(row) => deliveries::put(db, row)?,
-                Write::Keep { space, key, value, at } => kv::put(db, space, key, value.as_deref(), *at)?,
+                StoreWrite::Audit(row) => audit::add(db, names, row)?,
+                StoreWrite::Message(row) => messages::put(db, topics, row)?,
+                StoreWrite::Delivery(row) => deliveries::put(db, row)?,
+                StoreWrite::PutValue { namespace: space, key, value, at } => {
+                    kv::put(db, space, key, value.as_deref(), *at)?
+                }
             }
         }
         Ok(())

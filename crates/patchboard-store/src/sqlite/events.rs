@@ -107,7 +107,7 @@ pub(super) fn append(
     db.prepare_cached("INSERT INTO events (position, width, at, version, payload) VALUES (?1, ?2, ?3, ?4, ?5)")?
         .execute(params![
             position(topic.number, last),
-            record.event.width().cast_signed(),
+            record.event.seq_count().cast_signed(),
             record.at.as_microsecond(),
             payload.version,
             payload.bytes,
@@ -138,7 +138,7 @@ pub(super) fn read(db: &Connection, topic: &Topic, from: Seq, limit: usize) -> R
         let payload = row.get_ref(4)?.as_blob().map_err(|error| SqliteError::corrupt("event", error))?;
         let entry = record::decode_entry(row.get(3)?, payload);
         let (node, event) = entry.map_err(|error| SqliteError::corrupt("event", error))?;
-        if event.width() != width || last < width {
+        if event.seq_count() != width || last < width {
             return Err(SqliteError::corrupt("event", "its numbers do not fit its content"));
         }
         let (seq, at) = (Seq(last + 1 - width), timestamp(row.get(2)?)?);

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use patchboard_core::port::{Cursor, Fact, FactQuery, NewFact, Page};
+use patchboard_core::port::{FactQuery, FactRow, NewFact, PageCursor, ResultPage};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::interner::{self, NameInterner};
@@ -72,8 +72,8 @@ struct FactCursor {
     number: i64,
 }
 
-pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<Page<Fact>, SqliteError> {
-    let empty = Page { items: Vec::new(), next: None };
+pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<ResultPage<FactRow>, SqliteError> {
+    let empty = ResultPage { items: Vec::new(), next: None };
     let after = query.cursor.as_ref().map(parse_cursor).transpose()?;
     let limit = query.limit.min(MAX_ITEMS);
     let Some(owner) = interner::find(db, query.owner.as_str())? else { return Ok(empty) };
@@ -85,13 +85,15 @@ pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<Page<Fact>, S
     let mut chosen = rank(db, owner, query, newest, after, limit + 1)?;
     let more = chosen.len() > limit;
     chosen.truncate(limit);
-    let next =
-        chosen.last().filter(|_| more).map(|(number, score)| Cursor(format!("{newest}.{}.{number}", score.to_bits())));
+    let next = chosen
+        .last()
+        .filter(|_| more)
+        .map(|(number, score)| PageCursor(format!("{newest}.{}.{number}", score.to_bits())));
     let mut items = Vec::with_capacity(chosen.len());
     for (number, score) in chosen {
         items.extend(load_fact(db, owner, number, score)?);
     }
-    Ok(Page { items, next })
+    Ok(ResultPage { items, next })
 }
 
 /// The facts to show, best first, then newest first.
@@ -181,7 +183,7 @@ fn word_scores(db: &Connection, owner: i64, text: &str, newest: i64) -> Result<H
     Ok(scores)
 }
 
-fn load_fact(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Option<Fact>, SqliteError> {
+fn load_fact(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Option<FactRow>, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT subject, predicate, object, confidence, names.name, learned_at
          FROM facts JOIN names ON names.number = facts.session
@@ -189,7 +191,7 @@ fn load_fact(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Opt
     )?;
     let mut rows = statement.query([number, owner])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(Fact {
+    Ok(Some(FactRow {
         number: from_stored_count(number),
         subject: row.get(0)?,
         predicate: row.get(1)?,
@@ -201,7 +203,7 @@ fn load_fact(db: &Connection, owner: i64, number: i64, score: f32) -> Result<Opt
     }))
 }
 
-fn parse_cursor(cursor: &Cursor) -> Result<FactCursor, SqliteError> {
+fn parse_cursor(cursor: &PageCursor) -> Result<FactCursor, SqliteError> {
     let [newest, score, number] = cursor_parts(cursor)?;
     let score = f32::from_bits(u32::try_from(score).map_err(|_| SqliteError::BadCursor)?);
     Ok(FactCursor { newest, score, number })

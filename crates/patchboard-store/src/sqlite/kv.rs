@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::id::SessionKey;
-use patchboard_core::port::{KeptSize, Space};
+use patchboard_core::port::{KvNamespace, KvUsage};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::sessions;
@@ -16,7 +16,7 @@ const KEYS_UNTIL: &str =
 
 pub(super) fn put(
     db: &Connection,
-    space: &Space,
+    space: &KvNamespace,
     key: &str,
     value: Option<&[u8]>,
     at: Timestamp,
@@ -37,7 +37,7 @@ pub(super) fn put(
     })
 }
 
-pub(super) fn get(db: &Connection, space: &Space, key: &str) -> Result<Option<Vec<u8>>, SqliteError> {
+pub(super) fn get(db: &Connection, space: &KvNamespace, key: &str) -> Result<Option<Vec<u8>>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT value FROM kept WHERE space = ?1 AND key = ?2")?;
     Ok(statement.query_row([&*namespace_key(space), key], |row| row.get(0)).optional()?)
 }
@@ -45,7 +45,7 @@ pub(super) fn get(db: &Connection, space: &Space, key: &str) -> Result<Option<Ve
 /// In the order of their bytes. Read off the index from the first that is wanted to the last, however many there are.
 pub(super) fn keys(
     db: &Connection,
-    space: &Space,
+    space: &KvNamespace,
     prefix: &str,
     after: Option<&str>,
     limit: usize,
@@ -77,26 +77,26 @@ fn prefix_end(prefix: &str) -> Option<String> {
     None
 }
 
-pub(super) fn usage(db: &Connection, space: &Space) -> Result<KeptSize, SqliteError> {
+pub(super) fn usage(db: &Connection, space: &KvNamespace) -> Result<KvUsage, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT count(*), coalesce(sum(length(CAST(key AS BLOB)) + length(value)), 0) FROM kept WHERE space = ?1",
     )?;
     let size = statement.query_row([namespace_key(space)], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
-    Ok(KeptSize { keys: size.0.unsigned_abs(), bytes: size.1.unsigned_abs() })
+    Ok(KvUsage { keys: size.0.unsigned_abs(), bytes: size.1.unsigned_abs() })
 }
 
 pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteError> {
-    let name = namespace_key(&Space::Session(session.clone()));
+    let name = namespace_key(&KvNamespace::Session(session.clone()));
     db.prepare_cached("DELETE FROM kept WHERE space = ?1")?.execute([name])?;
     Ok(())
 }
 
 /// The space's name in storage: unique and stable.
-fn namespace_key(space: &Space) -> String {
+fn namespace_key(space: &KvNamespace) -> String {
     match space {
-        Space::Session(key) => format!("session/{key}"),
-        Space::Server => "server".to_owned(),
-        Space::Plugins(store) => format!("plugins/{store}"),
+        KvNamespace::Session(key) => format!("session/{key}"),
+        KvNamespace::Server => "server".to_owned(),
+        KvNamespace::Plugins(store) => format!("plugins/{store}"),
     }
 }
 

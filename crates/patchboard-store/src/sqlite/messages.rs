@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use patchboard_core::app::message::MessageState;
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
-use patchboard_core::port::{Cursor, MessageQuery, MessageRow, Page};
+use patchboard_core::port::{MessageQuery, MessageRow, PageCursor, ResultPage};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ pub(super) fn put(db: &Connection, topics: &mut TopicCache, row: &MessageRow) ->
     Ok(())
 }
 
-pub(super) fn list(db: &Connection, query: &MessageQuery) -> Result<Page<MessageRow>, SqliteError> {
+pub(super) fn list(db: &Connection, query: &MessageQuery) -> Result<ResultPage<MessageRow>, SqliteError> {
     let (before, id_before) = query.cursor.as_ref().map_or(Ok((i64::MAX, Uuid::max())), parse_cursor)?;
     let limit = row_limit(query.limit);
     let (id_before, fetched) = (id_before.as_bytes().as_slice(), limit + 1);
@@ -55,11 +55,11 @@ pub(super) fn list(db: &Connection, query: &MessageQuery) -> Result<Page<Message
     let mut items: Vec<MessageRow> = Vec::new();
     while let Some(row) = rows.next()? {
         if i64::try_from(items.len()).unwrap_or(i64::MAX) == limit {
-            return Ok(Page { next: items.last().map(to_cursor), items });
+            return Ok(ResultPage { next: items.last().map(to_cursor), items });
         }
         items.push(message_row(row)?);
     }
-    Ok(Page { items, next: None })
+    Ok(ResultPage { items, next: None })
 }
 
 pub(super) fn open(db: &Connection) -> Result<Vec<MessageRow>, SqliteError> {
@@ -91,12 +91,12 @@ pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, SqliteEr
     Ok(false)
 }
 
-fn to_cursor(row: &MessageRow) -> Cursor {
-    Cursor(format!("{}.{}", row.submitted_at.as_microsecond(), row.message.0.simple()))
+fn to_cursor(row: &MessageRow) -> PageCursor {
+    PageCursor(format!("{}.{}", row.submitted_at.as_microsecond(), row.message.0.simple()))
 }
 
 /// The inverse.
-fn parse_cursor(cursor: &Cursor) -> Result<(i64, Uuid), SqliteError> {
+fn parse_cursor(cursor: &PageCursor) -> Result<(i64, Uuid), SqliteError> {
     let (submitted_at, id) = cursor.0.split_once('.').ok_or(SqliteError::BadCursor)?;
     let submitted_at = submitted_at.parse().map_err(|_| SqliteError::BadCursor)?;
     Ok((submitted_at, Uuid::try_parse(id).map_err(|_| SqliteError::BadCursor)?))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::event::RunOutcome;
 use patchboard_core::id::{RunId, SessionKey};
-use patchboard_core::port::{Retention, RunRow, RunState, UnfinishedRun};
+use patchboard_core::port::{RetentionCutoffs, RunRow, RunState, UnfinishedRun};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::events::{self, TopicCache};
@@ -129,7 +129,7 @@ pub(super) fn purge(db: &Connection, session: i64) -> Result<(), SqliteError> {
     Ok(())
 }
 
-pub(super) fn prune(db: &Connection, retention: Retention) -> Result<bool, SqliteError> {
+pub(super) fn prune(db: &Connection, retention: RetentionCutoffs) -> Result<bool, SqliteError> {
     Ok(prune_runs(db, retention.runs_before)? || delete_events_of_old_runs(db, retention.events_before)?)
 }
 

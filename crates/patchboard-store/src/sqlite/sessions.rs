@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::id::SessionKey;
-use patchboard_core::port::{Cursor, NewTurn, Page, SessionFilter, SessionRow, TurnQuery, TurnRow};
+use patchboard_core::port::{NewTurn, PageCursor, ResultPage, SessionFilter, SessionRow, TurnQuery, TurnRow};
 use patchboard_core::record;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
@@ -47,7 +47,7 @@ fn create(
     owner: Option<i64>,
     at: Timestamp,
 ) -> Result<(), SqliteError> {
-    let parts = key.parts();
+    let parts = key.conversation_parts();
     let (channel, account) = parts.map(|parts| (parts.channel, parts.account)).unzip();
     db.prepare_cached(
         "INSERT INTO sessions (number, created_at, used_at, channel, account, owner) VALUES (?1, ?2, ?2, ?3, ?4, ?5)",
@@ -153,8 +153,8 @@ pub(super) fn list(
     db: &Connection,
     filter: &SessionFilter,
     limit: usize,
-    cursor: Option<&Cursor>,
-) -> Result<Page<SessionRow>, SqliteError> {
+    cursor: Option<&PageCursor>,
+) -> Result<ResultPage<SessionRow>, SqliteError> {
     let [used_before, number_before] = cursor.map_or(Ok([i64::MAX, i64::MAX]), cursor_parts)?;
     let limit = row_limit(limit);
     let fetched = limit + 1;
@@ -178,12 +178,15 @@ pub(super) fn list(
     let mut last = None;
     while let Some(row) = rows.next()? {
         if i64::try_from(items.len()).unwrap_or(i64::MAX) == limit {
-            return Ok(Page { items, next: last.map(|(used_at, number)| Cursor(format!("{used_at}.{number}"))) });
+            return Ok(ResultPage {
+                items,
+                next: last.map(|(used_at, number)| PageCursor(format!("{used_at}.{number}"))),
+            });
         }
         last = Some((row.get::<_, i64>(2)?, row.get::<_, i64>(3)?));
         items.push(session_row(row)?);
     }
-    Ok(Page { items, next: None })
+    Ok(ResultPage { items, next: None })
 }
 
 /// Principals as SQL lists them. One that made nothing has no number.
@@ -192,10 +195,10 @@ pub(super) fn owner_ids_sql(db: &Connection, owners: &[Arc<str>]) -> Result<Stri
     Ok(numbers.into_iter().flatten().map(|number| number.to_string()).collect::<Vec<_>>().join(", "))
 }
 
-pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>, SqliteError> {
+pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<ResultPage<TurnRow>, SqliteError> {
     let [before] = query.before.as_ref().map_or(Ok([MAX_TURN + 1]), cursor_parts)?;
     let limit = row_limit(query.limit);
-    let empty = Page { items: Vec::new(), next: None };
+    let empty = ResultPage { items: Vec::new(), next: None };
     let mut visible = db.prepare_cached(
         "SELECT number, hidden_turns FROM sessions WHERE number = (SELECT number FROM names WHERE name = ?1)",
     )?;
@@ -211,7 +214,7 @@ pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<Page<TurnRow>,
     let mut page = empty;
     while let Some(row) = rows.next()? {
         if i64::try_from(page.items.len()).unwrap_or(i64::MAX) == limit {
-            page.next = page.items.last().map(|oldest: &TurnRow| Cursor(oldest.number.to_string()));
+            page.next = page.items.last().map(|oldest: &TurnRow| PageCursor(oldest.number.to_string()));
             break;
         }
         page.items.push(turn_row(row)?);

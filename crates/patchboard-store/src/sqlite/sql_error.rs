@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use patchboard_core::error::BoxError;
 use patchboard_core::id::{RunId, SessionKey};
-use patchboard_core::port::{Cursor, StoreError};
+use patchboard_core::port::{PageCursor, StoreError};
 use uuid::Uuid;
 
 /// No honest figure comes near it, and thousands of them still add up inside an integer of the database.
@@ -72,7 +72,7 @@ pub(super) fn from_stored_count(stored: i64) -> u64 {
 }
 
 /// Splits a cursor into its numbers.
-pub(super) fn cursor_parts<const N: usize>(cursor: &Cursor) -> Result<[i64; N], SqliteError> {
+pub(super) fn cursor_parts<const N: usize>(cursor: &PageCursor) -> Result<[i64; N], SqliteError> {
     let mut parts = [0; N];
     let mut texts = cursor.0.split('.');
     for part in &mut parts {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use patchboard_core::event::{Envelope, Event, Pieces, Topic};
+use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
-use patchboard_core::port::{Batch, Durability, FactQuery, NewFact, RunRow, RunState, Space, Store, StoreError, Write};
+use patchboard_core::port::{
+    Durability, FactQuery, KvNamespace, NewFact, RunRow, RunState, Store, StoreError, StoreWrite, WriteBatch,
+};
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
@@ -30,14 +32,14 @@ fn raw(path: &Path) -> Connection {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE).unwrap()
 }
 
-fn event(seq: u64, text: &str) -> Write {
+fn event(seq: u64, text: &str) -> StoreWrite {
     let topic = Topic::Run(RunId(Uuid::from_u128(1)));
-    let event = Event::Text(Pieces::one(text));
-    Write::Event(Arc::new(Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, node: None, event }))
+    let event = Event::AnswerText(TextChunks::of_single(text));
+    StoreWrite::Event(Arc::new(Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, node: None, event }))
 }
 
-fn batch(writes: Vec<Write>) -> Batch {
-    Batch { durability: Durability::Boundary, writes }
+fn batch(writes: Vec<StoreWrite>) -> WriteBatch {
+    WriteBatch { durability: Durability::Boundary, writes }
 }
 
 #[tokio::test]
@@ -131,9 +133,9 @@ async fn keys_that_could_not_be_read_back_are_refused() {
         learned_at: Timestamp::UNIX_EPOCH,
         embedding: None,
     };
-    let refused = store.commit(batch(vec![Write::Fact(fact(&"x".repeat(SessionKey::MAX_BYTES)))])).await;
+    let refused = store.commit(batch(vec![StoreWrite::LearnFact(fact(&"x".repeat(SessionKey::MAX_BYTES)))])).await;
     assert!(matches!(refused, Err(StoreError::Failed { .. })), "{refused:?}");
-    store.commit(batch(vec![Write::Fact(fact("1"))])).await.unwrap();
+    store.commit(batch(vec![StoreWrite::LearnFact(fact("1"))])).await.unwrap();
 }
 
 #[tokio::test]
@@ -164,19 +166,19 @@ async fn purged_text_is_overwritten() {
         input: "sesame in the question".into(),
         state: RunState::Running,
     };
-    store.commit(batch(vec![Write::OpenRun(run.clone()), event(1, "sesame in the answer")])).await.unwrap();
-    let keep = |value: &str| Write::Keep {
-        space: Space::Session(session.clone()),
+    store.commit(batch(vec![StoreWrite::OpenRun(run.clone()), event(1, "sesame in the answer")])).await.unwrap();
+    let keep = |value: &str| StoreWrite::PutValue {
+        namespace: KvNamespace::Session(session.clone()),
         key: "todos".into(),
         value: Some(value.repeat(1000).into()),
         at: Timestamp::UNIX_EPOCH,
     };
     store.commit(batch(vec![keep("open sesame, and some more to make it the longer one;")])).await.unwrap();
     store.commit(batch(vec![keep("sesame;")])).await.unwrap();
-    let purge = Write::ClearSession { session: session.clone(), at: Timestamp::UNIX_EPOCH, purge: true };
+    let purge = StoreWrite::ClearSession { session: session.clone(), at: Timestamp::UNIX_EPOCH, purge: true };
     store.commit(batch(vec![purge])).await.unwrap();
     let outcome = patchboard_core::event::RunOutcome::Cancelled;
-    let end = Write::CloseRun { run: run.run, outcome, at: Timestamp::UNIX_EPOCH };
+    let end = StoreWrite::CloseRun { run: run.run, outcome, at: Timestamp::UNIX_EPOCH };
     store.commit(batch(vec![event(2, "more sesame"), end])).await.unwrap();
     store.close().await.unwrap();
     let bytes = fs::read(&path).unwrap();
@@ -201,7 +203,7 @@ async fn facts_are_found_in_other_forms_of_their_words() {
             learned_at: Timestamp::UNIX_EPOCH,
             embedding: None,
         };
-        store.commit(batch(vec![Write::Fact(fact)])).await.unwrap();
+        store.commit(batch(vec![StoreWrite::LearnFact(fact)])).await.unwrap();
     }
     let check = async |text: &str, expected: &[&str]| {
         let query = FactQuery {
@@ -240,10 +242,10 @@ async fn newest_runs_are_found_across_blocks() {
     };
     let first = run(1, "first");
     // More than two blocks of runs in the index.
-    let others = (2..20_000).map(|number| Write::OpenRun(run(number, "other")));
-    store.commit(batch(vec![Write::OpenRun(first.clone())])).await.unwrap();
+    let others = (2..20_000).map(|number| StoreWrite::OpenRun(run(number, "other")));
+    store.commit(batch(vec![StoreWrite::OpenRun(first.clone())])).await.unwrap();
     store.commit(batch(others.collect())).await.unwrap();
-    assert_eq!(store.run_by_client_id("alice", "first").await.unwrap(), Some(first));
-    assert_eq!(store.run_by_client_id("alice", "other").await.unwrap(), Some(run(19_999, "other")));
-    assert_eq!(store.run_of_session(&session).await.unwrap(), Some(run(19_999, "other")));
+    assert_eq!(store.latest_run_by_client_id("alice", "first").await.unwrap(), Some(first));
+    assert_eq!(store.latest_run_by_client_id("alice", "other").await.unwrap(), Some(run(19_999, "other")));
+    assert_eq!(store.latest_run_of_session(&session).await.unwrap(), Some(run(19_999, "other")));
 }

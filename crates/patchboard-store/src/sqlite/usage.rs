@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use patchboard_core::id::{NodeId, RunId, Seq};
 use patchboard_core::model::TokenCount;
-use patchboard_core::port::{BudgetScope, Cursor, ModelCallRow, Page, UsageGroup, UsageGrouping, UsageQuery, UsageRow};
+use patchboard_core::port::{
+    BudgetScope, ModelCallRow, PageCursor, ResultPage, UsageGroup, UsageGrouping, UsageQuery, UsageRow,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::events::TopicCache;
@@ -136,7 +138,7 @@ pub(super) fn spent(db: &Connection, scopes: &[BudgetScope]) -> Result<Vec<u64>,
 }
 
 /// Later pages of a report count the calls the first page counted, so that groups do not move between them.
-pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<Page<UsageGroup>, SqliteError> {
+pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<ResultPage<UsageGroup>, SqliteError> {
     let [until, taken] = match &query.cursor {
         Some(cursor) => cursor_parts(cursor)?,
         None => {
@@ -161,8 +163,8 @@ pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<Page<UsageGr
     }
     let more = i64::try_from(items.len()).unwrap_or(i64::MAX) > limit;
     items.truncate(usize::try_from(limit).unwrap_or(0));
-    let next = (more && limit > 0).then(|| Cursor(format!("{until}.{}", taken.saturating_add(limit))));
-    Ok(Page { items, next })
+    let next = (more && limit > 0).then(|| PageCursor(format!("{until}.{}", taken.saturating_add(limit))));
+    Ok(ResultPage { items, next })
 }
 
 fn report_sql(group_by: UsageGrouping, owned: &str) -> String {

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
-use patchboard_core::port::{Batch, Durability, Retention, StoreError};
+use patchboard_core::port::{Durability, RetentionCutoffs, StoreError, WriteBatch};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -55,7 +55,7 @@ type SharedConnection = Arc<Mutex<Option<WriteConnection>>>;
 enum WriterCommand {
     Commit(CommitRequest),
     Prune {
-        retention: Retention,
+        retention: RetentionCutoffs,
         answer: ResultSender<bool>,
     },
     /// The readers have been told to stop; their connections must be gone before the log can be folded and removed.
@@ -93,7 +93,7 @@ impl WriterHandle {
         })
     }
 
-    pub(super) fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreError>> {
+    pub(super) fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
         // Encoding happens here, on the caller's thread: the writer thread is the one thing all callers share.
         let batch = EncodedBatch::new(batch);
         if let Some(written) = self.write_inline(&batch) {
@@ -143,7 +143,7 @@ impl WriterHandle {
         Ok(receiver)
     }
 
-    pub(super) fn prune(&self, retention: Retention) -> BoxFuture<'_, Result<bool, StoreError>> {
+    pub(super) fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
             let (answer, receiver) = oneshot::channel();
             self.send(WriterCommand::Prune { retention, answer })?;
@@ -297,7 +297,7 @@ impl WriteConnection {
     }
 
     /// Deleting is not urgent: if it is undone by a power cut, it is done again.
-    pub(super) fn prune(&mut self, retention: Retention) -> Result<bool, SqliteError> {
+    pub(super) fn prune(&mut self, retention: RetentionCutoffs) -> Result<bool, SqliteError> {
         self.in_transaction(Durability::Delta, |db, applier| {
             // A topic's number may be given to another one.
             applier.clear_caches();

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::port::Store;
 use patchboard_store::contract::check_everything;
 use patchboard_store::{SqliteOptions, SqliteStore};
@@ -20,5 +20,5 @@ async fn sqlite_keeps_the_contract() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_in_memory_keeps_the_contract() {
-    check_everything(async || Arc::new(LocalStore::new()) as Arc<dyn Store>).await;
+    check_everything(async || Arc::new(InMemoryStore::new()) as Arc<dyn Store>).await;
 }

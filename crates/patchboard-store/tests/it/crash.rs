@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use patchboard_core::event::{Envelope, Event, Pieces, Topic};
+use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{RunId, Seq};
-use patchboard_core::port::{Batch, Durability, Store, Write};
+use patchboard_core::port::{Durability, Store, StoreWrite, WriteBatch};
 use patchboard_store::{SqliteOptions, SqliteStore, inspect};
 use uuid::Uuid;
 
@@ -95,8 +95,8 @@ fn write_until_killed(folder: &Path) -> ! {
             let store = store.clone();
             writers.spawn(async move {
                 for number in 1.. {
-                    let writes = vec![Write::Event(Arc::new(envelope(writer, number)))];
-                    store.commit(Batch { durability: Durability::Boundary, writes }).await.unwrap();
+                    let writes = vec![StoreWrite::Event(Arc::new(envelope(writer, number)))];
+                    store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
                     // Written and flushed as one line; the parent may be gone, then so are we.
                     writeln!(std::io::stdout().lock(), "written {writer} {number}").unwrap();
                 }
@@ -118,6 +118,6 @@ fn envelope(writer: u64, number: u64) -> Envelope {
         seq: Seq(number),
         at: Timestamp::UNIX_EPOCH,
         node: None,
-        event: Event::Text(Pieces::one(&text)),
+        event: Event::AnswerText(TextChunks::of_single(&text)),
     }
 }

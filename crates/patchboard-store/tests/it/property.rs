@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::app::message::MessageState;
-use patchboard_core::event::{Envelope, Event, Pieces, Topic};
+use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
-use patchboard_core::local::LocalStore;
-use patchboard_core::port::{Batch, Durability, FactQuery, MessageQuery, MessageRow, NewFact, Retention, Store, Write};
+use patchboard_core::in_memory::InMemoryStore;
+use patchboard_core::port::{
+    Durability, FactQuery, MessageQuery, MessageRow, NewFact, RetentionCutoffs, Store, StoreWrite, WriteBatch,
+};
 use patchboard_store::{SqliteOptions, SqliteStore};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -66,7 +68,7 @@ proptest! {
 fn stores() -> [(Option<tempfile::TempDir>, Arc<dyn Store>); 2] {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = SqliteStore::open(SqliteOptions::new(folder.path().join("property.db"))).unwrap();
-    [(Some(folder), Arc::new(sqlite)), (None, Arc::new(LocalStore::new()))]
+    [(Some(folder), Arc::new(sqlite)), (None, Arc::new(InMemoryStore::new()))]
 }
 
 fn block_on(check: impl Future<Output = ()>) {
@@ -88,9 +90,9 @@ async fn check_log(store: &dyn Store, attempts: &[Attempt], reads: &[(u8, u64, u
             let seq = Seq(next(&after, topic).0.saturating_add_signed(off_by));
             let record = Arc::new(record(topic, seq, width));
             after.entry(topic).or_default().push(record.clone());
-            writes.push(Write::Event(record));
+            writes.push(StoreWrite::Event(record));
         }
-        answers.push((attempt.off_by == 0, store.commit(Batch { durability: attempt.durability, writes })));
+        answers.push((attempt.off_by == 0, store.commit(WriteBatch { durability: attempt.durability, writes })));
         if attempt.off_by == 0 {
             model = after;
         }
@@ -125,12 +127,15 @@ async fn check_messages(store: &dyn Store, steps: &[(u8, usize, i64, i64)], limi
         let message = MessageId(Uuid::from_u128(u128::from(number)));
         let state = MessageState::ALL[state];
         let row = MessageRow { message, state, submitted_at: at(submitted), changed_at: at(changed) };
-        store.commit(Batch { durability: Durability::Delta, writes: vec![Write::Message(row)] }).await.unwrap();
+        store
+            .commit(WriteBatch { durability: Durability::Delta, writes: vec![StoreWrite::Message(row)] })
+            .await
+            .unwrap();
         let known = model.entry(number).or_insert(row);
         *known = MessageRow { submitted_at: known.submitted_at, ..row };
     }
     if let Some(before) = prune_before.map(at) {
-        assert!(!store.prune(Retention { runs_before: before, events_before: before }).await.unwrap());
+        assert!(!store.prune(RetentionCutoffs { runs_before: before, events_before: before }).await.unwrap());
         model.retain(|_, row| !row.state.is_final() || row.changed_at >= before);
     }
     let mut rows: Vec<_> = model.into_values().collect();
@@ -170,7 +175,10 @@ async fn check_owners(store: &dyn Store, facts: &[(String, String, String)], que
             learned_at: Timestamp::UNIX_EPOCH,
             embedding: vector(),
         };
-        store.commit(Batch { durability: Durability::Delta, writes: vec![Write::Fact(fact)] }).await.unwrap();
+        store
+            .commit(WriteBatch { durability: Durability::Delta, writes: vec![StoreWrite::LearnFact(fact)] })
+            .await
+            .unwrap();
         model.entry(account).or_default().insert(predicate, object);
     }
     for (&account, known) in &model {
@@ -201,6 +209,6 @@ fn topic_id(topic: u8) -> Topic {
 }
 
 fn record(topic: u8, seq: Seq, width: u8) -> Envelope {
-    let pieces: Pieces = (0..width).map(|_| "é").collect();
-    Envelope { topic: topic_id(topic), seq, at: Timestamp::UNIX_EPOCH, node: None, event: Event::Text(pieces) }
+    let pieces: TextChunks = (0..width).map(|_| "é").collect();
+    Envelope { topic: topic_id(topic), seq, at: Timestamp::UNIX_EPOCH, node: None, event: Event::AnswerText(pieces) }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use patchboard_core::access::{Caller, Grant, Grants, Surface};
+use patchboard_core::access::{Caller, Grant, GrantSet, Surface};
 use patchboard_core::bridge::WorkerSecret;
 use patchboard_proto::WORKER_SECRET_HEADER;
 use patchboard_proto::pb::bridge_service_server::BridgeServiceServer;
@@ -210,7 +210,7 @@ async fn identify(
                              program was replaced by one without the SDK, restart the server";
                 return Err(Status::unauthenticated(words).into());
             }
-            let grants = Grants::NONE.with(Grant::Converse).with(Grant::Inspect);
+            let grants = GrantSet::NONE.with(Grant::Converse).with(Grant::Inspect);
             return Ok(ClientIdentity { principal: principal.clone(), grants });
         }
     };
@@ -221,7 +221,7 @@ async fn identify(
         // Whoever watches over the server on this machine needs no token to see that it is there.
         let watching = || {
             let is_watching = aim == RpcTarget::HealthCheck && address.is_loopback();
-            is_watching.then(|| ClientIdentity { principal: "local".into(), grants: Grants::NONE })
+            is_watching.then(|| ClientIdentity { principal: "local".into(), grants: GrantSet::NONE })
         };
         return match anonymous {
             Some(identity) if is_certified => Ok(ClientIdentity { principal: "certificate".into(), ..identity }),
@@ -244,10 +244,10 @@ fn unauthenticated() -> CallRefusal {
 /// Does the call come with the worker's secret, or is the worker one that does not know of any? Whoever shows the right one
 /// once shows it always.
 fn has_worker_secret(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
-    let Some(given) = headers.get(WORKER_SECRET_HEADER) else { return !secret.is_demanded() };
+    let Some(given) = headers.get(WORKER_SECRET_HEADER) else { return !secret.is_required() };
     let is_right = bool::from(given.as_bytes().ct_eq(secret.expose().as_bytes()));
     if is_right {
-        secret.demand();
+        secret.require();
     }
     is_right
 }

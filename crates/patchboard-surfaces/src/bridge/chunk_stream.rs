@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use patchboard_core::BoardError;
-use patchboard_core::reply::Reply;
-use patchboard_core::tool::{Fault, ToolChunk};
+use patchboard_core::reply::BoardReply;
+use patchboard_core::tool::{ToolChunk, ToolFault};
 use patchboard_proto::pb;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -38,7 +38,7 @@ pub(super) struct ChunkStreamOptions {
 /// The call runs in a task of its own: its deadline holds even when its client takes nothing.
 pub(super) fn stream_call(
     bridge: &Bridge,
-    calling: BoxFuture<'static, Result<Reply, BoardError>>,
+    calling: BoxFuture<'static, Result<BoardReply, BoardError>>,
     pieces: mpsc::Receiver<ToolChunk>,
     terms: ChunkStreamOptions,
 ) -> ChunkStream {
@@ -64,15 +64,15 @@ pub(super) fn stream_call(
 }
 
 /// How the stream ends, as the call did.
-fn call_status(answer: Result<Reply, BoardError>) -> Result<(), Status> {
-    let Reply::ToolCalled(output) = answer.map_err(|error| error::stream_status(&error))? else {
+fn call_status(answer: Result<BoardReply, BoardError>) -> Result<(), Status> {
+    let BoardReply::ToolCalled(output) = answer.map_err(|error| error::stream_status(&error))? else {
         return Err(error::unexpected_reply());
     };
     let fault = output.data.as_ref().and_then(|data| data.fault);
     match (fault, output.is_error) {
         (Some(fault), _) => Err(error::fault_status(fault, &output.content)),
         // The tool's own failure, in its own words.
-        (None, true) => Err(error::fault_status(Fault::Internal, &output.content)),
+        (None, true) => Err(error::fault_status(ToolFault::Internal, &output.content)),
         (None, false) => Ok(()),
     }
 }

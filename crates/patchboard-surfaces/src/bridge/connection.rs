@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use patchboard_core::bridge::{WorkerId, WorkerSecret};
-use patchboard_core::id::ConnId;
+use patchboard_core::id::ConnectionId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -74,7 +74,7 @@ impl ConnectionKind {
 pub(super) struct PeerConnection {
     pub(super) bridge: Bridge,
     pub(super) kind: ConnectionKind,
-    pub(super) connection: ConnId,
+    pub(super) connection: ConnectionId,
     is_admitted: AtomicBool,
     /// Kept until it has shown that it may be here.
     sign_in_permit: Mutex<Option<SignInPermit>>,

@@ -1,7 +1,7 @@
 //! Error kinds and faults → what a gRPC client is told: a status, or, where its protocol has it so, an answer that says
 //! what went wrong.
 
-use patchboard_core::tool::Fault;
+use patchboard_core::tool::ToolFault;
 use patchboard_core::{BoardError, ErrorKind};
 use tonic::{Code, Status};
 
@@ -75,17 +75,17 @@ pub(super) fn stream_status(error: &BoardError) -> Status {
 
 /// A call that got no answer from its tool. Clients look for the words of the protocol, so they are there whatever
 /// else is said.
-pub(super) fn fault_status(fault: Fault, said: &str) -> Status {
+pub(super) fn fault_status(fault: ToolFault, said: &str) -> Status {
     let (code, word) = match fault {
-        Fault::Unavailable => (Code::Unavailable, ""),
-        Fault::QueueTimeout => (Code::DeadlineExceeded, "queue_timeout"),
-        Fault::Saturated => (Code::ResourceExhausted, "pool_saturated"),
-        Fault::WorkerBusy => (Code::ResourceExhausted, "worker_busy"),
-        Fault::TimedOut => (Code::DeadlineExceeded, ""),
-        Fault::Cancelled => (Code::Cancelled, ""),
-        Fault::Invalid | Fault::Argument => (Code::InvalidArgument, ""),
-        Fault::NotFound => (Code::NotFound, ""),
-        Fault::Internal => (Code::Internal, ""),
+        ToolFault::Unavailable => (Code::Unavailable, ""),
+        ToolFault::QueueTimeout => (Code::DeadlineExceeded, "queue_timeout"),
+        ToolFault::Saturated => (Code::ResourceExhausted, "pool_saturated"),
+        ToolFault::WorkerBusy => (Code::ResourceExhausted, "worker_busy"),
+        ToolFault::TimedOut => (Code::DeadlineExceeded, ""),
+        ToolFault::Cancelled => (Code::Cancelled, ""),
+        ToolFault::Invalid | ToolFault::Argument => (Code::InvalidArgument, ""),
+        ToolFault::NotFound => (Code::NotFound, ""),
+        ToolFault::Internal => (Code::Internal, ""),
     };
     let said = if said.contains(word) { said.to_owned() } else { format!("{word}: {said}") };
     Status::new(code, said)
@@ -120,7 +120,7 @@ fn text(error: &BoardError) -> String {
         | ErrorKind::Upstream => error.message.clone(),
         // What went wrong inside is in the log; a client can do nothing with it.
         ErrorKind::Internal => {
-            let cause = error.causes();
+            let cause = error.source_chain();
             tracing::error!(error = %error.message, cause, "request failed inside");
             "internal error: see the server's log".to_owned()
         }

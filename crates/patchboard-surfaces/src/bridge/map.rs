@@ -8,10 +8,12 @@ use axum::http::HeaderMap;
 use bytes::Bytes;
 use jiff::Timestamp;
 use patchboard_core::bridge::{
-    Measure, SessionConfig, SessionReport, Sieve, Signal, WORKER_KIND, WorkerId, WorkerTool,
+    EventFilter, MeasuredValue, SessionConfig, SessionReport, TelemetryEvent, WORKER_KIND, WorkerId, WorkerTool,
 };
-use patchboard_core::command::{CallInSession, OpenSession, Reach, RegisterTools};
-use patchboard_core::tool::{Effect, Fault, Glob, Parcel, ToolChunk, ToolData, ToolOutput, ToolSpec};
+use patchboard_core::command::{CallInSession, OpenSession, RegisterTools, ToolFilter};
+use patchboard_core::tool::{
+    CallMetadata, Glob, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolOutput, ToolSpec,
+};
 use patchboard_proto::value::{self, ParameterKind};
 use patchboard_proto::{Any, Message, parameters, pb};
 use serde_json::Value;
@@ -102,7 +104,7 @@ fn tool(spec: &ToolSpec) -> pb::ToolSpec {
     let mut metadata = spec.traits.as_ref().map(|traits| traits.metadata.clone()).unwrap_or_default();
     if spec.kind != WORKER_KIND {
         metadata.insert("kind".to_owned(), spec.kind.to_owned());
-        if spec.effect == Effect::ReadOnly {
+        if spec.effect == ToolEffect::ReadOnly {
             metadata.insert("read_only".to_owned(), "true".to_owned());
         }
     }
@@ -134,7 +136,7 @@ pub(super) fn register(request: pb::RegisterToolsRequest, worker: Option<WorkerI
     if let Some(twice) = tools.iter().find(|tool| !named.insert(tool.name.clone())) {
         return Err(format!("duplicate_tool: {} is named twice", twice.name));
     }
-    Ok(RegisterTools { session: request.session_id.into(), tools, named: request.worker_id.into(), worker })
+    Ok(RegisterTools { session: request.session_id.into(), tools, client_name: request.worker_id.into(), worker })
 }
 
 fn registration(tool: pb::ToolRegistration) -> Result<WorkerTool, String> {
@@ -253,7 +255,7 @@ impl ToolCallRequest {
     pub(super) fn into_command(
         mut self,
         spec: &ToolSpec,
-        reach: Reach,
+        reach: ToolFilter,
         travel: CallOptions,
     ) -> Result<CallInSession, value::InvalidParameter> {
         self.parameters.retain(|name, _| !self.binary.contains_key(name));
@@ -268,7 +270,7 @@ impl ToolCallRequest {
         };
         let arguments = value::decode_parameters(&self.parameters, kind_of)?;
         let CallOptions { correlation, trace, timeout, chunks } = travel;
-        let parcel = Parcel {
+        let parcel = CallMetadata {
             session: self.session,
             metadata: self.metadata,
             binary: self.binary,
@@ -278,7 +280,12 @@ impl ToolCallRequest {
             chunks,
             for_model: false,
         };
-        Ok(CallInSession { name: self.name, arguments: Arc::new(Value::Object(arguments)), reach, parcel })
+        Ok(CallInSession {
+            name: self.name,
+            arguments: Arc::new(Value::Object(arguments)),
+            filter: reach,
+            metadata: parcel,
+        })
     }
 }
 
@@ -339,12 +346,12 @@ impl ToolCallOutcome {
     pub(super) fn from_output(output: ToolOutput, spec: &ToolSpec, took: Duration) -> Result<Self, ToolCallFailure> {
         let is_remote = spec.kind == WORKER_KIND;
         let data = output.data.map(Arc::unwrap_or_clone).unwrap_or_default();
-        let ToolData { json, binary, mut metadata, fault } = data;
+        let StructuredOutput { json, binary, mut metadata, fault } = data;
         match fault {
             // The worker forgot what it registered: to the client it is a tool that is not there.
-            Some(Fault::NotFound) | None => {}
+            Some(ToolFault::NotFound) | None => {}
             // As for a parameter that cannot be read.
-            Some(Fault::Argument) => return Err(ToolCallFailure::Response(output.content.to_string())),
+            Some(ToolFault::Argument) => return Err(ToolCallFailure::Response(output.content.to_string())),
             Some(fault) => return Err(ToolCallFailure::Status(error::fault_status(fault, &output.content))),
         }
         let milliseconds = took.as_millis();
@@ -424,17 +431,19 @@ pub(super) fn last_chunk(sent: u64) -> pb::ToolChunk {
 }
 
 /// What a listener asks for, done to its sieve. Says whether it is switched on or off by it; `Err` is a sentence.
-pub(super) fn apply_control(message: pb::TelemetryControl, sieve: &mut Sieve) -> Result<Option<bool>, String> {
+pub(super) fn apply_control(message: pb::TelemetryControl, sieve: &mut EventFilter) -> Result<Option<bool>, String> {
     let done = match message.control {
         None => return Ok(None),
         Some(pb::telemetry_control::Control::Toggle(pb::TelemetryToggle { enabled })) => {
-            sieve.toggle(enabled);
+            sieve.set_enabled(enabled);
             return Ok(Some(enabled));
         }
         Some(pb::telemetry_control::Control::Sampling(update)) => {
-            sieve.sample(update.sampling_rate, globs(update.event_patterns)?)
+            sieve.set_sampling(update.sampling_rate, globs(update.event_patterns)?)
         }
-        Some(pb::telemetry_control::Control::Filter(filter)) => sieve.filter(globs(filter.allow)?, globs(filter.deny)?),
+        Some(pb::telemetry_control::Control::Filter(filter)) => {
+            sieve.set_patterns(globs(filter.allow)?, globs(filter.deny)?)
+        }
     };
     done.map(|()| None).map_err(|error| error.to_string())
 }
@@ -447,12 +456,12 @@ fn globs(patterns: Vec<String>) -> Result<Vec<Glob>, String> {
     patterns.into_iter().map(glob).collect()
 }
 
-pub(super) fn telemetry_event(signal: &Signal, node: &str) -> pb::TelemetryEvent {
-    let measure = |measure: &Measure| pb::TelemetryValue {
+pub(super) fn telemetry_event(signal: &TelemetryEvent, node: &str) -> pb::TelemetryEvent {
+    let measure = |measure: &MeasuredValue| pb::TelemetryValue {
         value: Some(match measure {
-            Measure::Int(number) => pb::telemetry_value::Value::IntValue(*number),
-            Measure::Float(number) => pb::telemetry_value::Value::FloatValue(*number),
-            Measure::Text(text) => pb::telemetry_value::Value::StringValue(text.to_string()),
+            MeasuredValue::Int(number) => pb::telemetry_value::Value::IntValue(*number),
+            MeasuredValue::Float(number) => pb::telemetry_value::Value::FloatValue(*number),
+            MeasuredValue::Text(text) => pb::telemetry_value::Value::StringValue(text.to_string()),
         }),
     };
     let mut metadata: BTreeMap<String, String> =
@@ -468,8 +477,9 @@ pub(super) fn telemetry_event(signal: &Signal, node: &str) -> pb::TelemetryEvent
 }
 
 /// A listener that did not keep up is told how much it missed.
-pub(super) fn dropped_events(count: u64, at: Timestamp) -> Signal {
-    Signal::new("telemetry.dropped", at).measure("count", Measure::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+pub(super) fn dropped_events(count: u64, at: Timestamp) -> TelemetryEvent {
+    TelemetryEvent::new("telemetry.dropped", at)
+        .with_measure("count", MeasuredValue::Int(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]

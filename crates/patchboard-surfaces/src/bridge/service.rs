@@ -11,8 +11,8 @@ use axum::http::HeaderMap;
 use futures_util::future::BoxFuture;
 use patchboard_core::access::Caller;
 use patchboard_core::bridge::WorkerId;
-use patchboard_core::command::{CallInSession, Command, Reach};
-use patchboard_core::reply::Reply;
+use patchboard_core::command::{CallInSession, Command, ToolFilter};
+use patchboard_core::reply::BoardReply;
 use patchboard_core::tool::ToolSpec;
 use patchboard_core::{BoardError, trace};
 use patchboard_proto::pb;
@@ -63,7 +63,7 @@ impl BridgeService for BridgeCall {
             self.bridge.wait_for_workers().await;
         }
         let reply = self.ask(Command::OpenSession(map::open_session(request, self.worker.clone()))).await;
-        let Reply::SessionOpened(tools) = reply.map_err(|error| error::status(&error))? else {
+        let BoardReply::SessionOpened(tools) = reply.map_err(|error| error::status(&error))? else {
             return Err(error::unexpected_reply());
         };
         Ok(Response::new(map::session_opened(&tools, self.reply_limit(&headers))))
@@ -76,7 +76,7 @@ impl BridgeService for BridgeCall {
         let id = request.into_inner().session_id.into();
         // Half a cleaning is none: it goes on even if nobody waits for it any more.
         let reply = self.ask_to_completion(Command::CloseSession { id }, CancellationToken::new(), None).await;
-        let Reply::SessionClosed { resources } = reply.map_err(|error| error::status(&error))? else {
+        let BoardReply::SessionClosed { resources } = reply.map_err(|error| error::status(&error))? else {
             return Err(error::unexpected_reply());
         };
         let resources_cleaned = i32::try_from(resources).unwrap_or(i32::MAX);
@@ -86,20 +86,20 @@ impl BridgeService for BridgeCall {
     async fn get_session(&self, request: Request<pb::GetSessionRequest>) -> RpcResult<pb::GetSessionResponse> {
         let id = request.into_inner().session_id.into();
         let reply = self.ask(Command::DescribeSession { id }).await.map_err(|error| error::status(&error))?;
-        let Reply::BridgeSession(report) = reply else { return Err(error::unexpected_reply()) };
+        let BoardReply::BridgeSession(report) = reply else { return Err(error::unexpected_reply()) };
         Ok(Response::new(map::session(report)))
     }
 
     async fn heartbeat(&self, request: Request<pb::HeartbeatRequest>) -> RpcResult<pb::HeartbeatResponse> {
         let id = request.into_inner().session_id.into();
         let reply = self.ask(Command::TouchSession { id }).await.map_err(|error| error::status(&error))?;
-        let Reply::SessionTouched { exists } = reply else { return Err(error::unexpected_reply()) };
+        let BoardReply::SessionTouched { exists } = reply else { return Err(error::unexpected_reply()) };
         Ok(Response::new(pb::HeartbeatResponse { server_time: Some(self.bridge.server_time()), session_valid: exists }))
     }
 
     async fn execute_tool(&self, request: Request<pb::ExecuteToolRequest>) -> RpcResult<pb::ExecuteToolResponse> {
         let (headers, request) = split_request(request);
-        self.execute(&headers, request.into(), Reach::All).await
+        self.execute(&headers, request.into(), ToolFilter::All).await
     }
 
     type ExecuteStreamingToolStream = chunk_stream::ChunkStream;
@@ -121,7 +121,7 @@ impl BridgeService for BridgeCall {
             Err(problem) => return told(problem),
         };
         match self.ask(Command::RegisterTools(wanted)).await {
-            Ok(Reply::ToolsRegistered(ids)) => {
+            Ok(BoardReply::ToolsRegistered(ids)) => {
                 let tool_ids = ids.into_iter().map(|(name, id)| (name.to_string(), id.to_string())).collect();
                 Ok(Response::new(pb::RegisterToolsResponse { success: true, tool_ids, error_message: String::new() }))
             }
@@ -140,7 +140,7 @@ impl BridgeService for BridgeCall {
         let (headers, request) = split_request(request);
         let session = request.session_id.into();
         let reply = self.ask(Command::ListHostTools { session }).await.map_err(|error| error::status(&error))?;
-        let Reply::HostTools(tools) = reply else { return Err(error::unexpected_reply()) };
+        let BoardReply::HostTools(tools) = reply else { return Err(error::unexpected_reply()) };
         Ok(Response::new(map::host_tools(&tools, self.reply_limit(&headers))))
     }
 
@@ -149,7 +149,7 @@ impl BridgeService for BridgeCall {
         request: Request<pb::ExecuteElixirToolRequest>,
     ) -> RpcResult<pb::ExecuteElixirToolResponse> {
         let (headers, request) = split_request(request);
-        self.execute(&headers, request.into(), Reach::Host).await
+        self.execute(&headers, request.into(), ToolFilter::ServerTools).await
     }
 
     type StreamTelemetryStream = telemetry_stream::TelemetryStream;
@@ -159,13 +159,13 @@ impl BridgeService for BridgeCall {
         request: Request<Streaming<pb::TelemetryControl>>,
     ) -> RpcResult<Self::StreamTelemetryStream> {
         let (headers, controls) = split_request(request);
-        let signals = self.bridge.0.board.signals(&self.caller).map_err(|error| error::status(&error))?;
+        let signals = self.bridge.0.board.telemetry(&self.caller).map_err(|error| error::status(&error))?;
         telemetry_stream::subscribe(self.bridge.clone(), controls, signals, map::deadline(&headers)).map(Response::new)
     }
 }
 
 impl BridgeCall {
-    async fn ask(&self, command: Command) -> Result<Reply, BoardError> {
+    async fn ask(&self, command: Command) -> Result<BoardReply, BoardError> {
         self.bridge.0.board.ask(&self.caller, command, CancellationToken::new()).await
     }
 
@@ -185,7 +185,7 @@ impl BridgeCall {
         &self,
         headers: &HeaderMap,
         wanted: ToolCallRequest,
-        reach: Reach,
+        reach: ToolFilter,
     ) -> RpcResult<T> {
         let started = Instant::now();
         let correlation = wanted.correlation(headers);
@@ -204,7 +204,7 @@ impl BridgeCall {
         &self,
         headers: &HeaderMap,
         wanted: ToolCallRequest,
-        reach: Reach,
+        reach: ToolFilter,
         correlation: Option<Arc<str>>,
         started: Instant,
     ) -> Result<ToolCallOutcome, ToolCallFailure> {
@@ -225,7 +225,7 @@ impl BridgeCall {
         let call = call.map_err(|invalid| ToolCallFailure::Response(invalid.to_string()))?;
         let command = Command::CallInSession(call);
         let reply = self.ask_to_completion(command, CancellationToken::new(), trace.as_deref()).await;
-        let Reply::ToolCalled(output) = reply.map_err(|error| error::unary_failure(&error))? else {
+        let BoardReply::ToolCalled(output) = reply.map_err(|error| error::unary_failure(&error))? else {
             return Err(ToolCallFailure::Status(error::unexpected_reply()));
         };
         ToolCallOutcome::from_output(output, &spec, started.elapsed())
@@ -234,7 +234,7 @@ impl BridgeCall {
     async fn stream_tool(&self, headers: &HeaderMap, wanted: ToolCallRequest) -> RpcResult<chunk_stream::ChunkStream> {
         self.refuse_pickle(&wanted)?;
         let place = self.bridge.acquire_call_permit()?;
-        let spec = self.find_tool(&wanted, Reach::Streams).await.map_err(|problem| match problem {
+        let spec = self.find_tool(&wanted, ToolFilter::Streaming).await.map_err(|problem| match problem {
             FindToolError::Board(error) => error::stream_status(&error),
             FindToolError::Unexpected(status) => status,
         })?;
@@ -247,7 +247,7 @@ impl BridgeCall {
             timeout: self.timeout(&wanted, headers, &spec, self.bridge.0.limits.stream),
             chunks: Some(sender),
         };
-        let call = decode_call(wanted, &spec, Reach::Streams, travel).await?;
+        let call = decode_call(wanted, &spec, ToolFilter::Streaming, travel).await?;
         let call = call.map_err(|invalid| Status::invalid_argument(invalid.to_string()))?;
         let stop = CancellationToken::new();
         let calling = trace::ask(
@@ -278,10 +278,10 @@ impl BridgeCall {
         Ok(())
     }
 
-    async fn find_tool(&self, wanted: &ToolCallRequest, reach: Reach) -> Result<ToolSpec, FindToolError> {
+    async fn find_tool(&self, wanted: &ToolCallRequest, reach: ToolFilter) -> Result<ToolSpec, FindToolError> {
         let command = Command::FindTool { session: wanted.session.clone(), name: wanted.name.clone(), reach };
         let reply = self.ask(command).await.map_err(FindToolError::Board)?;
-        let Reply::Tool(spec) = reply else { return Err(FindToolError::Unexpected(error::unexpected_reply())) };
+        let BoardReply::Tool(spec) = reply else { return Err(FindToolError::Unexpected(error::unexpected_reply())) };
         Ok(spec)
     }
 
@@ -301,7 +301,7 @@ enum FindToolError {
 async fn decode_call(
     wanted: ToolCallRequest,
     spec: &ToolSpec,
-    reach: Reach,
+    reach: ToolFilter,
     travel: CallOptions,
 ) -> Result<Result<CallInSession, InvalidParameter>, Status> {
     if wanted.size() <= BLOCKING_DECODE_BYTES {
@@ -314,13 +314,13 @@ async fn decode_call(
 
 /// A question to the board that is not left half-way.
 struct FinishOnDrop {
-    asking: Option<BoxFuture<'static, Result<Reply, BoardError>>>,
+    asking: Option<BoxFuture<'static, Result<BoardReply, BoardError>>>,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
 impl Future for FinishOnDrop {
-    type Output = Result<Reply, BoardError>;
+    type Output = Result<BoardReply, BoardError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(asking) = self.asking.as_mut() else { return Poll::Ready(Err(BoardError::cancelled())) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, stream};
-use patchboard_core::bridge::{Sieve, Signal};
+use patchboard_core::bridge::{EventFilter, TelemetryEvent};
 use patchboard_proto::pb;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, broadcast};
@@ -21,7 +21,7 @@ pub(super) type TelemetryStream = Pin<Box<dyn Stream<Item = Result<pb::Telemetry
 pub(super) fn subscribe(
     bridge: Bridge,
     controls: Streaming<pb::TelemetryControl>,
-    signals: broadcast::Receiver<Arc<Signal>>,
+    signals: broadcast::Receiver<Arc<TelemetryEvent>>,
     patience: Option<Duration>,
 ) -> Result<TelemetryStream, Status> {
     let Ok(place) = bridge.0.telemetry_permits.clone().try_acquire_owned() else {
@@ -31,7 +31,7 @@ pub(super) fn subscribe(
         bridge,
         controls: Some(controls),
         events: signals,
-        filter: Sieve::default(),
+        filter: EventFilter::default(),
         is_enabled: false,
         deadline: patience.and_then(|patience| Instant::now().checked_add(patience)),
         final_code: Code::Cancelled,
@@ -53,8 +53,8 @@ struct TelemetrySubscription {
     bridge: Bridge,
     /// Gone when the client has said all it wants; it listens on.
     controls: Option<Streaming<pb::TelemetryControl>>,
-    events: broadcast::Receiver<Arc<Signal>>,
-    filter: Sieve,
+    events: broadcast::Receiver<Arc<TelemetryEvent>>,
+    filter: EventFilter,
     is_enabled: bool,
     deadline: Option<Instant>,
     /// How it ended.
@@ -79,7 +79,7 @@ impl TelemetrySubscription {
                     None => self.controls = None,
                 },
                 signal = self.events.recv() => match signal {
-                    Ok(signal) if self.filter.passes(&signal.name) => {
+                    Ok(signal) if self.filter.accepts(&signal.name) => {
                         return Ok(map::telemetry_event(&signal, &self.bridge.0.node));
                     }
                     Ok(_) => {}

@@ -10,19 +10,21 @@ use bytes::Bytes;
 use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
 use patchboard_core::app::hub::HubOptions;
 use patchboard_core::app::notice::NoticeOptions;
-use patchboard_core::board::{Limits, Parts};
-use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerTool};
+use patchboard_core::board::{BoardLimits, BoardParts};
+use patchboard_core::bridge::{PoolReport, TelemetryBus, WorkerId, WorkerTool};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::ToolCall;
-use patchboard_core::port::{Store, ToolHost, Workers};
-use patchboard_core::run::strategy::Reasoning;
-use patchboard_core::scripted::{AnyArguments, AnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel};
+use patchboard_core::port::{Store, ToolHost, WorkerSupervisor};
+use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::scripted::{
+    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
+};
 use patchboard_core::tool::{
-    ApprovalPolicy, Effect, Fault, Parcel, ToolChunk, ToolData, ToolOutput, ToolScope, ToolSpec, ToolTraits,
-    UnknownOutcome,
+    ApprovalPolicy, CallMetadata, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolOutput, ToolScope, ToolSpec,
+    ToolTraits, UnknownOutcomePolicy,
 };
 use patchboard_proto::pb::bridge_service_client::BridgeServiceClient;
 use patchboard_proto::{Any, pb, value};
@@ -47,7 +49,7 @@ type Client = BridgeServiceClient<Channel>;
 /// A pool and what was asked of it.
 #[derive(Debug, Default)]
 struct Pool {
-    called: Mutex<Vec<Arc<Parcel>>>,
+    called: Mutex<Vec<Arc<CallMetadata>>>,
     registered: Mutex<Vec<(WorkerId, Vec<WorkerTool>)>>,
     over: Mutex<Vec<String>>,
     pieces: AtomicUsize,
@@ -56,7 +58,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn last(&self) -> Arc<Parcel> {
+    fn last(&self) -> Arc<CallMetadata> {
         self.called.lock().unwrap().last().unwrap().clone()
     }
 
@@ -64,30 +66,34 @@ impl Pool {
         self.called.lock().unwrap().len()
     }
 
-    async fn work(&self, parcel: &Parcel, name: &str, arguments: &Value, stop: CancellationToken) -> ToolOutput {
-        let data = |data: ToolData| ToolOutput::ok("").with(data);
+    async fn work(&self, parcel: &CallMetadata, name: &str, arguments: &Value, stop: CancellationToken) -> ToolOutput {
+        let data = |data: StructuredOutput| ToolOutput::ok("").with_structured(data);
         match name {
             "echo" | "text" => {
                 let json = Some(arguments.to_string().into());
-                data(ToolData { json, ..ToolData::default() })
+                data(StructuredOutput { json, ..StructuredOutput::default() })
             }
             "bytes" => {
                 let metadata = BTreeMap::from([("content_type".to_owned(), "application/octet-stream".to_owned())]);
-                data(ToolData { binary: parcel.binary.get("data").cloned(), metadata, ..ToolData::default() })
+                data(StructuredOutput {
+                    binary: parcel.binary.get("data").cloned(),
+                    metadata,
+                    ..StructuredOutput::default()
+                })
             }
             "large" => {
                 let size = usize::try_from(arguments["size"].as_u64().unwrap()).unwrap();
-                data(ToolData { binary: Some(vec![7; size].into()), ..ToolData::default() })
+                data(StructuredOutput { binary: Some(vec![7; size].into()), ..StructuredOutput::default() })
             }
             "fails" => ToolOutput::error(r#"{"type":"ValueError","message":"no"}"#),
             "faults" => {
                 let fault = match arguments["how"].as_str().unwrap() {
-                    "unavailable" => Fault::Unavailable,
-                    "queue_timeout" => Fault::QueueTimeout,
-                    "saturated" => Fault::Saturated,
-                    "busy" => Fault::WorkerBusy,
-                    "invalid" => Fault::Invalid,
-                    _ => Fault::Internal,
+                    "unavailable" => ToolFault::Unavailable,
+                    "queue_timeout" => ToolFault::QueueTimeout,
+                    "saturated" => ToolFault::Saturated,
+                    "busy" => ToolFault::WorkerBusy,
+                    "invalid" => ToolFault::Invalid,
+                    _ => ToolFault::Internal,
                 };
                 ToolOutput::fault(fault, "said so")
             }
@@ -95,7 +101,7 @@ impl Pool {
                 let _told = Told(&self.stopped);
                 self.begun.notify_one();
                 stop.cancelled().await;
-                ToolOutput::fault(Fault::Cancelled, "cancelled")
+                ToolOutput::fault(ToolFault::Cancelled, "cancelled")
             }
             "pieces" => self.hand_over(parcel, arguments, stop).await,
             other => ToolOutput::error(format!("unknown: {other}")),
@@ -103,7 +109,7 @@ impl Pool {
     }
 
     /// So many pieces of that size, then an end as it is asked for.
-    async fn hand_over(&self, parcel: &Parcel, arguments: &Value, stop: CancellationToken) -> ToolOutput {
+    async fn hand_over(&self, parcel: &CallMetadata, arguments: &Value, stop: CancellationToken) -> ToolOutput {
         let number = |key: &str| arguments[key].as_u64().unwrap_or(0);
         let sender = parcel.chunks.as_ref().unwrap();
         for at in 1..=number("count") {
@@ -125,11 +131,11 @@ impl Pool {
         }
         if stop.is_cancelled() {
             self.stopped.notify_one();
-            return ToolOutput::fault(Fault::Cancelled, "cancelled");
+            return ToolOutput::fault(ToolFault::Cancelled, "cancelled");
         }
         match arguments["fails"].as_str() {
             Some("tool") => ToolOutput::error(r#"{"type":"RuntimeError"}"#),
-            Some(_) => ToolOutput::fault(Fault::Unavailable, "the worker died"),
+            Some(_) => ToolOutput::fault(ToolFault::Unavailable, "the worker died"),
             None => ToolOutput::ok(""),
         }
     }
@@ -158,8 +164,8 @@ impl ToolHost for Pool {
             name: name.into(),
             description: format!("it {name}").into(),
             input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}}).into(),
-            effect: Effect::Writes,
-            unknown_outcome: UnknownOutcome::Ask,
+            effect: ToolEffect::Writes,
+            unknown_outcome: UnknownOutcomePolicy::Ask,
             timeout: None,
             kind: "worker",
             traits: Some(Arc::new(ToolTraits { streams, ..ToolTraits::default() })),
@@ -175,22 +181,22 @@ impl ToolHost for Pool {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let parcel = scope.parcel.clone().unwrap();
+        let parcel = scope.call_metadata.clone().unwrap();
         self.called.lock().unwrap().push(parcel.clone());
         Box::pin(async move { self.work(&parcel, &call.name, arguments, stop).await })
     }
 }
 
-impl Workers for Pool {
+impl WorkerSupervisor for Pool {
     fn report(&self) -> Vec<PoolReport> {
         Vec::new()
     }
 
-    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
+    fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
         self.registered.lock().unwrap().push((worker.clone(), tools));
     }
 
-    fn session_over(&self, session: &str) {
+    fn session_closed(&self, session: &str) {
         self.over.lock().unwrap().push(session.to_owned());
     }
 }
@@ -210,13 +216,13 @@ impl ToolHost for Own {
             description: format!("it {name}").into(),
             input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}}).into(),
             effect,
-            unknown_outcome: UnknownOutcome::Retry,
+            unknown_outcome: UnknownOutcomePolicy::Retry,
             timeout: None,
             kind: "builtin",
             traits: None,
         };
-        let read_only = ["looks", "stumbles"].map(|name| spec(name, Effect::ReadOnly));
-        read_only.into_iter().chain([spec("writes", Effect::Writes)]).collect()
+        let read_only = ["looks", "stumbles"].map(|name| spec(name, ToolEffect::ReadOnly));
+        read_only.into_iter().chain([spec("writes", ToolEffect::Writes)]).collect()
     }
 
     fn call<'a>(
@@ -262,8 +268,8 @@ struct Bench {
     bridge: Bridge,
     address: SocketAddr,
     pool: Arc<Pool>,
-    store: Arc<LocalStore>,
-    signals: Signals,
+    store: Arc<InMemoryStore>,
+    signals: TelemetryBus,
     draining: CancellationToken,
     /// The server's tasks.
     tracker: TaskTracker,
@@ -277,7 +283,8 @@ impl Bench {
     }
 
     async fn with(setup: Setup) -> Self {
-        let (pool, store, signals) = (Arc::new(Pool::default()), Arc::new(LocalStore::new()), Signals::default());
+        let (pool, store, signals) =
+            (Arc::new(Pool::default()), Arc::new(InMemoryStore::new()), TelemetryBus::default());
         let clock = Arc::new(ManualClock::default());
         let board = board(&pool, &store, &signals, &clock, setup.sessions);
         let (draining, tracker) = (CancellationToken::new(), TaskTracker::new());
@@ -365,8 +372,8 @@ fn refusal<T: fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
 
 fn board(
     pool: &Arc<Pool>,
-    store: &Arc<LocalStore>,
-    signals: &Signals,
+    store: &Arc<InMemoryStore>,
+    signals: &TelemetryBus,
     clock: &Arc<ManualClock>,
     sessions: patchboard_core::bridge::BridgeOptions,
 ) -> Board {
@@ -375,7 +382,7 @@ fn board(
         provider: ScriptedModel::new([]),
         model: "script-1".into(),
         strategy: StrategyKind::React,
-        reasoning: Reasoning::default(),
+        reasoning: ReasoningOptions::default(),
         source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
@@ -387,7 +394,7 @@ fn board(
         run_timeout: Duration::from_secs(3600),
         context_window: 100_000,
     };
-    Board::assemble(Parts {
+    Board::assemble(BoardParts {
         store: store.clone(),
         clock: clock.clone(),
         ids: Arc::new(CountingIds::default()),
@@ -398,20 +405,20 @@ fn board(
 
         plugins: None,
         channels: Vec::new(),
-        signals: signals.clone(),
+        telemetry: signals.clone(),
         bridge: sessions,
         hub: HubOptions::default(),
         notices: NoticeOptions::default(),
         sinks: vec![],
-        schemas: Arc::new(AnyArguments),
+        schemas: Arc::new(AcceptAnyArguments),
         souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AnyFolder),
+        folders: Arc::new(AcceptAnyFolder),
         embedder: None,
         budgets: BudgetLimits::default(),
         prices: PriceTable(vec![]),
         memory: MemoryOptions::default(),
         approval_policy: ApprovalPolicy::default(),
-        limits: Limits::default(),
+        limits: BoardLimits::default(),
         version: "1.2.3",
     })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use patchboard_core::live::Live;
+use patchboard_core::reloadable::Reloadable;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -43,7 +43,7 @@ pub enum TlsError {
 /// Cheap to clone; clones share what is replaced.
 #[derive(Clone)]
 pub struct ReloadableTls {
-    config: Arc<Live<ServerConfig>>,
+    config: Arc<Reloadable<ServerConfig>>,
     /// Whoever got through has shown a certificate.
     pub(super) requires_client_certificate: bool,
 }
@@ -59,7 +59,10 @@ impl std::fmt::Debug for ReloadableTls {
 impl ReloadableTls {
     pub fn new(files: TlsFiles<'_>) -> Result<Self, TlsError> {
         let knows_clients = files.client_authority.is_some();
-        Ok(Self { config: Arc::new(Live::new(server_config(files)?)), requires_client_certificate: knows_clients })
+        Ok(Self {
+            config: Arc::new(Reloadable::new(server_config(files)?)),
+            requires_client_certificate: knows_clients,
+        })
     }
 
     /// For connections to come. Whether clients need certificates stays as it is, so that no reload opens the door.

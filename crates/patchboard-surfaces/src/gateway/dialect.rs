@@ -7,8 +7,8 @@ use std::time::Duration;
 use patchboard_core::command::Command;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq};
-use patchboard_core::log::Pace;
-use patchboard_core::reply::Reply;
+use patchboard_core::log::FollowerPacing;
+use patchboard_core::reply::BoardReply;
 use patchboard_core::{BoardError, ErrorKind};
 
 use super::keepalive::KeepaliveText;
@@ -193,7 +193,7 @@ impl GatewayDialect {
         ticket
     }
 
-    fn follow(&mut self, id: Arc<str>, run: RunId, from: Seq, pace: Pace, steps: &mut Vec<Step>) {
+    fn follow(&mut self, id: Arc<str>, run: RunId, from: Seq, pace: FollowerPacing, steps: &mut Vec<Step>) {
         self.next += 1;
         let follow = FollowId(self.next);
         self.follows.insert(follow, id);
@@ -245,7 +245,7 @@ impl Dialect for GatewayDialect {
     fn command_answered(
         &mut self,
         ticket: Ticket,
-        answer: Result<Reply, BoardError>,
+        answer: Result<BoardReply, BoardError>,
         _now: Duration,
         steps: &mut Vec<Step>,
     ) {
@@ -269,18 +269,20 @@ impl Dialect for GatewayDialect {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: "cancelled" })));
             }
             (PendingRpc::Cancel(id), Err(problem)) => refuse(steps, &id, &error::text(&problem)),
-            (PendingRpc::Start(id), Ok(Reply::RunStarted(run))) => {
+            (PendingRpc::Start(id), Ok(BoardReply::RunStarted(run))) => {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     stream.state = StreamState::Running(run);
                 }
-                self.follow(id, run, Seq::FIRST, Pace::Sets, steps);
+                self.follow(id, run, Seq::FIRST, FollowerPacing::Paced, steps);
             }
             // Withdrawn while it waited: it never began, so all that is left of its stream is the end.
             (PendingRpc::Start(id), Err(problem)) if problem.kind == ErrorKind::Cancelled => {
                 write_done(steps, &id);
                 self.end_stream(&id, steps);
             }
-            (PendingRpc::Attach { id, from }, Ok(Reply::Run(run))) => self.follow(id, run.run, from, Pace::Free, steps),
+            (PendingRpc::Attach { id, from }, Ok(BoardReply::Run(run))) => {
+                self.follow(id, run.run, from, FollowerPacing::Unpaced, steps)
+            }
             (PendingRpc::Start(id) | PendingRpc::Attach { id, .. }, Err(problem)) => {
                 refuse(steps, &id, &error::text(&problem));
                 self.end_stream(&id, steps);
@@ -299,7 +301,7 @@ impl Dialect for GatewayDialect {
             stream.keepalive.observe(&envelope.event);
         }
         map::event_frames(&id, envelope.seq, &envelope.event, |frame| steps.push(Step::Write(frame)));
-        if envelope.event.is_last() {
+        if envelope.event.ends_topic() {
             self.follows.remove(&follow);
             self.end_stream(&id, steps);
         }

@@ -2,7 +2,7 @@
 //! text is the interface.
 
 use axum::http::StatusCode;
-use patchboard_core::{BoardError, ErrorKind, Retry};
+use patchboard_core::{BoardError, ErrorKind, RetryHint};
 
 pub(super) fn text(error: &BoardError) -> String {
     let message = &error.message;
@@ -19,13 +19,13 @@ pub(super) fn text(error: &BoardError) -> String {
         ErrorKind::Unauthenticated => "auth_failed".to_owned(),
         // What went wrong inside is in the log; a client can do nothing with it.
         ErrorKind::Internal => {
-            tracing::error!(error = %message, cause = error.causes(), "request failed inside");
+            tracing::error!(error = %message, cause = error.source_chain(), "request failed inside");
             "internal error: see the server's log".to_owned()
         }
     };
     match error.retry {
-        Retry::Never | Retry::Now => text,
-        Retry::After(pause) => format!("{text}; try again in {} s", pause.as_secs().max(1)),
+        RetryHint::Never | RetryHint::Now => text,
+        RetryHint::After(pause) => format!("{text}; try again in {} s", pause.as_secs().max(1)),
     }
 }
 
@@ -38,10 +38,9 @@ pub(super) fn status(error: &BoardError) -> StatusCode {
         (ErrorKind::Forbidden, _) => StatusCode::FORBIDDEN,
         (ErrorKind::NotFound, _) => StatusCode::NOT_FOUND,
         (ErrorKind::Conflict, _) => StatusCode::CONFLICT,
-        (ErrorKind::Exhausted, Retry::Never) => StatusCode::TOO_MANY_REQUESTS,
-        (ErrorKind::Exhausted, Retry::Now | Retry::After(_)) | (ErrorKind::Unavailable | ErrorKind::Cancelled, _) => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        (ErrorKind::Exhausted, RetryHint::Never) => StatusCode::TOO_MANY_REQUESTS,
+        (ErrorKind::Exhausted, RetryHint::Now | RetryHint::After(_))
+        | (ErrorKind::Unavailable | ErrorKind::Cancelled, _) => StatusCode::SERVICE_UNAVAILABLE,
         (ErrorKind::Upstream | ErrorKind::Timeout, _) => StatusCode::BAD_GATEWAY,
         (ErrorKind::Internal, _) => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -29,12 +29,12 @@ impl KeepaliveText {
     }
 
     pub(super) fn observe(&mut self, event: &Event) {
-        if let Event::ApprovalWanted(request) = event {
+        if let Event::ApprovalRequested(request) = event {
             let tool = request.call.name.clone();
             self.open.push(ApprovalNotice { approval: request.approval, tool, is_announced: self.shows_approvals });
-        } else if let Event::ApprovalSettled { approval, .. } = event {
+        } else if let Event::ApprovalResolved { approval, .. } = event {
             self.open.retain(|question| question.approval != *approval);
-        } else if let Event::Text(pieces) = event
+        } else if let Event::AnswerText(pieces) = event
             && let Some(piece) = pieces.iter().filter(|piece| !piece.is_empty()).last()
         {
             self.is_at_line_start = piece.ends_with('\n');

@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use patchboard_core::agent::{AgentSource, Origin};
+use patchboard_core::agent::{AgentSource, ConversationOrigin};
 use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
-use patchboard_core::budget::{BudgetLine, BudgetReport};
+use patchboard_core::budget::{BudgetReport, BudgetUsage};
 use patchboard_core::command::{
     ApprovalRef, CallTool, Command, FolderChoice, PageRequest, RunRef, SessionRef, StartRun,
 };
-use patchboard_core::event::{Answered, ApprovalRequest, Event};
+use patchboard_core::event::{ApprovalRequest, Event, ModelCallOutcome};
 use patchboard_core::id::{Seq, SessionKey};
-use patchboard_core::model::{Message, Part, Role, ToolCall, ToolInput};
+use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
-use patchboard_core::port::{Cursor, Page, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
+use patchboard_core::port::{PageCursor, ResultPage, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
 use patchboard_core::reply::{
-    AgentSummary, ModelReport, ModelSummary, ReloadReport, Reply, ServerReport, SilentProvider,
+    AgentSummary, BoardReply, ModelReport, ModelSummary, ReloadReport, ServerReport, UnlistedProvider,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         "chat.send" => parse_params(method, params, |sent: wire::ChatSend| {
             let shows_approvals = sent.approvals;
             let command = Command::StartRun(StartRun {
-                origin: Origin {
+                origin: ConversationOrigin {
                     channel: sent.channel,
                     account: sent.account,
                     peer: sent.peer,
@@ -79,12 +79,12 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         }
         "chat.attach" => parse_params(method, params, attach),
         "chat.history" => parse_params(method, params, |about: wire::SessionParams| {
-            let page = PageRequest::new(about.limit, about.cursor.clone().map(Cursor));
+            let page = PageRequest::new(about.limit, about.cursor.clone().map(PageCursor));
             Ok(GatewayRequest::Command(Command::ReadHistory { session: session(about)?, page }))
         }),
         "session.list" => parse_optional_params(method, params, |list: wire::ListParams| {
             let filter = SessionFilter { channel: list.channel, account: list.account, owners: None };
-            let page = PageRequest::new(list.limit, list.cursor.map(Cursor));
+            let page = PageRequest::new(list.limit, list.cursor.map(PageCursor));
             Ok(GatewayRequest::Command(Command::ListSessions { filter, page }))
         }),
         "session.clear" => parse_params(method, params, |about: wire::SessionParams| {
@@ -93,7 +93,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         }),
         "memory.search" => parse_params(method, params, |search: wire::MemorySearch| {
             let wire::MemorySearch { query, channel, account, limit, cursor } = search;
-            let page = PageRequest::new(limit, cursor.map(Cursor));
+            let page = PageRequest::new(limit, cursor.map(PageCursor));
             Ok(GatewayRequest::Command(Command::SearchMemory { channel, account, query, page }))
         }),
         "budget.status" => budget(method, params),
@@ -103,7 +103,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         }),
         "tool.call" => parse_params(method, params, |call: wire::ToolCallParams| {
             let wire::ToolCallParams { name, arguments, working_folder, grant_folder, channel, account, peer } = call;
-            let origin = Origin {
+            let origin = ConversationOrigin {
                 channel: channel.unwrap_or_else(|| TOOL_CHANNEL.to_owned()),
                 account: account.unwrap_or_else(|| TOOL_ACCOUNT.to_owned()),
                 peer,
@@ -197,7 +197,7 @@ fn session(about: wire::SessionParams) -> Result<SessionRef, String> {
     match about {
         wire::SessionParams { session: Some(key), .. } => Ok(SessionRef::Key(parse_key(&key)?)),
         wire::SessionParams { channel: Some(channel), account: Some(account), peer, guild, team, .. } => {
-            Ok(SessionRef::Origin(Origin { channel, account, peer, guild, team }))
+            Ok(SessionRef::Origin(ConversationOrigin { channel, account, peer, guild, team }))
         }
         _ => Err("`session`, or `channel` and `account`, are needed".to_owned()),
     }
@@ -208,7 +208,7 @@ fn parse_key(key: &str) -> Result<SessionKey, String> {
 }
 
 fn page(list: wire::ListParams) -> PageRequest {
-    PageRequest::new(list.limit, list.cursor.map(Cursor))
+    PageRequest::new(list.limit, list.cursor.map(PageCursor))
 }
 
 fn budget(method: &str, params: &str) -> GatewayRequest {
@@ -234,85 +234,85 @@ fn usage(report: wire::UsageReportParams) -> Result<GatewayRequest, String> {
             return Err(format!("`group_by` is one of day, model, provider, agent, session; not {other}"));
         }
     };
-    let page = PageRequest::new(report.limit, report.cursor.map(Cursor));
+    let page = PageRequest::new(report.limit, report.cursor.map(PageCursor));
     Ok(GatewayRequest::Command(Command::UsageReport { since, group_by, page }))
 }
 
 /// The `result` of an answered command.
-pub(super) fn reply(reply: Reply) -> Value {
+pub(super) fn reply(reply: BoardReply) -> Value {
     match reply {
-        Reply::Done => json!("ok"),
-        Reply::RunStarted(run) => json!({ "run": run.to_string() }),
-        Reply::Run(run) => {
+        BoardReply::Done => json!("ok"),
+        BoardReply::RunStarted(run) => json!({ "run": run.to_string() }),
+        BoardReply::Run(run) => {
             json!({ "run": run.run.to_string(), "session": run.session.as_str(), "seq": run.last_seq.0 })
         }
-        Reply::Approvals(page) => list(page, |pending| {
+        BoardReply::Approvals(page) => list(page, |pending| {
             let shown = approval(&pending.request, Some(pending.session.to_string()));
             serde_json::to_value(shown).unwrap_or_default()
         }),
-        Reply::Sessions(page) => list(page, |row| session_item(&row)),
-        Reply::History { turns, .. } => history(turns),
-        Reply::Messages { messages, has_more } => {
+        BoardReply::Sessions(page) => list(page, |row| session_item(&row)),
+        BoardReply::History { turns, .. } => history(turns),
+        BoardReply::Messages { messages, has_more } => {
             let items: Vec<Value> = messages
                 .into_iter()
                 .map(|message| json!({ "seq": message.seq, "role": role(message.role), "content": message.text }))
                 .collect();
             json!({ "items": items, "has_more": has_more })
         }
-        Reply::Facts(page) => list(page, |fact| {
+        BoardReply::Facts(page) => list(page, |fact| {
             json!({
                 "subject": fact.subject, "predicate": fact.predicate, "object": fact.object,
                 "confidence": rounded(fact.confidence), "score": rounded(fact.score),
                 "learned_at": fact.learned_at.to_string(), "session": fact.session.as_str(),
             })
         }),
-        Reply::Budget(report) => budget_report(&report),
-        Reply::Usage(page) => list(page, |group| usage_item(&group)),
-        Reply::Tools(page) => list(page, |tool| {
+        BoardReply::Budget(report) => budget_report(&report),
+        BoardReply::Usage(page) => list(page, |group| usage_item(&group)),
+        BoardReply::Tools(page) => list(page, |tool| {
             json!({
                 "name": &*tool.name, "description": &*tool.description, "input_schema": &*tool.input_schema,
                 "kind": tool.kind,
             })
         }),
-        Reply::Workers(pools) => {
+        BoardReply::Workers(pools) => {
             let items: Vec<Value> = pools.iter().map(pool_item).collect();
             json!({ "items": items, "next_cursor": null })
         }
-        Reply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
-        Reply::ToolsApproved(tools) => json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() }),
-        Reply::Agents(agents) => agent_list(&agents),
-        Reply::Models(report) => models(&report),
-        Reply::Plugins(plugins) => plugins.iter().map(plugin_item).collect(),
-        Reply::Plugin(plugin) => plugin_item(&plugin),
-        Reply::Node(node) => {
+        BoardReply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
+        BoardReply::ToolsApproved(tools) => json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() }),
+        BoardReply::Agents(agents) => agent_list(&agents),
+        BoardReply::Models(report) => models(&report),
+        BoardReply::Plugins(plugins) => plugins.iter().map(plugin_item).collect(),
+        BoardReply::Plugin(plugin) => plugin_item(&plugin),
+        BoardReply::Node(node) => {
             json!({ "version": node.version, "plugins": node.plugins, "sessions": node.sessions })
         }
-        Reply::Server(report) => server_report(&report),
-        Reply::Reloaded(report) => reload_report(&report),
+        BoardReply::Server(report) => server_report(&report),
+        BoardReply::Reloaded(report) => reload_report(&report),
         // Answers to what nobody can ask on this surface.
-        Reply::Message(_)
-        | Reply::MessageList(_)
-        | Reply::Explained(_)
-        | Reply::Registered { .. }
-        | Reply::NotRegistered(_)
-        | Reply::Inbox(_)
-        | Reply::Apps(_)
-        | Reply::SessionOpened(_)
-        | Reply::SessionClosed { .. }
-        | Reply::BridgeSession(_)
-        | Reply::SessionTouched { .. }
-        | Reply::ToolsRegistered(_)
-        | Reply::Tool(_)
-        | Reply::HostTools(_)
-        | Reply::ModelSet(_)
-        | Reply::Workspaces(_)
-        | Reply::Workspace(_)
-        | Reply::WorkspaceThreads(_)
-        | Reply::Webhook(_) => Value::Null,
+        BoardReply::Message(_)
+        | BoardReply::MessageList(_)
+        | BoardReply::RoutingExplained(_)
+        | BoardReply::AppRegistered { .. }
+        | BoardReply::AppNotRegistered(_)
+        | BoardReply::InboxEvent(_)
+        | BoardReply::Apps(_)
+        | BoardReply::SessionOpened(_)
+        | BoardReply::SessionClosed { .. }
+        | BoardReply::BridgeSession(_)
+        | BoardReply::SessionTouched { .. }
+        | BoardReply::ToolsRegistered(_)
+        | BoardReply::Tool(_)
+        | BoardReply::HostTools(_)
+        | BoardReply::ModelSet(_)
+        | BoardReply::Workspaces(_)
+        | BoardReply::Workspace(_)
+        | BoardReply::WorkspaceThreads(_)
+        | BoardReply::Webhook(_) => Value::Null,
     }
 }
 
-fn list<T>(page: Page<T>, item: impl FnMut(T) -> Value) -> Value {
+fn list<T>(page: ResultPage<T>, item: impl FnMut(T) -> Value) -> Value {
     let items: Vec<Value> = page.items.into_iter().map(item).collect();
     json!({ "items": items, "next_cursor": page.next.map(|cursor| cursor.0) })
 }
@@ -333,7 +333,7 @@ fn models(report: &ModelReport) -> Value {
         }
         item
     };
-    let silent = |silent: &SilentProvider| json!({ "provider": &*silent.provider, "reason": &*silent.reason });
+    let silent = |silent: &UnlistedProvider| json!({ "provider": &*silent.provider, "reason": &*silent.reason });
     let models: Vec<Value> = report.models.iter().map(model).collect();
     let unavailable: Vec<Value> = report.unavailable.iter().map(silent).collect();
     json!({ "models": models, "unavailable": unavailable })
@@ -349,7 +349,7 @@ fn server_report(report: &ServerReport) -> Value {
         .iter()
         .map(|pool| {
             let ready = pool.workers.iter().filter(|worker| worker.state == WorkerState::Ready).count();
-            json!({ "name": &*pool.name, "ready": ready, "wanted": pool.wanted, "trouble": pool.trouble.as_deref() })
+            json!({ "name": &*pool.name, "ready": ready, "wanted": pool.target_workers, "trouble": pool.last_error.as_deref() })
         })
         .collect();
     json!({
@@ -373,9 +373,9 @@ fn pool_item(pool: &PoolReport) -> Value {
     let workers: Vec<Value> = pool.workers.iter().map(worker_item).collect();
     let ready = pool.workers.iter().filter(|worker| worker.state == WorkerState::Ready).count();
     json!({
-        "name": &*pool.name, "ready": ready, "wanted": pool.wanted, "queued": pool.queued, "tools": pool.tools,
+        "name": &*pool.name, "ready": ready, "wanted": pool.target_workers, "queued": pool.queued, "tools": pool.tools,
         "succeeded": pool.succeeded, "failed": pool.failed, "timed_out": pool.timed_out, "refused": pool.refused,
-        "restarts": pool.restarts, "recycled": pool.recycled, "trouble": pool.trouble.as_deref(),
+        "restarts": pool.restarts, "recycled": pool.recycled, "trouble": pool.last_error.as_deref(),
         "workers": workers,
     })
 }
@@ -411,7 +411,7 @@ fn session_item(row: &SessionRow) -> Value {
         "session": row.key.as_str(), "turns": row.turns,
         "created_at": row.created_at.to_string(), "used_at": row.used_at.to_string(),
     });
-    if let (Some(parts), Some(fields)) = (row.key.parts(), item.as_object_mut()) {
+    if let (Some(parts), Some(fields)) = (row.key.conversation_parts(), item.as_object_mut()) {
         fields.insert("agent".into(), parts.agent.into());
         fields.insert("channel".into(), parts.channel.into());
         fields.insert("account".into(), parts.account.into());
@@ -421,7 +421,7 @@ fn session_item(row: &SessionRow) -> Value {
 }
 
 /// One item a message, oldest first; `limit` and the cursor count turns, so a turn is never split.
-fn history(turns: Page<TurnRow>) -> Value {
+fn history(turns: ResultPage<TurnRow>) -> Value {
     let mut items = Vec::new();
     for turn in &turns.items {
         for message in &turn.messages {
@@ -431,21 +431,21 @@ fn history(turns: Page<TurnRow>) -> Value {
     json!({ "items": items, "next_cursor": turns.next.map(|cursor| cursor.0) })
 }
 
-fn push_message(turn: &TurnRow, message: &Message, items: &mut Vec<Value>) {
+fn push_message(turn: &TurnRow, message: &ModelMessage, items: &mut Vec<Value>) {
     let at = turn.at.to_string();
     let calls: Vec<Value> = message
         .parts
         .iter()
         .filter_map(|part| match part {
-            Part::ToolCall(call) => {
+            ContentPart::ToolCall(call) => {
                 Some(json!({ "id": call.id.to_string(), "name": &*call.name, "input": input(call) }))
             }
-            Part::Text(_) | Part::ToolResult(_) => None,
+            ContentPart::Text(_) | ContentPart::ToolResult(_) => None,
         })
         .collect();
     let results = message.parts.iter().filter_map(|part| match part {
-        Part::ToolResult(result) => Some(result),
-        Part::Text(_) | Part::ToolCall(_) => None,
+        ContentPart::ToolResult(result) => Some(result),
+        ContentPart::Text(_) | ContentPart::ToolCall(_) => None,
     });
     for result in results {
         items.push(json!({
@@ -464,10 +464,10 @@ fn push_message(turn: &TurnRow, message: &Message, items: &mut Vec<Value>) {
     items.push(item);
 }
 
-fn role(role: Role) -> &'static str {
+fn role(role: MessageRole) -> &'static str {
     match role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     }
 }
 
@@ -479,7 +479,7 @@ fn budget_report(report: &BudgetReport) -> Value {
     })
 }
 
-fn budget_line(line: &BudgetLine) -> Value {
+fn budget_line(line: &BudgetUsage) -> Value {
     json!({ "used": line.used, "reserved": line.reserved, "limit": line.limit })
 }
 
@@ -500,14 +500,14 @@ fn rounded(score: f32) -> f64 {
 pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(String)) {
     let frame = |event: &'static str, data| encode(&wire::EventFrame { id, event, data: Some(data), seq: Some(seq.0) });
     match event {
-        Event::Text(pieces) => {
+        Event::AnswerText(pieces) => {
             for (offset, piece) in (0..).zip(pieces.iter()) {
                 let seq = Some(seq.0 + offset);
                 write(encode(&wire::EventFrame { id, event: "text", data: Some(piece), seq }));
             }
         }
         Event::ToolRequested(call) => write(tool_use(id, seq, call)),
-        Event::Answered(Answered::Whole { calls, .. }) => {
+        Event::ModelCallEnded(ModelCallOutcome::Completed { calls, .. }) => {
             for (offset, call) in (0..).zip(calls) {
                 write(tool_use(id, Seq(seq.0 + offset), call));
             }
@@ -516,11 +516,11 @@ pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl Fn
             let data = wire::ToolResult { tool_use_id: &call.0, content: &output.content, is_error: output.is_error };
             write(encode(&wire::EventFrame { id, event: "tool_result", data: Some(data), seq: Some(seq.0) }));
         }
-        Event::ApprovalWanted(request) => {
+        Event::ApprovalRequested(request) => {
             let data = approval(request, None);
             write(encode(&wire::EventFrame { id, event: "approval", data: Some(data), seq: Some(seq.0) }));
         }
-        Event::Usage(note) => {
+        Event::ModelUsage(note) => {
             let data = wire::TokenUsage { input_tokens: note.tokens.input, output_tokens: note.tokens.output };
             write(encode(&wire::EventFrame { id, event: "usage", data: Some(data), seq: Some(seq.0) }));
         }
@@ -529,17 +529,17 @@ pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl Fn
             write(encode(&wire::EventFrame::<()> { id, event: "done", data: None, seq: Some(seq.0) }));
         }
         Event::RunStarted { .. }
-        | Event::Briefed(_)
+        | Event::RunBriefed(_)
         | Event::NodeEntered { .. }
         | Event::NodeLeft(_)
-        | Event::Draft(_)
-        | Event::Thought(_)
-        | Event::Arguments { .. }
-        | Event::Answered(Answered::Failed(_))
-        | Event::Found(_)
+        | Event::DraftText(_)
+        | Event::ThoughtText(_)
+        | Event::ToolArguments { .. }
+        | Event::ModelCallEnded(ModelCallOutcome::Failed(_))
+        | Event::FindingRecorded(_)
         | Event::ToolStarted { .. }
-        | Event::ToolSaid { .. }
-        | Event::ApprovalSettled { .. }
+        | Event::ToolProgress { .. }
+        | Event::ApprovalResolved { .. }
         | Event::Message(_) => {}
     }
 }

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header, request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use patchboard_core::access::{Caller, Grant, Grants, Surface};
+use patchboard_core::access::{Caller, Grant, GrantSet, Surface};
 use patchboard_core::channel::Webhook;
 use patchboard_core::command::Command;
 use patchboard_core::port::Clock;
@@ -142,7 +142,7 @@ impl ChannelEndpoint {
             surface: Surface::Webhook,
             principal: format!("channel:{}", self.channel.name).into(),
             connection: pump::next_connection(),
-            grants: Grants::NONE.with(Grant::Converse),
+            grants: GrantSet::NONE.with(Grant::Converse),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use patchboard_core::command::{Command, RegisterApp};
 use patchboard_core::event::Envelope;
-use patchboard_core::reply::{InboxItem, Reply, Unregistered};
+use patchboard_core::reply::{BoardReply, InboxEvent, RegistrationRefusal};
 use patchboard_core::{BoardError, ErrorKind};
 
 use super::wire::{AppFrame, FrameError, FrameErrorCode, ResponseBody, ResponseFrame};
@@ -155,21 +155,21 @@ impl HubDialect {
         self.ask(PendingCommand::Register, Command::RegisterApp(register), steps);
     }
 
-    fn registration_answered(&mut self, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
+    fn registration_answered(&mut self, answer: Result<BoardReply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
         let standing = std::mem::replace(&mut self.state, RegistrationState::Unregistered);
         let RegistrationState::Registering { name, shows_token } = standing else {
             self.state = standing;
             return;
         };
         match answer {
-            Ok(Reply::Registered { client }) => {
+            Ok(BoardReply::AppRegistered { client }) => {
                 steps.push(Step::Write(map::registered(&name, client)));
                 self.state = RegistrationState::Registered { name };
-                self.ask(PendingCommand::Inbox, Command::TakeFromInbox, steps);
+                self.ask(PendingCommand::Inbox, Command::NextInboxEvent, steps);
             }
-            Ok(Reply::NotRegistered(why)) => {
+            Ok(BoardReply::AppNotRegistered(why)) => {
                 let refusal = map::not_registered(&name, why);
-                if why == Unregistered::WrongToken && shows_token {
+                if why == RegistrationRefusal::WrongToken && shows_token {
                     return self.reject_token(refusal, now, steps);
                 }
                 refuse(steps, &refusal);
@@ -214,17 +214,17 @@ impl HubDialect {
     }
 
     /// There is always exactly one question after the next thing for the app.
-    fn inbox_answered(&mut self, answer: Result<Reply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
+    fn inbox_answered(&mut self, answer: Result<BoardReply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
         match answer {
-            Ok(Reply::Inbox(item)) => {
+            Ok(BoardReply::InboxEvent(item)) => {
                 match item {
-                    InboxItem::Deliver(delivery) => steps.push(Step::Write(map::delivery(&delivery))),
-                    InboxItem::Prove => {
+                    InboxEvent::Deliver(delivery) => steps.push(Step::Write(map::delivery(&delivery))),
+                    InboxEvent::ProveAlive => {
                         self.proof_requested = true;
                         self.ping(now, steps);
                     }
                 }
-                self.ask(PendingCommand::Inbox, Command::TakeFromInbox, steps);
+                self.ask(PendingCommand::Inbox, Command::NextInboxEvent, steps);
             }
             Ok(_) => {
                 tracing::error!("the board answered something else than what is in the inbox");
@@ -307,7 +307,7 @@ impl Dialect for HubDialect {
     fn command_answered(
         &mut self,
         ticket: Ticket,
-        answer: Result<Reply, BoardError>,
+        answer: Result<BoardReply, BoardError>,
         now: Duration,
         steps: &mut Vec<Step>,
     ) {
@@ -360,7 +360,7 @@ impl Dialect for HubDialect {
     fn pong_received(&mut self, _now: Duration, steps: &mut Vec<Step>) {
         self.pong_due = None;
         if std::mem::take(&mut self.proof_requested) {
-            self.ask(PendingCommand::Prove, Command::ProveApp, steps);
+            self.ask(PendingCommand::Prove, Command::ConfirmAppAlive, steps);
         }
         self.schedule_wake(steps);
     }
@@ -381,7 +381,7 @@ impl Dialect for HubDialect {
             // The registration may have gone through although nobody heard so.
             RegistrationState::Registered { .. } | RegistrationState::Registering { .. } => {
                 self.next += 1;
-                steps.push(Step::Ask(Ticket(self.next), Command::LeaveApp));
+                steps.push(Step::Ask(Ticket(self.next), Command::DeregisterApp));
             }
             RegistrationState::Unregistered | RegistrationState::Delayed { .. } | RegistrationState::Closed => {}
         }

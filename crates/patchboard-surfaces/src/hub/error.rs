@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
-use patchboard_core::{BoardError, ErrorKind, Retry};
+use patchboard_core::{BoardError, ErrorKind, RetryHint};
 
 use super::wire::{FrameError, FrameErrorCode};
 
@@ -63,8 +63,8 @@ impl From<BoardError> for ApiError {
             ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         let retry_after = match error.retry {
-            Retry::Never | Retry::Now => None,
-            Retry::After(pause) => Some(pause.as_secs().max(1)),
+            RetryHint::Never | RetryHint::Now => None,
+            RetryHint::After(pause) => Some(pause.as_secs().max(1)),
         };
         Self { status, code, message: text(&error).into(), retry_after, allow: None }
     }
@@ -89,7 +89,7 @@ fn text(error: &BoardError) -> String {
         | ErrorKind::Upstream => error.message.clone(),
         // What went wrong inside is in the log; a client can do nothing with it.
         ErrorKind::Internal => {
-            let cause = error.causes();
+            let cause = error.source_chain();
             tracing::error!(error = %error.message, cause, "request failed inside");
             "internal error: see the server's log".to_owned()
         }

@@ -13,7 +13,7 @@ use patchboard_core::access::{Caller, Grant, Surface};
 use patchboard_core::app::message::MessageReport;
 use patchboard_core::command::Command;
 use patchboard_core::id::{MessageId, Seq};
-use patchboard_core::reply::Reply;
+use patchboard_core::reply::BoardReply;
 use patchboard_core::{BoardError, ErrorKind, trace};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -69,14 +69,14 @@ async fn serve(hub: &Hub, identity: ClientIdentity, head: &request::Parts, body:
     let about = command_message(&command);
     let mut reply = asker.ask(command).await?;
     // What was done to a message is shown by the message.
-    if let (Reply::Done, Some(message)) = (&reply, about) {
-        reply = Reply::Message(asker.read_message(message).await?);
+    if let (BoardReply::Done, Some(message)) = (&reply, about) {
+        reply = BoardReply::Message(asker.read_message(message).await?);
     }
-    if let Reply::Message(report) = &reply {
-        reply = Reply::Message(asker.wait_for(report.clone(), wait).await?);
+    if let BoardReply::Message(report) = &reply {
+        reply = BoardReply::Message(asker.wait_for(report.clone(), wait).await?);
     }
     let text = match (&reply, token) {
-        (Reply::Done, Some(token)) => wire::encode(&report::PairingToken { token: &token }),
+        (BoardReply::Done, Some(token)) => wire::encode(&report::PairingToken { token: &token }),
         (reply, _) => encode_reply(reply)?,
     };
     Ok(json(status, text))
@@ -116,49 +116,49 @@ fn command_message(command: &Command) -> Option<MessageId> {
     None
 }
 
-fn encode_reply(reply: &Reply) -> Result<String, ApiError> {
+fn encode_reply(reply: &BoardReply) -> Result<String, ApiError> {
     Ok(match reply {
-        Reply::Done => wire::encode(&report::DoneBody { ok: true }),
-        Reply::Message(report) => map::message(report),
-        Reply::MessageList(page) => map::messages(page),
-        Reply::Explained(decision) => map::decision(decision),
-        Reply::Apps(apps) => map::clients(apps),
+        BoardReply::Done => wire::encode(&report::DoneBody { ok: true }),
+        BoardReply::Message(report) => map::message(report),
+        BoardReply::MessageList(page) => map::messages(page),
+        BoardReply::RoutingExplained(decision) => map::decision(decision),
+        BoardReply::Apps(apps) => map::clients(apps),
         // Answers to what nobody asks here.
-        Reply::RunStarted(_)
-        | Reply::Run(_)
-        | Reply::Approvals(_)
-        | Reply::Sessions(_)
-        | Reply::History { .. }
-        | Reply::Messages { .. }
-        | Reply::Facts(_)
-        | Reply::Budget(_)
-        | Reply::Usage(_)
-        | Reply::Tools(_)
-        | Reply::ToolCalled(_)
-        | Reply::ToolsApproved(_)
-        | Reply::Agents(_)
-        | Reply::Plugins(_)
-        | Reply::Plugin(_)
-        | Reply::Webhook(_)
-        | Reply::Node(_)
-        | Reply::Server(_)
-        | Reply::Reloaded(_)
-        | Reply::Registered { .. }
-        | Reply::NotRegistered(_)
-        | Reply::Inbox(_)
-        | Reply::SessionOpened(_)
-        | Reply::SessionClosed { .. }
-        | Reply::BridgeSession(_)
-        | Reply::SessionTouched { .. }
-        | Reply::ToolsRegistered(_)
-        | Reply::Tool(_)
-        | Reply::HostTools(_)
-        | Reply::Models(_)
-        | Reply::ModelSet(_)
-        | Reply::Workspaces(_)
-        | Reply::Workspace(_)
-        | Reply::WorkspaceThreads(_)
-        | Reply::Workers(_) => return Err(ApiError::unexpected_reply()),
+        BoardReply::RunStarted(_)
+        | BoardReply::Run(_)
+        | BoardReply::Approvals(_)
+        | BoardReply::Sessions(_)
+        | BoardReply::History { .. }
+        | BoardReply::Messages { .. }
+        | BoardReply::Facts(_)
+        | BoardReply::Budget(_)
+        | BoardReply::Usage(_)
+        | BoardReply::Tools(_)
+        | BoardReply::ToolCalled(_)
+        | BoardReply::ToolsApproved(_)
+        | BoardReply::Agents(_)
+        | BoardReply::Plugins(_)
+        | BoardReply::Plugin(_)
+        | BoardReply::Webhook(_)
+        | BoardReply::Node(_)
+        | BoardReply::Server(_)
+        | BoardReply::Reloaded(_)
+        | BoardReply::AppRegistered { .. }
+        | BoardReply::AppNotRegistered(_)
+        | BoardReply::InboxEvent(_)
+        | BoardReply::SessionOpened(_)
+        | BoardReply::SessionClosed { .. }
+        | BoardReply::BridgeSession(_)
+        | BoardReply::SessionTouched { .. }
+        | BoardReply::ToolsRegistered(_)
+        | BoardReply::Tool(_)
+        | BoardReply::HostTools(_)
+        | BoardReply::Models(_)
+        | BoardReply::ModelSet(_)
+        | BoardReply::Workspaces(_)
+        | BoardReply::Workspace(_)
+        | BoardReply::WorkspaceThreads(_)
+        | BoardReply::Workers(_) => return Err(ApiError::unexpected_reply()),
     })
 }
 
@@ -198,7 +198,7 @@ impl<'a> Client<'a> {
     }
 
     /// In a task of its own: what was asked is done, whether or not its sender is still there.
-    async fn ask(&self, command: Command) -> Result<Reply, ApiError> {
+    async fn ask(&self, command: Command) -> Result<BoardReply, ApiError> {
         let board = &self.hub.0.context.board;
         let asking = trace::ask(board, &self.caller, command, CancellationToken::new(), self.traceparent);
         let answer = self.hub.0.tracker.spawn(asking).await;
@@ -207,7 +207,7 @@ impl<'a> Client<'a> {
 
     async fn read_message(&self, message: MessageId) -> Result<Arc<MessageReport>, ApiError> {
         let reply = self.ask(Command::ReadMessage { message, newer_than: None }).await?;
-        if let Reply::Message(report) = reply { Ok(report) } else { Err(ApiError::unexpected_reply()) }
+        if let BoardReply::Message(report) = reply { Ok(report) } else { Err(ApiError::unexpected_reply()) }
     }
 
     async fn wait_for(&self, mut report: Arc<MessageReport>, wait: ReplyWait) -> Result<Arc<MessageReport>, ApiError> {
@@ -264,7 +264,7 @@ impl<'a> Client<'a> {
             }
         };
         match answer {
-            Ok(Reply::Message(report)) => Ok(report),
+            Ok(BoardReply::Message(report)) => Ok(report),
             Ok(_) => Err(ApiError::unexpected_reply()),
             Err(error) if error.kind == ErrorKind::Cancelled => self.read_message(message).await,
             Err(error) => Err(error.into()),

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use patchboard_core::app::message::{AppNotice, Decision, MessageReport, Response};
-use patchboard_core::app::{AppProfile, Delivery, InputMethod, Priority};
+use patchboard_core::app::message::{AppNotice, AppResponse, MessageReport, RoutingDecision};
+use patchboard_core::app::{AppDelivery, AppProfile, InputMethod, NoticePriority};
 use patchboard_core::command::{Command, RegisterApp, TokenHash};
 use patchboard_core::id::MessageId;
-use patchboard_core::port::Page;
-use patchboard_core::reply::{AppSummary, Unregistered};
+use patchboard_core::port::ResultPage;
+use patchboard_core::reply::{AppSummary, RegistrationRefusal};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -43,16 +43,16 @@ pub(super) fn answer_command(response: wire::ResponseFrame, name: &Arc<str>) -> 
     let wire::ResponseFrame { message_id, answer } = response;
     let message: MessageId = message_id.parse().ok()?;
     let response = match answer {
-        ResponseBody::Ack => Response::Ack,
-        ResponseBody::Reject { reason } => Response::Reject { reason: reason.map(Into::into) },
+        ResponseBody::Ack => AppResponse::Ack,
+        ResponseBody::Reject { reason } => AppResponse::Reject { reason: reason.map(Into::into) },
         ResponseBody::Notification(NotificationContent { title, body, priority, expects_reply }) => {
-            Response::Notice(AppNotice {
+            AppResponse::Notice(AppNotice {
                 title: title.map_or_else(|| name.clone(), Into::into),
                 body: body.into(),
                 priority: match priority {
-                    Some(wire::NotificationPriority::Low) => Priority::Low,
-                    Some(wire::NotificationPriority::Normal) | None => Priority::Normal,
-                    Some(wire::NotificationPriority::High) => Priority::High,
+                    Some(wire::NotificationPriority::Low) => NoticePriority::Low,
+                    Some(wire::NotificationPriority::Normal) | None => NoticePriority::Normal,
+                    Some(wire::NotificationPriority::High) => NoticePriority::High,
                 },
                 expects_reply,
             })
@@ -69,17 +69,17 @@ pub(super) fn registered(name: &str, client: Uuid) -> String {
     }))
 }
 
-pub(super) fn not_registered(name: &str, why: Unregistered) -> FrameError {
+pub(super) fn not_registered(name: &str, why: RegistrationRefusal) -> FrameError {
     match why {
-        Unregistered::Already => already_registered(),
-        Unregistered::NameTaken => {
+        RegistrationRefusal::AlreadyRegistered => already_registered(),
+        RegistrationRefusal::NameTaken => {
             FrameError::new(FrameErrorCode::DuplicateName, format!("A client with name '{name}' is already registered"))
         }
-        Unregistered::NotApproved => {
+        RegistrationRefusal::NotApproved => {
             let message = format!("Client '{name}' waits for approval: run `patchboard hub approve {name}`");
             FrameError::new(FrameErrorCode::ValidationError, message)
         }
-        Unregistered::WrongToken => {
+        RegistrationRefusal::WrongToken => {
             let message =
                 format!("Client '{name}' needs its token: run `patchboard hub pair {name}` and give it that token");
             FrameError::new(FrameErrorCode::ValidationError, message)
@@ -100,7 +100,7 @@ pub(super) fn error(refusal: &FrameError) -> String {
     wire::encode(&HubFrame::Error { code: refusal.code, message: &refusal.message })
 }
 
-pub(super) fn delivery(delivery: &Delivery) -> String {
+pub(super) fn delivery(delivery: &AppDelivery) -> String {
     wire::encode(&HubFrame::Message(MessageFrame {
         id: delivery.message.to_string(),
         text: &delivery.text,
@@ -138,7 +138,7 @@ pub(super) fn message(report: &MessageReport) -> String {
     wire::encode(&shown_message(report, DetailLevel::Everything))
 }
 
-pub(super) fn messages(page: &Page<Arc<MessageReport>>) -> String {
+pub(super) fn messages(page: &ResultPage<Arc<MessageReport>>) -> String {
     let items = page.items.iter().map(|report| shown_message(report, DetailLevel::Overview)).collect();
     let next_cursor = page.next.as_ref().map(|cursor| cursor.0.clone());
     wire::encode(&report::PageBody { items, next_cursor })
@@ -180,14 +180,14 @@ fn shown_notice<'a>(app: &'a str, notice: &'a AppNotice) -> report::Notification
         title: &notice.title,
         body: &notice.body,
         priority: match notice.priority {
-            Priority::Low => wire::NotificationPriority::Low,
-            Priority::Normal => wire::NotificationPriority::Normal,
-            Priority::High => wire::NotificationPriority::High,
+            NoticePriority::Low => wire::NotificationPriority::Low,
+            NoticePriority::Normal => wire::NotificationPriority::Normal,
+            NoticePriority::High => wire::NotificationPriority::High,
         },
     }
 }
 
-fn shown_decision(decision: &Decision) -> report::DecisionView<'_> {
+fn shown_decision(decision: &RoutingDecision) -> report::DecisionView<'_> {
     report::DecisionView {
         stage: decision.stage.name(),
         clients: decision.apps.iter().map(|app| &**app).collect(),
@@ -200,13 +200,13 @@ fn shown_decision(decision: &Decision) -> report::DecisionView<'_> {
                 client: &scored.app,
                 score: scored.score,
                 confidence: scored.confidence,
-                why: scored.why.iter().map(|why| &**why).collect(),
+                why: scored.reasons.iter().map(|why| &**why).collect(),
             })
             .collect(),
     }
 }
 
-pub(super) fn decision(decision: &Decision) -> String {
+pub(super) fn decision(decision: &RoutingDecision) -> String {
     wire::encode(&shown_decision(decision))
 }
 
@@ -220,7 +220,7 @@ pub(super) fn clients(apps: &[AppSummary]) -> String {
         approved: app.is_approved,
         since: time(app.since),
         pending: app.pending,
-        lessons: app.lessons,
+        lessons: app.training_examples,
     });
     wire::encode(&ListBody { items: items.collect() })
 }

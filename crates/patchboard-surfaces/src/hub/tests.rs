@@ -5,15 +5,17 @@ use std::net::IpAddr;
 use axum::body::Body;
 use axum::http::Uri;
 use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
-use patchboard_core::app::hub::Pairing;
+use patchboard_core::app::hub::PairingMode;
 use patchboard_core::app::notice::NoticeOptions;
-use patchboard_core::board::{Limits, Parts};
+use patchboard_core::board::{BoardLimits, BoardParts};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
-use patchboard_core::run::strategy::Reasoning;
-use patchboard_core::scripted::{AnyArguments, AnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel};
+use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::scripted::{
+    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
+};
 use patchboard_core::tool::ApprovalPolicy;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -34,13 +36,13 @@ struct Bench {
 }
 
 struct Setup {
-    pairing: Pairing,
+    pairing: PairingMode,
     times: HubTimeouts,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { pairing: Pairing::Open, times: HubTimeouts::default() }
+        Self { pairing: PairingMode::Open, times: HubTimeouts::default() }
     }
 }
 
@@ -79,7 +81,7 @@ impl Bench {
         let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
         let options = HubOptions {
             gate: AuthGate::new("hub", None, Some(OPERATOR.into()), Arc::default()),
-            http_needs_token: setup.pairing == Pairing::Token,
+            http_needs_token: setup.pairing == PairingMode::Token,
             guard: OriginGuard {
                 surface: "hub",
                 allowed_hosts: Vec::new(),
@@ -147,13 +149,13 @@ fn request(method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<B
     request
 }
 
-fn board(pairing: Pairing) -> Board {
+fn board(pairing: PairingMode) -> Board {
     let agent = AgentSpec {
         name: "default".into(),
         provider: ScriptedModel::new([]),
         model: "script-1".into(),
         strategy: StrategyKind::React,
-        reasoning: Reasoning::default(),
+        reasoning: ReasoningOptions::default(),
         source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
@@ -165,8 +167,8 @@ fn board(pairing: Pairing) -> Board {
         run_timeout: Duration::from_secs(3600),
         context_window: 100_000,
     };
-    Board::assemble(Parts {
-        store: Arc::new(LocalStore::new()),
+    Board::assemble(BoardParts {
+        store: Arc::new(InMemoryStore::new()),
         clock: Arc::new(ManualClock::default()),
         ids: Arc::new(CountingIds::default()),
         agents: AgentTable::new(vec![agent], vec![]).unwrap(),
@@ -175,21 +177,21 @@ fn board(pairing: Pairing) -> Board {
 
         plugins: None,
         channels: Vec::new(),
-        signals: patchboard_core::bridge::Signals::default(),
+        telemetry: patchboard_core::bridge::TelemetryBus::default(),
         bridge: patchboard_core::bridge::BridgeOptions::default(),
         tools: vec![],
         hub: patchboard_core::app::hub::HubOptions { pairing, ..Default::default() },
         notices: NoticeOptions::default(),
         sinks: vec![],
-        schemas: Arc::new(AnyArguments),
+        schemas: Arc::new(AcceptAnyArguments),
         souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AnyFolder),
+        folders: Arc::new(AcceptAnyFolder),
         embedder: None,
         budgets: BudgetLimits::default(),
         prices: PriceTable(vec![]),
         memory: MemoryOptions::default(),
         approval_policy: ApprovalPolicy::default(),
-        limits: Limits::default(),
+        limits: BoardLimits::default(),
         version: "1.2.3",
     })
 }

@@ -1,6 +1,6 @@
 //! Error kinds → JSON-RPC codes. The kind travels in `data.kind`, for the codes tell little apart.
 
-use patchboard_core::{BoardError, ErrorKind, Retry};
+use patchboard_core::{BoardError, ErrorKind, RetryHint};
 use serde_json::json;
 
 use super::wire::RpcError;
@@ -18,14 +18,14 @@ pub(super) fn rpc_error(error: &BoardError) -> RpcError {
         ErrorKind::Unavailable => (RpcError::SERVER, "unavailable"),
         ErrorKind::Upstream => (RpcError::SERVER, "upstream"),
         ErrorKind::Internal => {
-            let cause = error.causes();
+            let cause = error.source_chain();
             tracing::error!(error = %error.message, cause, "request failed inside");
             // What went wrong inside is in the log; a client can do nothing with it.
             return RpcError::new(RpcError::INTERNAL, "internal error: see the server's log");
         }
     };
     let mut data = json!({ "kind": kind });
-    if let (Retry::After(pause), Some(fields)) = (error.retry, data.as_object_mut()) {
+    if let (RetryHint::After(pause), Some(fields)) = (error.retry, data.as_object_mut()) {
         fields.insert("retryAfterSeconds".to_owned(), pause.as_secs().max(1).into());
     }
     RpcError { code, message: error.message.clone().into(), data: Some(data) }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use patchboard_core::access::Caller;
-use patchboard_core::agent::Origin;
+use patchboard_core::agent::ConversationOrigin;
 use patchboard_core::command::{CallTool, Command, FolderChoice, PageRequest};
-use patchboard_core::port::{Cursor, Page};
-use patchboard_core::reply::Reply;
-use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
+use patchboard_core::port::{PageCursor, ResultPage};
+use patchboard_core::reply::BoardReply;
+use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Map, Value, json};
 
 use super::wire::RpcError;
@@ -34,7 +34,7 @@ pub(super) fn initialize(params: &Value, version: &'static str) -> Result<Value,
 pub(super) fn list(params: &Value) -> Result<Command, RpcError> {
     let cursor = match params.get("cursor") {
         None | Some(Value::Null) => None,
-        Some(Value::String(cursor)) if cursor.len() <= MAX_CURSOR => Some(Cursor(cursor.clone())),
+        Some(Value::String(cursor)) if cursor.len() <= MAX_CURSOR => Some(PageCursor(cursor.clone())),
         Some(_) => return Err(RpcError::invalid_params("`cursor` is not one of this list")),
     };
     Ok(Command::ListTools { folder: None, page: PageRequest::new(Some(PAGE), cursor) })
@@ -48,7 +48,7 @@ pub(super) fn call(params: &Value, caller: &Caller) -> Result<Command, RpcError>
         Some(arguments @ Value::Object(_)) => arguments.clone(),
         Some(_) => return Err(RpcError::invalid_params("`arguments` is not an object")),
     };
-    let origin = Origin {
+    let origin = ConversationOrigin {
         channel: "mcp".to_owned(),
         account: caller.principal.to_string(),
         peer: None,
@@ -63,65 +63,67 @@ pub(super) fn call(params: &Value, caller: &Caller) -> Result<Command, RpcError>
     }))
 }
 
-pub(super) fn result(reply: Reply) -> Result<Value, RpcError> {
+pub(super) fn result(reply: BoardReply) -> Result<Value, RpcError> {
     match reply {
-        Reply::Tools(Page { items, next }) => {
+        BoardReply::Tools(ResultPage { items, next }) => {
             let mut result = json!({ "tools": items.iter().map(tool).collect::<Vec<Value>>() });
-            if let (Some(Cursor(next)), Some(fields)) = (next, result.as_object_mut()) {
+            if let (Some(PageCursor(next)), Some(fields)) = (next, result.as_object_mut()) {
                 fields.insert("nextCursor".to_owned(), next.into());
             }
             Ok(result)
         }
-        Reply::ToolCalled(output) => Ok(json!({
+        BoardReply::ToolCalled(output) => Ok(json!({
             "content": [{ "type": "text", "text": &*output.content }],
             "isError": output.is_error,
         })),
-        Reply::Done
-        | Reply::RunStarted(_)
-        | Reply::Run(_)
-        | Reply::Approvals(_)
-        | Reply::Sessions(_)
-        | Reply::History { .. }
-        | Reply::Messages { .. }
-        | Reply::Facts(_)
-        | Reply::Budget(_)
-        | Reply::Usage(_)
-        | Reply::ToolsApproved(_)
-        | Reply::Agents(_)
-        | Reply::Plugins(_)
-        | Reply::Plugin(_)
-        | Reply::Webhook(_)
-        | Reply::Node(_)
-        | Reply::Server(_)
-        | Reply::Reloaded(_)
-        | Reply::Message(_)
-        | Reply::MessageList(_)
-        | Reply::Explained(_)
-        | Reply::Registered { .. }
-        | Reply::NotRegistered(_)
-        | Reply::Inbox(_)
-        | Reply::Apps(_)
-        | Reply::SessionOpened(_)
-        | Reply::SessionClosed { .. }
-        | Reply::BridgeSession(_)
-        | Reply::SessionTouched { .. }
-        | Reply::ToolsRegistered(_)
-        | Reply::Tool(_)
-        | Reply::HostTools(_)
-        | Reply::Models(_)
-        | Reply::ModelSet(_)
-        | Reply::Workspaces(_)
-        | Reply::Workspace(_)
-        | Reply::WorkspaceThreads(_)
-        | Reply::Workers(_) => Err(RpcError::new(RpcError::INTERNAL, "the board answered something else")),
+        BoardReply::Done
+        | BoardReply::RunStarted(_)
+        | BoardReply::Run(_)
+        | BoardReply::Approvals(_)
+        | BoardReply::Sessions(_)
+        | BoardReply::History { .. }
+        | BoardReply::Messages { .. }
+        | BoardReply::Facts(_)
+        | BoardReply::Budget(_)
+        | BoardReply::Usage(_)
+        | BoardReply::ToolsApproved(_)
+        | BoardReply::Agents(_)
+        | BoardReply::Plugins(_)
+        | BoardReply::Plugin(_)
+        | BoardReply::Webhook(_)
+        | BoardReply::Node(_)
+        | BoardReply::Server(_)
+        | BoardReply::Reloaded(_)
+        | BoardReply::Message(_)
+        | BoardReply::MessageList(_)
+        | BoardReply::RoutingExplained(_)
+        | BoardReply::AppRegistered { .. }
+        | BoardReply::AppNotRegistered(_)
+        | BoardReply::InboxEvent(_)
+        | BoardReply::Apps(_)
+        | BoardReply::SessionOpened(_)
+        | BoardReply::SessionClosed { .. }
+        | BoardReply::BridgeSession(_)
+        | BoardReply::SessionTouched { .. }
+        | BoardReply::ToolsRegistered(_)
+        | BoardReply::Tool(_)
+        | BoardReply::HostTools(_)
+        | BoardReply::Models(_)
+        | BoardReply::ModelSet(_)
+        | BoardReply::Workspaces(_)
+        | BoardReply::Workspace(_)
+        | BoardReply::WorkspaceThreads(_)
+        | BoardReply::Workers(_) => Err(RpcError::new(RpcError::INTERNAL, "the board answered something else")),
     }
 }
 
 fn tool(spec: &ToolSpec) -> Value {
     let annotations = match (spec.effect, spec.unknown_outcome) {
-        (Effect::ReadOnly, _) => json!({ "readOnlyHint": true }),
-        (Effect::Writes, UnknownOutcome::Retry) => json!({ "readOnlyHint": false, "idempotentHint": true }),
-        (Effect::Writes, UnknownOutcome::Ask | UnknownOutcome::Fail) => json!({ "readOnlyHint": false }),
+        (ToolEffect::ReadOnly, _) => json!({ "readOnlyHint": true }),
+        (ToolEffect::Writes, UnknownOutcomePolicy::Retry) => json!({ "readOnlyHint": false, "idempotentHint": true }),
+        (ToolEffect::Writes, UnknownOutcomePolicy::Ask | UnknownOutcomePolicy::Fail) => {
+            json!({ "readOnlyHint": false })
+        }
     };
     json!({
         "name": &*spec.name,

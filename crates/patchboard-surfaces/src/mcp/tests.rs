@@ -7,17 +7,19 @@ use futures_util::future::BoxFuture;
 use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
 use patchboard_core::app::hub::HubOptions;
 use patchboard_core::app::notice::NoticeOptions;
-use patchboard_core::board::{Limits, Parts};
+use patchboard_core::board::{BoardLimits, BoardParts};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
-use patchboard_core::live::Live;
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::{Store, ToolHost};
-use patchboard_core::run::strategy::Reasoning;
-use patchboard_core::scripted::{AnyArguments, AnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel};
-use patchboard_core::tool::{ApprovalPolicy, Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::reloadable::Reloadable;
+use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::scripted::{
+    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
+};
+use patchboard_core::tool::{ApprovalPolicy, ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,11 +54,11 @@ impl ToolHost for Tools {
             traits: None,
         };
         Arc::new([
-            spec("echoes", Effect::ReadOnly, UnknownOutcome::Retry),
-            spec("fails", Effect::ReadOnly, UnknownOutcome::Retry),
-            spec("hangs", Effect::ReadOnly, UnknownOutcome::Retry),
-            spec("repeats", Effect::Writes, UnknownOutcome::Retry),
-            spec("writes", Effect::Writes, UnknownOutcome::Ask),
+            spec("echoes", ToolEffect::ReadOnly, UnknownOutcomePolicy::Retry),
+            spec("fails", ToolEffect::ReadOnly, UnknownOutcomePolicy::Retry),
+            spec("hangs", ToolEffect::ReadOnly, UnknownOutcomePolicy::Retry),
+            spec("repeats", ToolEffect::Writes, UnknownOutcomePolicy::Retry),
+            spec("writes", ToolEffect::Writes, UnknownOutcomePolicy::Ask),
         ])
     }
 
@@ -86,7 +88,7 @@ impl ToolHost for Tools {
 struct Bench {
     address: SocketAddr,
     tools: Arc<Tools>,
-    store: Arc<LocalStore>,
+    store: Arc<InMemoryStore>,
     stop: CancellationToken,
 }
 
@@ -99,12 +101,12 @@ impl Bench {
 
     async fn with(token: Option<&str>, rate: RateLimit) -> Self {
         let tools = Arc::new(Tools::default());
-        let store = Arc::new(LocalStore::new());
+        let store = Arc::new(InMemoryStore::new());
         let tracker = TaskTracker::new();
         let options = McpOptions {
             gate: Arc::new(AuthGate::new("gateway", token.map(Into::into), Some(OPERATOR.into()), Arc::default())),
             guard: OriginGuard { surface: "gateway", ..OriginGuard::default() },
-            clients: Arc::new(Live::new(ClientLimits {
+            clients: Arc::new(Reloadable::new(ClientLimits {
                 rate,
                 max_message: 64 * 1024,
                 sign_in: Duration::from_secs(5),
@@ -214,13 +216,13 @@ fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
     request(id, "tools/call", json!({"name": name, "arguments": arguments}))
 }
 
-fn board(store: Arc<LocalStore>, tools: Arc<Tools>) -> Board {
+fn board(store: Arc<InMemoryStore>, tools: Arc<Tools>) -> Board {
     let agent = AgentSpec {
         name: "default".into(),
         provider: ScriptedModel::new([]),
         model: "script-1".into(),
         strategy: StrategyKind::React,
-        reasoning: Reasoning::default(),
+        reasoning: ReasoningOptions::default(),
         source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
@@ -232,7 +234,7 @@ fn board(store: Arc<LocalStore>, tools: Arc<Tools>) -> Board {
         run_timeout: Duration::from_secs(3600),
         context_window: 100_000,
     };
-    Board::assemble(Parts {
+    Board::assemble(BoardParts {
         store,
         clock: Arc::new(ManualClock::default()),
         ids: Arc::new(CountingIds::default()),
@@ -242,12 +244,12 @@ fn board(store: Arc<LocalStore>, tools: Arc<Tools>) -> Board {
 
         plugins: None,
         channels: Vec::new(),
-        signals: patchboard_core::bridge::Signals::default(),
+        telemetry: patchboard_core::bridge::TelemetryBus::default(),
         bridge: patchboard_core::bridge::BridgeOptions::default(),
         tools: vec![tools],
-        schemas: Arc::new(AnyArguments),
+        schemas: Arc::new(AcceptAnyArguments),
         souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AnyFolder),
+        folders: Arc::new(AcceptAnyFolder),
         embedder: None,
         budgets: BudgetLimits::default(),
         prices: PriceTable(vec![]),
@@ -256,7 +258,7 @@ fn board(store: Arc<LocalStore>, tools: Arc<Tools>) -> Board {
         notices: NoticeOptions::default(),
         sinks: Vec::new(),
         approval_policy: ApprovalPolicy::default(),
-        limits: Limits { approval_expiry: Duration::from_millis(1), ..Limits::default() },
+        limits: BoardLimits { approval_expiry: Duration::from_millis(1), ..BoardLimits::default() },
         version: "1.2.3",
     })
 }

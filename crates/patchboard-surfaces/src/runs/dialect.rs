@@ -7,8 +7,8 @@ use std::time::Duration;
 use patchboard_core::command::{Command, WorkspaceCommand};
 use patchboard_core::event::{Envelope, RunOutcome, Topic};
 use patchboard_core::id::{RunId, Seq};
-use patchboard_core::log::Pace;
-use patchboard_core::reply::Reply;
+use patchboard_core::log::FollowerPacing;
+use patchboard_core::reply::BoardReply;
 use patchboard_core::tool::ToolSpec;
 use patchboard_core::{BoardError, ErrorKind};
 use tokio_util::sync::CancellationToken;
@@ -380,16 +380,16 @@ impl RunsDialect {
         let follow = FollowId(self.next);
         self.follows.insert(follow, FollowedRun { projection, relation });
         let pace = match relation {
-            RunRelation::Own => Pace::Sets,
-            RunRelation::Attached => Pace::Free,
+            RunRelation::Own => FollowerPacing::Paced,
+            RunRelation::Attached => FollowerPacing::Unpaced,
         };
         steps.push(Step::Follow { follow, topic: Topic::Run(run), from: Seq::FIRST, pace });
     }
 
-    fn started(&mut self, answer: Result<Reply, BoardError>, steps: &mut Vec<Step>) {
+    fn started(&mut self, answer: Result<BoardReply, BoardError>, steps: &mut Vec<Step>) {
         let id = self.own_run.as_ref().and_then(|own| own.id.clone());
         match answer {
-            Ok(Reply::RunStarted(run)) => {
+            Ok(BoardReply::RunStarted(run)) => {
                 if let Some(own) = &mut self.own_run {
                     own.phase = RunPhase::Running(run);
                 }
@@ -440,7 +440,7 @@ const UNEXPECTED_REPLY: &str = "internal error: unexpected answer";
 
 struct ToolPage {
     tools: Vec<ToolSpec>,
-    next: Option<patchboard_core::port::Cursor>,
+    next: Option<patchboard_core::port::PageCursor>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -502,27 +502,27 @@ impl Dialect for RunsDialect {
     fn command_answered(
         &mut self,
         ticket: Ticket,
-        answer: Result<Reply, BoardError>,
+        answer: Result<BoardReply, BoardError>,
         _now: Duration,
         steps: &mut Vec<Step>,
     ) {
         let Some(pending) = self.pending.remove(&ticket) else { return };
         match (pending, answer) {
             (PendingReply::Start, answer) => self.started(answer, steps),
-            (PendingReply::Attach { id, .. } | PendingReply::FindToCancel { id }, Ok(Reply::Run(run)))
+            (PendingReply::Attach { id, .. } | PendingReply::FindToCancel { id }, Ok(BoardReply::Run(run)))
                 if !map::is_runs_session(&run.session) =>
             {
                 refuse(steps, Some(&id), "run expired or unknown");
             }
-            (PendingReply::Attach { id, after }, Ok(Reply::Run(run))) => {
+            (PendingReply::Attach { id, after }, Ok(BoardReply::Run(run))) => {
                 let projection = Projection::new(id.into(), after, self.client_level);
                 self.follow(run.run, projection, RunRelation::Attached, steps);
             }
-            (PendingReply::FindToCancel { id }, Ok(Reply::Run(run))) => {
+            (PendingReply::FindToCancel { id }, Ok(BoardReply::Run(run))) => {
                 let pending = PendingReply::Cancel { id, relation: RunRelation::Attached };
                 self.ask(pending, Command::CancelRun(run.run), steps);
             }
-            (PendingReply::FindToApprove(request), Ok(Reply::Run(run))) if map::is_runs_session(&run.session) => {
+            (PendingReply::FindToApprove(request), Ok(BoardReply::Run(run))) if map::is_runs_session(&run.session) => {
                 let command = map::approve(run.run, &request);
                 self.ask(PendingReply::Approve { id: request.id }, command, steps);
             }
@@ -539,23 +539,23 @@ impl Dialect for RunsDialect {
             ) => {
                 refuse(steps, Some(&id), &format!("tool_approve: {}", error::text(&problem)));
             }
-            (pending @ PendingReply::Tools { .. }, Ok(Reply::Tools(page))) => {
+            (pending @ PendingReply::Tools { .. }, Ok(BoardReply::Tools(page))) => {
                 self.tools(ToolPage { tools: page.items, next: page.next }, pending, steps);
             }
-            (PendingReply::Messages { id, thread, wanted }, Ok(Reply::Messages { messages, has_more })) => {
+            (PendingReply::Messages { id, thread, wanted }, Ok(BoardReply::Messages { messages, has_more })) => {
                 steps.push(Step::Write(map::messages(&id, &thread, &messages, has_more, wanted)));
             }
-            (PendingReply::Agents { id, source }, Ok(Reply::Agents(agents))) => {
+            (PendingReply::Agents { id, source }, Ok(BoardReply::Agents(agents))) => {
                 steps.push(Step::Write(map::agents(&id, &agents, source.as_deref())));
             }
             (PendingReply::Background, Ok(_)) => {}
             (PendingReply::Background, Err(problem)) => {
                 tracing::warn!(error = %problem, "a thread could not be put into its workspace");
             }
-            (PendingReply::Models { id }, Ok(Reply::Models(report))) => {
+            (PendingReply::Models { id }, Ok(BoardReply::Models(report))) => {
                 steps.push(Step::Write(map::models(&id, &report, self.client_level)));
             }
-            (PendingReply::SetModel { id, scope }, Ok(Reply::ModelSet(model))) => {
+            (PendingReply::SetModel { id, scope }, Ok(BoardReply::ModelSet(model))) => {
                 if scope == ModelScope::Connection {
                     self.model = model;
                 }
@@ -564,7 +564,9 @@ impl Dialect for RunsDialect {
             (PendingReply::SetModel { id, .. }, Err(problem)) => {
                 steps.push(Step::Write(map::model_set(&id, Some(&error::text(&problem)), self.client_level)));
             }
-            (PendingReply::FindToCancelRun(request), Ok(Reply::Run(run))) if map::is_runs_session(&run.session) => {
+            (PendingReply::FindToCancelRun(request), Ok(BoardReply::Run(run)))
+                if map::is_runs_session(&run.session) =>
+            {
                 self.ask(PendingReply::CancelRun(request), Command::CancelRun(run.run), steps);
             }
             (PendingReply::FindToCancelRun(request), Ok(_)) => {
@@ -573,13 +575,13 @@ impl Dialect for RunsDialect {
             (PendingReply::CancelRun(wire::CancelRun { id, run_id }), Ok(_)) => {
                 steps.push(Step::Write(map::run_cancelled(&id, &run_id, self.client_level)));
             }
-            (PendingReply::Workspaces { id }, Ok(Reply::Workspaces(found))) => {
+            (PendingReply::Workspaces { id }, Ok(BoardReply::Workspaces(found))) => {
                 steps.push(Step::Write(map::workspaces(&id, &found)));
             }
-            (PendingReply::WorkspaceCreated { id }, Ok(Reply::Workspace(made))) => {
+            (PendingReply::WorkspaceCreated { id }, Ok(BoardReply::Workspace(made))) => {
                 steps.push(Step::Write(map::workspace_created(&id, &made)));
             }
-            (PendingReply::Threads { id, workspace }, Ok(Reply::WorkspaceThreads(found))) => {
+            (PendingReply::Threads { id, workspace }, Ok(BoardReply::WorkspaceThreads(found))) => {
                 steps.push(Step::Write(map::threads(&id, &workspace, &found)));
             }
             (PendingReply::ThreadAdded(wire::WorkspaceThread { id, workspace_id, thread_id }), Ok(_)) => {
@@ -647,7 +649,7 @@ impl Dialect for RunsDialect {
             (CloseCause::Client, RunPhase::Running(run)) if !detached => {
                 steps.push(Step::Ask(ticket, Command::CancelRun(run)));
             }
-            (CloseCause::Stalled, RunPhase::Running(run)) => steps.push(Step::Ask(ticket, Command::KeepRun(run))),
+            (CloseCause::Stalled, RunPhase::Running(run)) => steps.push(Step::Ask(ticket, Command::DetachRun(run))),
             (CloseCause::Client, RunPhase::Running(_)) | (CloseCause::Server, _) => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Error kinds → the runs protocol's error texts. The protocol has no codes: the text is the interface.
 
-use patchboard_core::{BoardError, ErrorKind, Retry};
+use patchboard_core::{BoardError, ErrorKind, RetryHint};
 
 /// What a run that was stopped on purpose ends with.
 pub(super) const CANCELLED: &str = "run cancelled";
@@ -20,12 +20,12 @@ pub(super) fn text(error: &BoardError) -> String {
         ErrorKind::Unauthenticated => "not signed in".to_owned(),
         // What went wrong inside is in the log; a client can do nothing with it.
         ErrorKind::Internal => {
-            tracing::error!(error = %message, cause = error.causes(), "request failed inside");
+            tracing::error!(error = %message, cause = error.source_chain(), "request failed inside");
             "internal error: see the server's log".to_owned()
         }
     };
     match error.retry {
-        Retry::Never | Retry::Now => text,
-        Retry::After(pause) => format!("{text}; try again in {} s", pause.as_secs().max(1)),
+        RetryHint::Never | RetryHint::Now => text,
+        RetryHint::After(pause) => format!("{text}; try again in {} s", pause.as_secs().max(1)),
     }
 }

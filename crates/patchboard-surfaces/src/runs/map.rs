@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use patchboard_core::agent::AgentSource;
-use patchboard_core::agent::Origin;
+use patchboard_core::agent::ConversationOrigin;
 use patchboard_core::command::{
     ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, StartRun, WorkspaceCommand,
 };
 use patchboard_core::id::{CallId, RunId};
-use patchboard_core::model::Role;
-use patchboard_core::port::Cursor;
-use patchboard_core::reply::{AgentSummary, ModelReport, StoredMessage};
+use patchboard_core::model::MessageRole;
+use patchboard_core::port::PageCursor;
+use patchboard_core::reply::{AgentSummary, ModelReport, ThreadMessage};
 use patchboard_core::tool::ToolSpec;
 use patchboard_core::workspaces::{Workspace, WorkspaceThread};
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub(super) fn start(run: wire::RunParams, account: &str, usual_model: Option<Arc
         folder: FolderChoice::new(non_empty(run.working_folder), run.grant_folder.unwrap_or(false)),
         plan: Some(Box::new(RunPlan {
             agent: run.agent.into(),
-            usual_model,
+            default_model: usual_model,
             adaptive: run.got_adaptive.unwrap_or(false),
             detach: run.detach.unwrap_or(false),
             verbose: run.verbose.unwrap_or(false),
@@ -55,7 +55,7 @@ pub(super) fn find_run(id: &str) -> Command {
 
 /// Is the found run one of this surface's? Chats of the same user may have the same id.
 pub(super) fn is_runs_session(session: &patchboard_core::id::SessionKey) -> bool {
-    session.parts().is_some_and(|parts| parts.channel == CHANNEL)
+    session.conversation_parts().is_some_and(|parts| parts.channel == CHANNEL)
 }
 
 pub(super) fn approve(run: RunId, request: &wire::ToolApprove) -> Command {
@@ -63,7 +63,7 @@ pub(super) fn approve(run: RunId, request: &wire::ToolApprove) -> Command {
     Command::AnswerApproval { approval: ApprovalRef::Call { run, call }, approve: request.approve }
 }
 
-pub(super) fn list_tools(folder: Option<String>, cursor: Option<Cursor>) -> Command {
+pub(super) fn list_tools(folder: Option<String>, cursor: Option<PageCursor>) -> Command {
     Command::ListTools { folder, page: PageRequest::new(Some(PageRequest::MAX_LIMIT), cursor) }
 }
 
@@ -85,14 +85,14 @@ pub(super) enum MessageSelection {
     None,
 }
 
-fn origin(account: &str, peer: Option<String>) -> Origin {
-    Origin { channel: CHANNEL.to_owned(), account: account.to_owned(), peer, guild: None, team: None }
+fn origin(account: &str, peer: Option<String>) -> ConversationOrigin {
+    ConversationOrigin { channel: CHANNEL.to_owned(), account: account.to_owned(), peer, guild: None, team: None }
 }
 
 pub(super) fn messages(
     id: &str,
     thread_id: &str,
-    found: &[StoredMessage],
+    found: &[ThreadMessage],
     has_more: bool,
     wanted: MessageSelection,
 ) -> String {
@@ -103,10 +103,10 @@ pub(super) fn messages(
     wire::encode(&Response::UserMessages { id, thread_id, messages, has_more })
 }
 
-fn message(message: &StoredMessage) -> wire::UserMessage<'_> {
+fn message(message: &ThreadMessage) -> wire::UserMessage<'_> {
     let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
     wire::UserMessage { role, content: &message.text, seq: message.seq }
 }

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use patchboard_core::event::{Answered, Envelope, Event, NodeOutcome, Pieces, RunOutcome, Topic};
+use patchboard_core::event::{Envelope, Event, ModelCallOutcome, NodeOutcome, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{CallId, NodeId};
 use patchboard_core::model::{ToolCall, ToolInput};
-use patchboard_core::run::brief::Briefing;
-use patchboard_core::run::finding::Finding;
+use patchboard_core::run::finding::StrategyFinding;
+use patchboard_core::run::spec::RunSpec;
 use patchboard_core::run::strategy::NodeKey;
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
@@ -103,30 +103,30 @@ impl Projection {
         let node = record.node.or(self.latest);
         match &record.event {
             // Messages have topics of their own.
-            Event::RunStarted { .. } | Event::ApprovalSettled { .. } | Event::Message(_) => {}
-            Event::Briefed(briefing) => self.briefed(briefing, write),
+            Event::RunStarted { .. } | Event::ApprovalResolved { .. } | Event::Message(_) => {}
+            Event::RunBriefed(briefing) => self.briefed(briefing, write),
             Event::NodeEntered { key, name, .. } => self.node_entered(record.node, *key, name, write),
             Event::NodeLeft(outcome) => self.node_left(node, outcome, write),
-            Event::Text(pieces) => self.text_added(node, pieces, ChunkKind::Reply, write),
-            Event::Draft(pieces) => self.text_added(node, pieces, ChunkKind::Draft, write),
-            Event::Thought(pieces) => self.thought(node, pieces, write),
-            Event::Arguments { call, name, pieces, .. } => self.arguments(node, call, name, pieces, write),
-            Event::Answered(Answered::Whole { calls, .. }) => self.answered(node, calls, write),
-            Event::Answered(Answered::Failed(_)) => self.discard_partial_text(node),
-            Event::Found(finding) => self.found(node, finding, write),
+            Event::AnswerText(pieces) => self.text_added(node, pieces, ChunkKind::Reply, write),
+            Event::DraftText(pieces) => self.text_added(node, pieces, ChunkKind::Draft, write),
+            Event::ThoughtText(pieces) => self.thought(node, pieces, write),
+            Event::ToolArguments { call, name, pieces, .. } => self.arguments(node, call, name, pieces, write),
+            Event::ModelCallEnded(ModelCallOutcome::Completed { calls, .. }) => self.answered(node, calls, write),
+            Event::ModelCallEnded(ModelCallOutcome::Failed(_)) => self.discard_partial_text(node),
+            Event::FindingRecorded(finding) => self.found(node, finding, write),
             Event::ToolRequested(call) => {
                 self.tool_called(node, call, write);
                 self.tool_started(node, &call.id, &call.name, write);
             }
             Event::ToolStarted { call, name } => self.tool_started(node, call, name, write),
-            Event::ToolSaid { call, name, pieces } => {
+            Event::ToolProgress { call, name, pieces } => {
                 for content in pieces.iter() {
                     let payload = EventPayload::ToolOutput { call_id: Some(&call.0), name, content };
                     self.writer.write_event(node_id(&self.nodes, node), &payload, write);
                 }
             }
             Event::ToolFinished { call, output } => self.tool_finished(node, call, output, write),
-            Event::ApprovalWanted(request) => {
+            Event::ApprovalRequested(request) => {
                 let call = &request.call;
                 let payload = EventPayload::ToolApproval {
                     call_id: Some(&call.id.0),
@@ -136,7 +136,7 @@ impl Projection {
                 };
                 self.writer.write_event(node_id(&self.nodes, node), &payload, write);
             }
-            Event::Usage(note) => {
+            Event::ModelUsage(note) => {
                 let usage = self.state.add_usage(note.tokens);
                 self.writer.write_event(node_id(&self.nodes, node), &EventPayload::Usage(usage), write);
             }
@@ -149,13 +149,13 @@ impl Projection {
         None
     }
 
-    fn briefed(&mut self, briefing: &Arc<Briefing>, write: &mut dyn FnMut(String)) {
+    fn briefed(&mut self, briefing: &Arc<RunSpec>, write: &mut dyn FnMut(String)) {
         self.writer.rename(briefing.client_id.clone());
         self.thread.clone_from(&briefing.thread);
         self.state = StateSnapshot::new(briefing);
         let run_id = briefing.client_id.clone();
         let payload =
-            EventPayload::RunStart { run_id: &run_id, message: &briefing.message, agent: &briefing.agent_asked };
+            EventPayload::RunStart { run_id: &run_id, message: &briefing.message, agent: &briefing.requested_agent };
         self.writer.write_newer_event(node_id(&self.nodes, None), &payload, write);
     }
 
@@ -201,7 +201,13 @@ impl Projection {
     }
 
     /// Drafts are thoughts: they are not for the user, however they are mixed with each other.
-    fn text_added(&mut self, node: Option<NodeId>, pieces: &Pieces, voice: ChunkKind, write: &mut dyn FnMut(String)) {
+    fn text_added(
+        &mut self,
+        node: Option<NodeId>,
+        pieces: &TextChunks,
+        voice: ChunkKind,
+        write: &mut dyn FnMut(String),
+    ) {
         let mut begins = true;
         if let Some(saying) = node.and_then(|node| self.nodes.get_mut(&node)) {
             begins = saying.partial_text.is_empty();
@@ -231,7 +237,7 @@ impl Projection {
         }
     }
 
-    fn thought(&mut self, node: Option<NodeId>, pieces: &Pieces, write: &mut dyn FnMut(String)) {
+    fn thought(&mut self, node: Option<NodeId>, pieces: &TextChunks, write: &mut dyn FnMut(String)) {
         for content in pieces.iter() {
             let payload = EventPayload::ThoughtChunk { content, id: node_name(&self.nodes, node) };
             self.writer.write_newer_event(node_id(&self.nodes, node), &payload, write);
@@ -244,7 +250,7 @@ impl Projection {
         node: Option<NodeId>,
         call: &CallId,
         name: &Arc<str>,
-        pieces: &Pieces,
+        pieces: &TextChunks,
         write: &mut dyn FnMut(String),
     ) {
         for arguments_delta in pieces.iter() {
@@ -331,40 +337,40 @@ impl Projection {
         self.writer.write_event(node_id(&self.nodes, node), &payload, write);
     }
 
-    fn found(&mut self, node: Option<NodeId>, finding: &Finding, write: &mut dyn FnMut(String)) {
+    fn found(&mut self, node: Option<NodeId>, finding: &StrategyFinding, write: &mut dyn FnMut(String)) {
         self.state.add_finding(finding);
         let id = node_id(&self.nodes, node);
         match finding {
             // Told by the state.
-            Finding::Understood { .. } => {}
-            Finding::Expanded { candidates, .. } => {
+            StrategyFinding::Understood { .. } => {}
+            StrategyFinding::Expanded { candidates, .. } => {
                 let candidates = candidates.iter().map(|candidate| &**candidate).collect();
                 self.writer.write_event(id, &EventPayload::TotExpand { candidates }, write);
             }
-            Finding::Evaluated { chosen, scores } => {
+            StrategyFinding::Evaluated { chosen, scores } => {
                 let scores = scores.iter().map(|&score| state::finite(score)).collect();
                 self.writer.write_event(id, &EventPayload::TotEvaluate { chosen: *chosen, scores }, write);
             }
-            Finding::Backtracked { reason, to_depth } => {
+            StrategyFinding::Backtracked { reason, to_depth } => {
                 self.writer.write_event(id, &EventPayload::TotBacktrack { reason, to_depth: *to_depth }, write);
             }
-            Finding::Planned { tasks, edges } => {
+            StrategyFinding::Planned { tasks, edges } => {
                 self.is_single_task = tasks.len() == 1;
                 let node_ids = tasks.iter().map(|task| &*task.id).collect();
                 let payload = EventPayload::GotPlan { node_count: tasks.len(), edge_count: edges.len(), node_ids };
                 self.writer.write_event(id, &payload, write);
             }
-            Finding::TaskStarted { task } => {
+            StrategyFinding::TaskStarted { task } => {
                 self.writer.write_event(id, &EventPayload::GotNodeStart { id: task }, write)
             }
-            Finding::TaskCompleted { task, result } => {
+            StrategyFinding::TaskCompleted { task, result } => {
                 let payload = EventPayload::GotNodeComplete { id: task, result_summary: summary(result) };
                 self.writer.write_event(id, &payload, write);
             }
-            Finding::TaskFailed { task, error } => {
+            StrategyFinding::TaskFailed { task, error } => {
                 self.writer.write_event(id, &EventPayload::GotNodeFailed { id: task, error }, write);
             }
-            Finding::TaskExpanded { task, tasks, edges, .. } => {
+            StrategyFinding::TaskExpanded { task, tasks, edges, .. } => {
                 self.writer.write_expansion(id, task, tasks.len(), edges.len(), write);
             }
         }

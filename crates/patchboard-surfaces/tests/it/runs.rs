@@ -10,16 +10,17 @@ use patchboard_core::app::hub::HubOptions;
 use patchboard_core::app::notice::NoticeOptions;
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
-use patchboard_core::live::Live;
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::{ModelEvent, StopReason};
-use patchboard_core::run::strategy::Reasoning;
+use patchboard_core::reloadable::Reloadable;
+use patchboard_core::run::strategy::ReasoningOptions;
 use patchboard_core::scripted::{
-    AnyArguments, AnyFolder, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, answering, say,
+    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel,
+    answering, say,
 };
 use patchboard_core::tool::ApprovalPolicy;
-use patchboard_core::{Board, Limits, Parts};
+use patchboard_core::{Board, BoardLimits, BoardParts};
 use patchboard_surfaces::auth::AuthGate;
 use patchboard_surfaces::guard::OriginGuard;
 use patchboard_surfaces::limit::{ClientLimits, RateLimit};
@@ -65,7 +66,7 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
         provider: ScriptedModel::new(scripts),
         model: "script-1".into(),
         strategy: StrategyKind::React,
-        reasoning: Reasoning::default(),
+        reasoning: ReasoningOptions::default(),
         source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 100_000,
@@ -77,8 +78,8 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
         run_timeout: Duration::from_secs(3600),
         context_window: 1_000_000,
     };
-    let board = Board::assemble(Parts {
-        store: Arc::new(LocalStore::new()),
+    let board = Board::assemble(BoardParts {
+        store: Arc::new(InMemoryStore::new()),
         clock: Arc::<ManualClock>::default(),
         ids: Arc::<CountingIds>::default(),
         agents: AgentTable::new(vec![agent], vec![]).unwrap(),
@@ -87,12 +88,12 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
 
         plugins: None,
         channels: Vec::new(),
-        signals: patchboard_core::bridge::Signals::default(),
+        telemetry: patchboard_core::bridge::TelemetryBus::default(),
         bridge: patchboard_core::bridge::BridgeOptions::default(),
         tools: vec![],
-        schemas: Arc::new(AnyArguments),
+        schemas: Arc::new(AcceptAnyArguments),
         souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AnyFolder),
+        folders: Arc::new(AcceptAnyFolder),
         embedder: None,
         budgets: BudgetLimits::default(),
         prices: PriceTable(vec![]),
@@ -101,7 +102,7 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
         notices: NoticeOptions::default(),
         sinks: Vec::new(),
         approval_policy: ApprovalPolicy::default(),
-        limits: Limits::default(),
+        limits: BoardLimits::default(),
         version: "0.0.0-test",
     });
     let stop = CancellationToken::new();
@@ -112,7 +113,7 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
             gate: AuthGate::new("runs", setup.token.map(SecretString::from), None, Arc::default()),
             guard: OriginGuard { surface: "runs", ..OriginGuard::default() },
             limits: PumpLimits { stall: setup.stall, ..PumpLimits::default() },
-            clients: Arc::new(Live::new(ClientLimits {
+            clients: Arc::new(Reloadable::new(ClientLimits {
                 rate: RateLimit { per_second: 1e6, burst: 1e6 },
                 max_message: 16 * 1024 * 1024,
                 sign_in: Duration::from_secs(5),
@@ -196,9 +197,9 @@ fn types(events: &[Value]) -> Vec<&str> {
 
 /// An answer that says something, waits for a permit, and goes on.
 fn held(gate: &Arc<Semaphore>) -> Script {
-    let text = |text: &str| Beat::Say(ModelEvent::Text(text.to_owned()));
-    let stop = Beat::Say(ModelEvent::Stop(StopReason::EndOfTurn));
-    vec![answering(), text("first "), Beat::Wait(gate.clone()), text("last"), stop]
+    let text = |text: &str| ScriptStep::Emit(ModelEvent::Text(text.to_owned()));
+    let stop = ScriptStep::Emit(ModelEvent::Stop(StopReason::EndOfTurn));
+    vec![answering(), text("first "), ScriptStep::Wait(gate.clone()), text("last"), stop]
 }
 
 fn run(id: &str) -> Value {

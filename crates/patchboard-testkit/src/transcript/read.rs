@@ -2,16 +2,16 @@
 
 use jiff::Timestamp;
 use patchboard_core::agent::AgentSource;
-use patchboard_core::budget::{BudgetLine, BudgetReport};
+use patchboard_core::budget::{BudgetReport, BudgetUsage};
 use patchboard_core::event::ApprovalRequest;
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
-use patchboard_core::model::{Message, Part, Role, TokenCount, ToolCall, ToolInput, ToolResult};
-use patchboard_core::port::{Cursor, Fact, Page, SessionRow, TurnRow, UsageGroup};
+use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput, ToolResult};
+use patchboard_core::port::{FactRow, PageCursor, ResultPage, SessionRow, TurnRow, UsageGroup};
 use patchboard_core::reply::{
-    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingApproval, Reply, RunSummary, SilentProvider,
-    StoredMessage,
+    AgentSummary, BoardReply, ModelReport, ModelSummary, NodeReport, PendingApproval, RunSummary, ThreadMessage,
+    UnlistedProvider,
 };
-use patchboard_core::tool::{Effect, ToolOutput, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use patchboard_core::workspaces::{Workspace, WorkspaceThread};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(super) use event::event;
 
 type Read<T> = Result<T, String>;
 
-pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
+pub(super) fn answer(text: &str) -> Read<Result<BoardReply, BoardError>> {
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     if word == "error" {
         return Ok(Err(error(rest)?));
@@ -36,38 +36,38 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
         return Ok(Ok(reply));
     }
     Ok(Ok(match word {
-        "done" => Reply::Done,
-        "started" => Reply::RunStarted(run(&json)),
-        "run" => Reply::Run(RunSummary {
+        "done" => BoardReply::Done,
+        "started" => BoardReply::RunStarted(run(&json)),
+        "run" => BoardReply::Run(RunSummary {
             run: run(&json["run"]),
             session: key(&json["session"])?,
             client_id: text_of(&json["id"]).into(),
             last_seq: Seq(number(&json["seq"])),
         }),
-        "node" => Reply::Node(NodeReport {
+        "node" => BoardReply::Node(NodeReport {
             version: "0.1.0",
             plugins: number(&json["plugins"]),
             sessions: number(&json["sessions"]),
             live_runs: 0,
         }),
-        "plugins" => Reply::Plugins(each(&json, plugin::report)?),
-        "plugin" => Reply::Plugin(plugin::report(&json)?.into()),
-        "webhook" => Reply::Webhook(plugin::outcome(&json)?),
-        "sessions" => Reply::Sessions(page(&json, session_row)?),
+        "plugins" => BoardReply::Plugins(each(&json, plugin::report)?),
+        "plugin" => BoardReply::Plugin(plugin::report(&json)?.into()),
+        "webhook" => BoardReply::Webhook(plugin::outcome(&json)?),
+        "sessions" => BoardReply::Sessions(page(&json, session_row)?),
         "history" => {
-            Reply::History { session: SessionKey::conversation("a", "b", "c", "d"), turns: page(&json, turn_row)? }
+            BoardReply::History { session: SessionKey::conversation("a", "b", "c", "d"), turns: page(&json, turn_row)? }
         }
-        "facts" => Reply::Facts(page(&json, fact)?),
-        "budget" => Reply::Budget(budget(&json)),
-        "usage" => Reply::Usage(page(&json, usage_group)?),
-        "tools" => Reply::Tools(page(&json, tool)?),
-        "called" => Reply::ToolCalled(ToolOutput {
+        "facts" => BoardReply::Facts(page(&json, fact)?),
+        "budget" => BoardReply::Budget(budget(&json)),
+        "usage" => BoardReply::Usage(page(&json, usage_group)?),
+        "tools" => BoardReply::Tools(page(&json, tool)?),
+        "called" => BoardReply::ToolCalled(ToolOutput {
             content: text_of(&json["content"]).into(),
             is_error: json["is_error"].as_bool().unwrap_or(false),
             data: None,
         }),
-        "approved" => Reply::ToolsApproved(each(&json, |name| Ok(text_of(name).into()))?),
-        "models" => Reply::Models(ModelReport {
+        "approved" => BoardReply::ToolsApproved(each(&json, |name| Ok(text_of(name).into()))?),
+        "models" => BoardReply::Models(ModelReport {
             models: each(&json["models"], |model| {
                 Ok(ModelSummary {
                     id: text_of(&model["id"]).into(),
@@ -77,27 +77,28 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
                 })
             })?,
             unavailable: each(&json["unavailable"], |silent| {
-                Ok(SilentProvider {
+                Ok(UnlistedProvider {
                     provider: text_of(&silent["provider"]).into(),
                     reason: text_of(&silent["reason"]).into(),
                 })
             })?,
         }),
-        "model_set" => Reply::ModelSet(json.as_str().map(Into::into)),
-        "workspaces" => Reply::Workspaces(each(&json, workspace)?),
-        "workspace" => Reply::Workspace(workspace(&json)?),
-        "threads" => Reply::WorkspaceThreads(each(&json, |thread| {
+        "model_set" => BoardReply::ModelSet(json.as_str().map(Into::into)),
+        "workspaces" => BoardReply::Workspaces(each(&json, workspace)?),
+        "workspace" => BoardReply::Workspace(workspace(&json)?),
+        "threads" => BoardReply::WorkspaceThreads(each(&json, |thread| {
             Ok(WorkspaceThread { thread: text_of(thread).into(), created_at: noon()? })
         })?),
-        "workers" => Reply::Workers(each(&json, worker::pool)?),
-        "messages" => Reply::Messages {
+        "workers" => BoardReply::Workers(each(&json, worker::pool)?),
+        "messages" => BoardReply::Messages {
             messages: each(&json["messages"], |message| {
-                let role = if text_of(&message["role"]) == "assistant" { Role::Assistant } else { Role::User };
-                Ok(StoredMessage { seq: number(&message["seq"]), role, text: text_of(&message["text"]).to_owned() })
+                let role =
+                    if text_of(&message["role"]) == "assistant" { MessageRole::Assistant } else { MessageRole::User };
+                Ok(ThreadMessage { seq: number(&message["seq"]), role, text: text_of(&message["text"]).to_owned() })
             })?,
             has_more: json["has_more"].as_bool().unwrap_or(false),
         },
-        "agents" => Reply::Agents(each(&json, |agent| {
+        "agents" => BoardReply::Agents(each(&json, |agent| {
             Ok(AgentSummary {
                 name: text_of(&agent["name"]).into(),
                 description: agent["description"].as_str().map(Into::into),
@@ -108,7 +109,7 @@ pub(super) fn answer(text: &str) -> Read<Result<Reply, BoardError>> {
                 },
             })
         })?),
-        "approvals" => Reply::Approvals(page(&json, |item| {
+        "approvals" => BoardReply::Approvals(page(&json, |item| {
             Ok(PendingApproval { request: approval(item)?, run: run(&Value::Null), session: key(&item["session"])? })
         })?),
         other => return Err(format!("no answer is called `{other}`")),
@@ -148,9 +149,12 @@ fn each<T>(json: &Value, item: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
 }
 
 /// `[items]`, or `{"items": [], "next": "cursor"}`.
-fn page<T>(json: &Value, item: impl Fn(&Value) -> Read<T>) -> Read<Page<T>> {
+fn page<T>(json: &Value, item: impl Fn(&Value) -> Read<T>) -> Read<ResultPage<T>> {
     let items = if json.is_array() { json } else { &json["items"] };
-    Ok(Page { items: each(items, item)?, next: json["next"].as_str().map(|cursor| Cursor(cursor.to_owned())) })
+    Ok(ResultPage {
+        items: each(items, item)?,
+        next: json["next"].as_str().map(|cursor| PageCursor(cursor.to_owned())),
+    })
 }
 
 fn session_row(json: &Value) -> Read<SessionRow> {
@@ -168,32 +172,32 @@ fn turn_row(json: &Value) -> Read<TurnRow> {
     Ok(TurnRow { number: number(&json["turn"]), run: run(&Value::Null), at: noon()?, messages })
 }
 
-fn message(message: &Value) -> Read<Message> {
+fn message(message: &Value) -> Read<ModelMessage> {
     let content = || text_of(&message["content"]);
     Ok(match text_of(&message["role"]) {
         "assistant" => {
-            let mut parts: Vec<Part> = Vec::new();
+            let mut parts: Vec<ContentPart> = Vec::new();
             if !content().is_empty() {
-                parts.push(Part::Text(content().into()));
+                parts.push(ContentPart::Text(content().into()));
             }
-            parts.extend(each(&message["calls"], |one| Ok(Part::ToolCall(call(one))))?);
-            Message { role: Role::Assistant, parts }
+            parts.extend(each(&message["calls"], |one| Ok(ContentPart::ToolCall(call(one))))?);
+            ModelMessage { role: MessageRole::Assistant, parts }
         }
-        "tool" => Message {
-            role: Role::User,
-            parts: vec![Part::ToolResult(ToolResult {
+        "tool" => ModelMessage {
+            role: MessageRole::User,
+            parts: vec![ContentPart::ToolResult(ToolResult {
                 call: CallId(text_of(&message["id"]).into()),
                 name: text_of(&message["name"]).into(),
                 content: content().into(),
                 is_error: message["is_error"].as_bool().unwrap_or(false),
             })],
         },
-        _ => Message::user(content()),
+        _ => ModelMessage::user(content()),
     })
 }
 
-fn fact(json: &Value) -> Read<Fact> {
-    Ok(Fact {
+fn fact(json: &Value) -> Read<FactRow> {
+    Ok(FactRow {
         number: 1,
         subject: "user".into(),
         predicate: text_of(&json["predicate"]).to_owned(),
@@ -206,7 +210,7 @@ fn fact(json: &Value) -> Read<Fact> {
 }
 
 fn budget(json: &Value) -> BudgetReport {
-    let line = |line: &Value| BudgetLine {
+    let line = |line: &Value| BudgetUsage {
         used: number(&line["used"]),
         reserved: number(&line["reserved"]),
         limit: line["limit"].as_u64(),
@@ -233,8 +237,8 @@ fn tool(json: &Value) -> Read<ToolSpec> {
         name: text_of(&json["name"]).into(),
         description: text_of(&json["description"]).into(),
         input_schema: json["schema"].clone().into(),
-        effect: Effect::ReadOnly,
-        unknown_outcome: UnknownOutcome::Retry,
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
         timeout: None,
         kind: "builtin",
         traits: None,

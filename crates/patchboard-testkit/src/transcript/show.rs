@@ -1,15 +1,15 @@
 //! Commands in a form a person reads at a glance.
 
-use patchboard_core::agent::Origin;
+use patchboard_core::agent::ConversationOrigin;
 use patchboard_core::app::AppProfile;
-use patchboard_core::app::message::{AppNotice, MessageState, Response};
+use patchboard_core::app::message::{AppNotice, AppResponse, MessageState};
 use patchboard_core::bridge::WorkerId;
 use patchboard_core::command::{
     ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, WorkspaceCommand,
 };
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
-use patchboard_core::log::Pace;
+use patchboard_core::log::FollowerPacing;
 
 pub(super) fn command(command: &Command) -> String {
     match command {
@@ -23,7 +23,7 @@ pub(super) fn command(command: &Command) -> String {
             format!("start {from} {:?} as {id}{agent}{model}{by}{folder}{words}", &*start.content)
         }
         Command::CancelRun(run) => format!("cancel run {}", run.0.as_u128()),
-        Command::KeepRun(run) => format!("keep run {}", run.0.as_u128()),
+        Command::DetachRun(run) => format!("keep run {}", run.0.as_u128()),
         Command::FindRun(RunRef::ClientId { id, within: None }) => format!("find run by id {id}"),
         Command::FindRun(RunRef::ClientId { id, within: Some(about) }) => {
             format!("find run by id {id} in {}", session(about))
@@ -90,7 +90,7 @@ pub(super) fn command(command: &Command) -> String {
         Command::TouchSession { id } => format!("touch session {id}"),
         Command::RegisterTools(register) => {
             let names: Vec<&str> = register.tools.iter().map(|tool| &*tool.name).collect();
-            let who = format!("{}{}", register.named, by(register.worker.as_ref()));
+            let who = format!("{}{}", register.client_name, by(register.worker.as_ref()));
             format!("register tools {} in session {} as {who}", names.join(" "), register.session)
         }
         Command::FindTool { session, name, reach } => format!("find tool {name} in session {session} among {reach:?}"),
@@ -98,13 +98,13 @@ pub(super) fn command(command: &Command) -> String {
         Command::CallInSession(call) => {
             format!(
                 "call tool {} {} in session {} among {:?}",
-                call.name, call.arguments, call.parcel.session, call.reach
+                call.name, call.arguments, call.metadata.session, call.filter
             )
         }
         Command::ListWorkers => "list workers".to_owned(),
         Command::SubmitMessage(said) => {
             let confidence = said.confidence.map(|confidence| format!(" ({confidence})")).unwrap_or_default();
-            format!("submit {:?} {:?}{confidence}{}", said.input, &*said.text, to(said.only.as_deref()))
+            format!("submit {:?} {:?}{confidence}{}", said.input, &*said.text, to(said.only_app.as_deref()))
         }
         Command::ReadMessage { message, newer_than } => {
             let newer = newer_than.map(|seq| format!(" when newer than {seq}")).unwrap_or_default();
@@ -134,9 +134,9 @@ pub(super) fn command(command: &Command) -> String {
             }
             shown
         }
-        Command::TakeFromInbox => "take from inbox".to_owned(),
-        Command::ProveApp => "prove app".to_owned(),
-        Command::LeaveApp => "leave app".to_owned(),
+        Command::NextInboxEvent => "take from inbox".to_owned(),
+        Command::ConfirmAppAlive => "prove app".to_owned(),
+        Command::DeregisterApp => "leave app".to_owned(),
         Command::AnswerMessage { message, response } => {
             format!("answer message {} {}", number(*message), self::response(response))
         }
@@ -172,12 +172,12 @@ fn to(app: Option<&str>) -> String {
     app.map(|app| format!(" to {app}")).unwrap_or_default()
 }
 
-fn response(response: &Response) -> String {
+fn response(response: &AppResponse) -> String {
     match response {
-        Response::Ack => "ack".to_owned(),
-        Response::Reject { reason: None } => "reject".to_owned(),
-        Response::Reject { reason: Some(reason) } => format!("reject {:?}", &**reason),
-        Response::Notice(AppNotice { title, body, priority, expects_reply }) => {
+        AppResponse::Ack => "ack".to_owned(),
+        AppResponse::Reject { reason: None } => "reject".to_owned(),
+        AppResponse::Reject { reason: Some(reason) } => format!("reject {:?}", &**reason),
+        AppResponse::Notice(AppNotice { title, body, priority, expects_reply }) => {
             let question = if *expects_reply { " expecting a reply" } else { "" };
             format!("notice {priority:?} {:?} {:?}{question}", &**title, &**body)
         }
@@ -186,7 +186,7 @@ fn response(response: &Response) -> String {
 
 fn plan(plan: &RunPlan) -> String {
     let mut text = String::new();
-    if let Some(model) = &plan.usual_model {
+    if let Some(model) = &plan.default_model {
         text.push_str(&format!(" usually with {model}"));
     }
     for (word, is_set) in [("adaptive", plan.adaptive), ("detached", plan.detach), ("verbose", plan.verbose)] {
@@ -216,10 +216,10 @@ pub(super) fn topic(topic: &Topic) -> String {
     }
 }
 
-pub(super) fn pace(pace: Pace) -> &'static str {
+pub(super) fn pace(pace: FollowerPacing) -> &'static str {
     match pace {
-        Pace::Sets => "setting the pace",
-        Pace::Free => "at its own pace",
+        FollowerPacing::Paced => "setting the pace",
+        FollowerPacing::Unpaced => "at its own pace",
     }
 }
 
@@ -230,7 +230,7 @@ fn session(about: &SessionRef) -> String {
     }
 }
 
-fn origin(origin: &Origin) -> String {
+fn origin(origin: &ConversationOrigin) -> String {
     let mut text = format!("{}:{}", origin.channel, origin.account);
     for (name, field) in [("peer", &origin.peer), ("guild", &origin.guild), ("team", &origin.team)] {
         if let Some(field) = field {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -55,9 +55,9 @@ impl BuiltinTool for ApplyPatchTool {
                 "required": ["patchText"],
                 "additionalProperties": false
             })),
-            effect: Effect::Writes,
+            effect: ToolEffect::Writes,
             // Files of a patch change one after the other: some may have.
-            unknown_outcome: UnknownOutcome::Fail,
+            unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: TOOL_KIND,
             traits: None,
             timeout: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -138,8 +138,8 @@ impl BuiltinTool for BashTool {
                 "required": ["command"],
                 "additionalProperties": false
             })),
-            effect: Effect::Writes,
-            unknown_outcome: UnknownOutcome::Ask,
+            effect: ToolEffect::Writes,
+            unknown_outcome: UnknownOutcomePolicy::Ask,
             // Its own limit acts first, and tells what was printed until then.
             timeout: Some(self.options.timeout + TIMEOUT_MARGIN),
             kind: TOOL_KIND,
@@ -268,7 +268,7 @@ async fn read_to_exit(
     jailed: &mut JailedCommand,
     scope: &ToolScope,
 ) -> Result<CommandExit, SandboxError> {
-    transcript.read(&scope.voice).await;
+    transcript.read(&scope.progress).await;
     jailed.wait().await
 }
 

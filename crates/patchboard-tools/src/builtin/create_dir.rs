@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -47,8 +47,8 @@ impl BuiltinTool for CreateDirTool {
                 "required": ["path"],
                 "additionalProperties": false
             })),
-            effect: Effect::Writes,
-            unknown_outcome: UnknownOutcome::Retry,
+            effect: ToolEffect::Writes,
+            unknown_outcome: UnknownOutcomePolicy::Retry,
             kind: TOOL_KIND,
             traits: None,
             timeout: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -47,9 +47,9 @@ impl BuiltinTool for DeleteFileTool {
                 "required": ["path"],
                 "additionalProperties": false
             })),
-            effect: Effect::Writes,
+            effect: ToolEffect::Writes,
             // By the time of a second attempt something else may be there.
-            unknown_outcome: UnknownOutcome::Fail,
+            unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: TOOL_KIND,
             traits: None,
             timeout: None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -81,8 +81,8 @@ impl BuiltinTool for GrepTool {
                 "required": ["pattern"],
                 "additionalProperties": false
             })),
-            effect: Effect::ReadOnly,
-            unknown_outcome: UnknownOutcome::Retry,
+            effect: ToolEffect::ReadOnly,
+            unknown_outcome: UnknownOutcomePolicy::Retry,
             kind: TOOL_KIND,
             traits: None,
             timeout: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -49,9 +49,9 @@ impl BuiltinTool for MoveFileTool {
                 "required": ["source", "target"],
                 "additionalProperties": false
             })),
-            effect: Effect::Writes,
+            effect: ToolEffect::Writes,
             // A second time the source is gone, or is by now something else.
-            unknown_outcome: UnknownOutcome::Fail,
+            unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: TOOL_KIND,
             traits: None,
             timeout: None,

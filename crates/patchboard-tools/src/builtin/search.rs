@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::port::Fetch;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::port::HttpFetcher;
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub struct SearchEndpoint {
     kind: SearchKind,
     url: Url,
     api_key: Option<SecretString>,
-    fetch: Arc<dyn Fetch>,
+    fetch: Arc<dyn HttpFetcher>,
 }
 
 impl SearchEndpoint {
@@ -88,7 +88,7 @@ impl SearchEndpoint {
             }
             return Err(format!("the search failed: {}", failure_message(&fetched)));
         }
-        if fetched.is_cut {
+        if fetched.is_truncated {
             return Err(format!("the search service answered with more than {MAX_ANSWER_BYTES} bytes"));
         }
         let hits = hits::parse_hits(&fetched.body).ok_or("the search service gave an answer that cannot be read")?;
@@ -154,8 +154,8 @@ impl BuiltinTool for SearchTool {
             name: name.into(),
             description: description.into(),
             input_schema: Arc::new(schema()),
-            effect: Effect::ReadOnly,
-            unknown_outcome: UnknownOutcome::Retry,
+            effect: ToolEffect::ReadOnly,
+            unknown_outcome: UnknownOutcomePolicy::Retry,
             timeout: None,
             kind: TOOL_KIND,
             traits: None,

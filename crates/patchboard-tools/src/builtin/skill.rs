@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -79,8 +79,8 @@ fn spec() -> ToolSpec {
             "required": ["name"],
             "additionalProperties": false
         })),
-        effect: Effect::ReadOnly,
-        unknown_outcome: UnknownOutcome::Retry,
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
         kind: TOOL_KIND,
         traits: None,
         timeout: None,

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::ToolInput;
-use patchboard_core::port::SchemaCheck;
-use patchboard_core::tool::{Effect, ToolVoice, UnknownOutcome};
+use patchboard_core::port::SchemaValidator;
+use patchboard_core::tool::{ProgressSink, ToolEffect, UnknownOutcomePolicy};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
@@ -65,15 +65,15 @@ fn scope(folder: Option<&Path>) -> ToolScope {
         owner: MemoryOwner::account("a", "b"),
         folder: folder.map(Into::into),
         folder_grant: None,
-        voice: ToolVoice::default(),
-        parcel: None,
+        progress: ProgressSink::default(),
+        call_metadata: None,
     }
 }
 
 #[test]
 fn offers_tools_with_the_agreed_arguments() {
-    use Effect::{ReadOnly, Writes};
-    use UnknownOutcome::{Fail, Retry};
+    use ToolEffect::{ReadOnly, Writes};
+    use UnknownOutcomePolicy::{Fail, Retry};
     let fixture = Fixture::new();
     assert_eq!(fixture.host.kind(), "builtin");
     let mut offered = Vec::new();
@@ -132,8 +132,8 @@ impl BuiltinTool for Says {
             name: self.0.into(),
             description: "says its name".into(),
             input_schema: Arc::new(json!({"type": "object"})),
-            effect: Effect::ReadOnly,
-            unknown_outcome: UnknownOutcome::Retry,
+            effect: ToolEffect::ReadOnly,
+            unknown_outcome: UnknownOutcomePolicy::Retry,
             timeout: None,
             kind: TOOL_KIND,
             traits: None,

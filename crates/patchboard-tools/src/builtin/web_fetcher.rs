@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::port::{Fetch, FetchRequest, Fetched};
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::port::{FetchRequest, FetchResponse, HttpFetcher};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -21,13 +21,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_PAGE_BYTES: usize = 512 * 1024;
 const MAX_HEADERS: usize = 32;
 
-pub fn web_fetcher(fetch: Arc<dyn Fetch>) -> BoxedBuiltin {
+pub fn web_fetcher(fetch: Arc<dyn HttpFetcher>) -> BoxedBuiltin {
     BoxedBuiltin::new(WebFetcherTool { fetch })
 }
 
 #[derive(Debug)]
 struct WebFetcherTool {
-    fetch: Arc<dyn Fetch>,
+    fetch: Arc<dyn HttpFetcher>,
 }
 
 impl BuiltinTool for WebFetcherTool {
@@ -63,8 +63,8 @@ impl BuiltinTool for WebFetcherTool {
             })),
             // A POST may change something, and servers are known to act on a GET too; a tool has one effect for all
             // its calls.
-            effect: Effect::Writes,
-            unknown_outcome: UnknownOutcome::Ask,
+            effect: ToolEffect::Writes,
+            unknown_outcome: UnknownOutcomePolicy::Ask,
             timeout: None,
             kind: TOOL_KIND,
             traits: None,
@@ -122,7 +122,7 @@ fn request(arguments: &Value) -> Result<FetchRequest, &'static str> {
     })
 }
 
-fn output(fetched: &Fetched) -> ToolOutput {
+fn output(fetched: &FetchResponse) -> ToolOutput {
     let status = fetched.status;
     if !(200..300).contains(&status) {
         return ToolOutput::error(failure_message(fetched));
@@ -131,7 +131,7 @@ fn output(fetched: &Fetched) -> ToolOutput {
         return ToolOutput::ok(format!("The answer has status {status} and no body."));
     }
     match page_text(fetched) {
-        Ok(page) if fetched.is_cut => {
+        Ok(page) if fetched.is_truncated => {
             ToolOutput::ok(format!("{page}\n\n[cut: only the first {} bytes were read]", fetched.body.len()))
         }
         Ok(page) => ToolOutput::ok(page),

@@ -53,11 +53,11 @@ fn get(url: impl Into<String>) -> FetchRequest {
     }
 }
 
-async fn fetch(guard: &GuardedFetch, request: FetchRequest) -> Result<Fetched, FetchError> {
+async fn fetch(guard: &GuardedFetch, request: FetchRequest) -> Result<FetchResponse, FetchError> {
     guard.fetch(request, CancellationToken::new()).await
 }
 
-fn is_refused(result: &Result<Fetched, FetchError>) -> bool {
+fn is_refused(result: &Result<FetchResponse, FetchError>) -> bool {
     matches!(result, Err(FetchError::Refused(_)))
 }
 
@@ -68,7 +68,7 @@ async fn a_named_private_host_answers() {
     let guard = guarded(&[&format!("stub.test:{}", stub.port())], &resolver);
     let url = format!("http://stub.test:{}/path?query", stub.port());
     let fetched = fetch(&guard, get(format!("{url}#fragment"))).await.unwrap();
-    assert_eq!((fetched.status, fetched.url, fetched.body, fetched.is_cut), (200, url, b"hello".to_vec(), false));
+    assert_eq!((fetched.status, fetched.url, fetched.body, fetched.is_truncated), (200, url, b"hello".to_vec(), false));
     assert!(fetched.headers.contains(&("content-length".to_owned(), "5".to_owned())));
     let head = &stub.received()[0];
     assert!(head.starts_with("GET /path?query HTTP/1.1\r\n"), "{head}");
@@ -303,12 +303,12 @@ async fn a_body_is_cut_at_its_limit() {
     let guard = guarded(&["stub.test"], &Scripted::new(&[&["127.0.0.1"]]));
     for is_cut in [false, true, true] {
         let fetched = fetch(&guard, get(format!("http://stub.test:{}/", stub.port()))).await.unwrap();
-        assert_eq!((fetched.body.len(), fetched.is_cut), (1024, is_cut));
+        assert_eq!((fetched.body.len(), fetched.is_truncated), (1024, is_cut));
     }
     let nothing = FetchRequest { max_bytes: 0, ..get(format!("http://stub.test:{}/", stub.port())) };
     stub.add(Answer::ok("x"));
     let fetched = fetch(&guard, nothing).await.unwrap();
-    assert_eq!((fetched.body.len(), fetched.is_cut), (0, true));
+    assert_eq!((fetched.body.len(), fetched.is_truncated), (0, true));
 }
 
 #[tokio::test]

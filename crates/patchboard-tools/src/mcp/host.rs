@@ -205,7 +205,7 @@ impl McpHost {
                 InFlightCall { handle: Some(handle), notices: connection.notices.clone(), tasks: self.tasks.clone() };
             let telling = async {
                 while let Some(progress) = heard.recv().await {
-                    scope.voice.say(progress).await;
+                    scope.progress.send_text(progress).await;
                 }
                 std::future::pending::<()>().await;
             };

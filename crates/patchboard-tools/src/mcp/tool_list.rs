@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 
 use crate::text::clipped;
@@ -123,11 +123,11 @@ impl ListedTool {
             name: qualified_name(server, &self.name).into(),
             description: self.description.as_str().into(),
             input_schema: Arc::new(schema),
-            effect: if self.read_only { Effect::ReadOnly } else { Effect::Writes },
+            effect: if self.read_only { ToolEffect::ReadOnly } else { ToolEffect::Writes },
             unknown_outcome: if self.read_only || self.idempotent {
-                UnknownOutcome::Retry
+                UnknownOutcomePolicy::Retry
             } else {
-                UnknownOutcome::Ask
+                UnknownOutcomePolicy::Ask
             },
             timeout: Some(call_timeout + TIMEOUT_MARGIN),
             kind: KIND,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::app::Notice;
+use patchboard_core::app::UserNotice;
 use patchboard_core::port::NoticeSink;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +18,7 @@ impl NoticeSink for ConsoleSink {
         "console"
     }
 
-    fn show(&self, notice: Arc<Notice>, _: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
+    fn show(&self, notice: Arc<UserNotice>, _: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             tracing::info!(
                 app = notice.app.as_deref(),

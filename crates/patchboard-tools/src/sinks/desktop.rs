@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::app::{Notice, Priority};
+use patchboard_core::app::{NoticePriority, UserNotice};
 use patchboard_core::port::NoticeSink;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,7 @@ impl DesktopSink {
         }
     }
 
-    async fn deliver(&self, notice: &Notice) -> Result<(), String> {
+    async fn deliver(&self, notice: &UserNotice) -> Result<(), String> {
         let Some(stream) = self.connect().await else {
             self.log_absence();
             return Ok(());
@@ -63,9 +63,9 @@ impl DesktopSink {
             MarkupSupport::Unsupported => notice.body.to_string(),
         };
         let urgency = match notice.priority {
-            Priority::Low => 0,
-            Priority::Normal => 1,
-            Priority::High => 2,
+            NoticePriority::Low => 0,
+            NoticePriority::Normal => 1,
+            NoticePriority::High => 2,
         };
         let app = notice.app.as_deref().unwrap_or(OWN_NAME);
         link.notify(&NotifyArguments { app, title: &notice.title, body: &body, urgency }).await
@@ -88,7 +88,7 @@ impl NoticeSink for DesktopSink {
         "desktop"
     }
 
-    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
+    fn show(&self, notice: Arc<UserNotice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             tokio::select! {
                 biased;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::app::{Notice, Priority};
+use patchboard_core::app::{NoticePriority, UserNotice};
 use patchboard_core::port::NoticeSink;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ impl NoticeSink for NtfySink {
         "ntfy"
     }
 
-    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
+    fn show(&self, notice: Arc<UserNotice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             // An empty message would be shown as one that says "triggered".
             let text = if notice.body.is_empty() { &notice.title } else { &notice.body };
@@ -72,11 +72,11 @@ impl fmt::Debug for NtfySink {
 }
 
 /// Of 1 to 5, where 3 is usual.
-fn level(priority: Priority) -> &'static str {
+fn level(priority: NoticePriority) -> &'static str {
     match priority {
-        Priority::Low => "2",
-        Priority::Normal => "3",
-        Priority::High => "4",
+        NoticePriority::Low => "2",
+        NoticePriority::Normal => "3",
+        NoticePriority::High => "4",
     }
 }
 

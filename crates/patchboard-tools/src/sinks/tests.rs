@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use patchboard_core::app::Notice;
+use patchboard_core::app::UserNotice;
 use patchboard_core::port::NoticeSink;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -15,21 +15,21 @@ use super::post::PostClient;
 use super::*;
 use crate::fetch::tests::stub::{Answer, ClosedPort, Stub};
 
-fn notice() -> Arc<Notice> {
-    Arc::new(Notice {
+fn notice() -> Arc<UserNotice> {
+    Arc::new(UserNotice {
         app: Some("notebook".into()),
         title: "Gesichert ✓".into(),
         body: "two\nlines".into(),
-        priority: Priority::High,
+        priority: NoticePriority::High,
         message: Some("msg-00000000-0000-4000-8000-000000000001".parse().unwrap()),
         at: "2026-03-04T05:06:07Z".parse().unwrap(),
     })
 }
 
-fn hub_notice() -> Arc<Notice> {
+fn hub_notice() -> Arc<UserNotice> {
     let (title, body) = ("Nobody is connected".into(), "".into());
     let at = "1970-01-01T00:00:00Z".parse().unwrap();
-    Arc::new(Notice { app: None, title, body, priority: Priority::Low, message: None, at })
+    Arc::new(UserNotice { app: None, title, body, priority: NoticePriority::Low, message: None, at })
 }
 
 fn post_box(port: u16, token: Option<&str>) -> PostClient {
@@ -39,7 +39,7 @@ fn post_box(port: u16, token: Option<&str>) -> PostClient {
     post
 }
 
-async fn show(sink: &dyn NoticeSink, notice: Arc<Notice>) -> Result<(), String> {
+async fn show(sink: &dyn NoticeSink, notice: Arc<UserNotice>) -> Result<(), String> {
     sink.show(notice, CancellationToken::new()).await
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::app::Notice;
+use patchboard_core::app::UserNotice;
 use patchboard_core::port::NoticeSink;
 use secrecy::SecretString;
 use serde_json::json;
@@ -41,7 +41,7 @@ impl NoticeSink for WebhookSink {
         "webhook"
     }
 
-    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
+    fn show(&self, notice: Arc<UserNotice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let body = json!({
                 "app": notice.app.as_deref(),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use patchboard_core::bridge::Measure;
+use patchboard_core::bridge::MeasuredValue;
 use patchboard_core::model::ToolCall;
-use patchboard_core::tool::{Fault, Parcel, ToolData, ToolOutput, ToolScope, ToolSpec};
+use patchboard_core::tool::{CallMetadata, StructuredOutput, ToolFault, ToolOutput, ToolScope, ToolSpec};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,9 +36,9 @@ pub(super) async fn run_registered(
     if let Some(tool) = pool.find(&call.name) {
         return run(pool, &tool, scope, arguments, stop).await;
     }
-    let session = scope.parcel.as_deref().map(|parcel| &*parcel.session).unwrap_or_default();
+    let session = scope.call_metadata.as_deref().map(|parcel| &*parcel.session).unwrap_or_default();
     let message = format!("Tool {} not found for session {session}", call.name);
-    ToolOutput::fault(Fault::NotFound, message)
+    ToolOutput::fault(ToolFault::NotFound, message)
 }
 
 /// Calls a tool by the name that `tool` has, whether or not a worker registered it.
@@ -49,8 +49,8 @@ pub(super) async fn run(
     arguments: &Value,
     stop: CancellationToken,
 ) -> ToolOutput {
-    let Some(parcel) = scope.parcel.as_deref() else {
-        return ToolOutput::fault(Fault::Internal, "a call to a worker without its session");
+    let Some(parcel) = scope.call_metadata.as_deref() else {
+        return ToolOutput::fault(ToolFault::Internal, "a call to a worker without its session");
     };
     if !pool.context.allow_pickle
         && let Some(refusal) = request::reject_pickle(parcel)
@@ -90,7 +90,7 @@ pub(super) async fn run(
 struct WorkerCall<'a> {
     pool: &'a WorkerPool,
     scope: &'a ToolScope,
-    metadata: &'a Parcel,
+    metadata: &'a CallMetadata,
     tool: &'a ToolSpec,
     arguments: &'a Value,
     correlation_id: Arc<str>,
@@ -116,8 +116,8 @@ impl WorkerCall<'_> {
     fn cancellation_output(&self) -> ToolOutput {
         let left = (self.started_at + self.limit).saturating_duration_since(Instant::now());
         match left <= CLIENT_MARGIN.min(self.limit / CLIENT_MARGIN_SHARE) {
-            true => ToolOutput::fault(Fault::TimedOut, "the caller's time was over"),
-            false => ToolOutput::fault(Fault::Cancelled, "cancelled"),
+            true => ToolOutput::fault(ToolFault::TimedOut, "the caller's time was over"),
+            false => ToolOutput::fault(ToolFault::Cancelled, "cancelled"),
         }
     }
 
@@ -141,7 +141,7 @@ impl WorkerCall<'_> {
                 AttemptOutcome::NotSent => {}
             }
         }
-        ToolOutput::fault(Fault::Unavailable, "worker after worker went away; the call never ran")
+        ToolOutput::fault(ToolFault::Unavailable, "worker after worker went away; the call never ran")
     }
 
     async fn send(&self, worker: &ConnectedWorker, shape: CallMode, ends: Instant) -> AttemptOutcome {
@@ -159,11 +159,11 @@ impl WorkerCall<'_> {
             answer = asking => answer,
             () = worker.gone.cancelled() => {
                 let message = format!("the worker `{}` went away during the call", worker.id);
-                return AttemptOutcome::Answered(ToolOutput::fault(Fault::Unavailable, message));
+                return AttemptOutcome::Answered(ToolOutput::fault(ToolFault::Unavailable, message));
             }
             () = tokio::time::sleep_until(ends) => {
                 let message = format!("the call did not end within {} ms", self.limit.as_millis());
-                return AttemptOutcome::Answered(ToolOutput::fault(Fault::TimedOut, message));
+                return AttemptOutcome::Answered(ToolOutput::fault(ToolFault::TimedOut, message));
             }
         };
         match answer {
@@ -184,7 +184,7 @@ impl WorkerCall<'_> {
             ConnectionLoss::BeforeSend => AttemptOutcome::NotSent,
             ConnectionLoss::AfterSend => {
                 let message = format!("the worker `{}` went away during the call", worker.id);
-                AttemptOutcome::Answered(ToolOutput::fault(Fault::Unavailable, message))
+                AttemptOutcome::Answered(ToolOutput::fault(ToolFault::Unavailable, message))
             }
             ConnectionLoss::None => AttemptOutcome::Answered(response::status_output(status, self.caller)),
         }
@@ -210,7 +210,7 @@ impl WorkerCall<'_> {
     fn chunk_sink(&self) -> ChunkSink<'_> {
         match (&self.metadata.chunks, self.caller) {
             (Some(chunks), _) => ChunkSink::Each(ChunkRelay::new(chunks)),
-            (None, CallerKind::Model) => ChunkSink::Text(TextCollector::new(&self.scope.voice)),
+            (None, CallerKind::Model) => ChunkSink::Text(TextCollector::new(&self.scope.progress)),
             (None, CallerKind::Program) => ChunkSink::List(ListCollector::default()),
         }
     }
@@ -234,10 +234,12 @@ impl WorkerCall<'_> {
                     drop(tokio::time::timeout(STREAM_DRAIN_TIMEOUT, rest).await);
                     break;
                 }
-                ChunkStep::ReceiverGone => return Ok(ToolOutput::fault(Fault::Cancelled, "nobody takes the result")),
+                ChunkStep::ReceiverGone => {
+                    return Ok(ToolOutput::fault(ToolFault::Cancelled, "nobody takes the result"));
+                }
                 ChunkStep::TooLong => {
                     let message = "the result is too long to be had as a whole: ask for it piece by piece";
-                    return Ok(ToolOutput::fault(Fault::Internal, message));
+                    return Ok(ToolOutput::fault(ToolFault::Internal, message));
                 }
             }
         }
@@ -246,11 +248,11 @@ impl WorkerCall<'_> {
             taker.finish(trip).await;
         }
         let metadata = response::with_execution_info(Default::default(), trip);
-        let data = |json| ToolData { json, metadata, ..ToolData::default() };
+        let data = |json| StructuredOutput { json, metadata, ..StructuredOutput::default() };
         Ok(match taker {
-            ChunkSink::Each(_) => ToolOutput::ok("").with(data(None)),
-            ChunkSink::Text(text) => ToolOutput::ok(text.into_text()).with(data(None)),
-            ChunkSink::List(list) => ToolOutput::ok("").with(data(Some(list.into_json()))),
+            ChunkSink::Each(_) => ToolOutput::ok("").with_structured(data(None)),
+            ChunkSink::Text(text) => ToolOutput::ok(text.into_text()).with_structured(data(None)),
+            ChunkSink::List(list) => ToolOutput::ok("").with_structured(data(Some(list.into_json()))),
         })
     }
 
@@ -258,7 +260,7 @@ impl WorkerCall<'_> {
     fn emit_dispatched(&self, worker: &ConnectedWorker) {
         self.pool.emit_event("pool.call.dispatched", Some(&worker.id), |signal| {
             let waited = i64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(i64::MAX);
-            signal.measure("queue_time", Measure::Int(waited)).note("tool", self.tool.name.clone())
+            signal.with_measure("queue_time", MeasuredValue::Int(waited)).with_metadata("tool", self.tool.name.clone())
         });
     }
 }
@@ -273,21 +275,31 @@ fn count_outcome(pool: &WorkerPool, output: &ToolOutput) {
     let meter = match fault {
         None if output.is_error => &meters.failed,
         None => &meters.succeeded,
-        Some(Fault::QueueTimeout) => &meters.queue_timeout,
-        Some(Fault::Saturated | Fault::WorkerBusy | Fault::Invalid | Fault::Argument | Fault::NotFound) => {
-            &meters.refused
-        }
-        Some(Fault::TimedOut) => &meters.timed_out,
-        Some(Fault::Cancelled) => &meters.cancelled,
-        Some(Fault::Unavailable | Fault::Internal) => &meters.lost,
+        Some(ToolFault::QueueTimeout) => &meters.queue_timeout,
+        Some(
+            ToolFault::Saturated
+            | ToolFault::WorkerBusy
+            | ToolFault::Invalid
+            | ToolFault::Argument
+            | ToolFault::NotFound,
+        ) => &meters.refused,
+        Some(ToolFault::TimedOut) => &meters.timed_out,
+        Some(ToolFault::Cancelled) => &meters.cancelled,
+        Some(ToolFault::Unavailable | ToolFault::Internal) => &meters.lost,
     };
     meter.increment(1);
     match fault {
         None if !output.is_error => tally.succeeded.fetch_add(1, Ordering::Relaxed),
         // Never ran, and counted as such.
-        Some(Fault::QueueTimeout | Fault::Saturated | Fault::WorkerBusy | Fault::Invalid | Fault::Argument) => 0,
-        Some(Fault::TimedOut) => tally.timed_out.fetch_add(1, Ordering::Relaxed),
-        None | Some(Fault::NotFound | Fault::Cancelled | Fault::Unavailable | Fault::Internal) => {
+        Some(
+            ToolFault::QueueTimeout
+            | ToolFault::Saturated
+            | ToolFault::WorkerBusy
+            | ToolFault::Invalid
+            | ToolFault::Argument,
+        ) => 0,
+        Some(ToolFault::TimedOut) => tally.timed_out.fetch_add(1, Ordering::Relaxed),
+        None | Some(ToolFault::NotFound | ToolFault::Cancelled | ToolFault::Unavailable | ToolFault::Internal) => {
             tally.failed.fetch_add(1, Ordering::Relaxed)
         }
     };

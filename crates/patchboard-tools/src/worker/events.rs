@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
-use patchboard_core::bridge::{Measure, Signal};
+use patchboard_core::bridge::{MeasuredValue, TelemetryEvent};
 use patchboard_proto::pb::telemetry_control::Control;
 use patchboard_proto::pb::telemetry_value::Value;
-use patchboard_proto::pb::{TelemetryControl, TelemetryEvent, TelemetryToggle};
+use patchboard_proto::pb::{self, TelemetryControl, TelemetryToggle};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
@@ -69,12 +69,12 @@ async fn read_stream(pool: &WorkerPool, worker: &ConnectedWorker, rate: &mut Eve
             RateDecision::PassAfterDrops(dropped) => {
                 pool.metrics.events_dropped.increment(dropped);
                 pool.emit_event("telemetry.dropped", Some(&worker.id), |signal| {
-                    signal.measure("count", Measure::Int(i64::try_from(dropped).unwrap_or(i64::MAX)))
+                    signal.with_measure("count", MeasuredValue::Int(i64::try_from(dropped).unwrap_or(i64::MAX)))
                 });
             }
             RateDecision::Drop => continue,
         }
-        pool.context.signals.tell(|| telemetry_event(pool, worker, event));
+        pool.context.signals.emit(|| telemetry_event(pool, worker, event));
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ impl EventRateWindow {
 }
 
 /// Within bounds. Names are not looked at; an event without a usable one gets one that says so.
-fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: TelemetryEvent) -> Signal {
+fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: pb::TelemetryEvent) -> TelemetryEvent {
     let name = event.event_parts.join(".");
     let is_name = !name.is_empty()
         && name.len() <= MAX_NAME
@@ -126,31 +126,31 @@ fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: Telemetry
         0 => None,
         nanoseconds => Timestamp::from_nanosecond(i128::from(nanoseconds)).ok(),
     };
-    let mut signal = Signal::new(name, at.unwrap_or_else(|| pool.context.clock.now()));
+    let mut signal = TelemetryEvent::new(name, at.unwrap_or_else(|| pool.context.clock.now()));
     let is_key = |key: &str| !key.is_empty() && key.len() <= MAX_KEY;
     for (key, value) in event.measurements.into_iter().filter(|(key, _)| is_key(key)).take(MAX_ENTRIES) {
         let measure = match value.value {
-            Some(Value::IntValue(number)) => Measure::Int(number),
-            Some(Value::FloatValue(number)) => Measure::Float(number),
-            Some(Value::StringValue(text)) => Measure::Text(truncate(&text).into()),
+            Some(Value::IntValue(number)) => MeasuredValue::Int(number),
+            Some(Value::FloatValue(number)) => MeasuredValue::Float(number),
+            Some(Value::StringValue(text)) => MeasuredValue::Text(truncate(&text).into()),
             None => continue,
         };
-        signal = signal.measure(&key, measure);
+        signal = signal.with_measure(&key, measure);
     }
     // Who it is, the server knows better.
     let is_own = |key: &str| matches!(key, "worker_id" | "pool_name" | "python_pid");
     let told = event.metadata.into_iter().filter(|(key, _)| is_key(key) && !is_own(key));
     for (key, value) in told.take(MAX_ENTRIES) {
-        signal = signal.note(&key, truncate(&value));
+        signal = signal.with_metadata(&key, truncate(&value));
     }
     if let Some(pid) = worker.pid {
-        signal = signal.note("python_pid", pid.to_string());
+        signal = signal.with_metadata("python_pid", pid.to_string());
     }
     let correlation = Some(event.correlation_id).filter(|id| !id.is_empty() && id.len() <= MAX_KEY);
     signal
-        .note("worker_id", worker.id.0.clone())
-        .note("pool_name", pool.name().clone())
-        .correlated(correlation.map(Into::into))
+        .with_metadata("worker_id", worker.id.0.clone())
+        .with_metadata("pool_name", pool.name().clone())
+        .with_correlation(correlation.map(Into::into))
 }
 
 fn truncate(text: &str) -> &str {

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -193,8 +193,8 @@ fn listed_tool(tool: &ToolSpec) -> ListedTool {
         name: tool.name.to_string(),
         description: tool.description.to_string(),
         input_schema: (*tool.input_schema).clone(),
-        read_only: tool.effect == Effect::ReadOnly,
-        idempotent: tool.unknown_outcome == UnknownOutcome::Retry,
+        read_only: tool.effect == ToolEffect::ReadOnly,
+        idempotent: tool.unknown_outcome == UnknownOutcomePolicy::Retry,
     }
 }
 

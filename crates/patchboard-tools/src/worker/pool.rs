@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use patchboard_core::bridge::{Measure, Signal, WORKER_KIND, WorkerId, WorkerState, WorkerTool};
+use patchboard_core::bridge::{MeasuredValue, TelemetryEvent, WORKER_KIND, WorkerId, WorkerState, WorkerTool};
 use patchboard_core::model::ToolCall;
-use patchboard_core::port::{NameStanding, ToolHost};
+use patchboard_core::port::{ToolHost, ToolNameStatus};
 use patchboard_core::tool::{ToolOutput, ToolScope, ToolSpec};
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
@@ -204,11 +204,17 @@ impl WorkerPool {
     }
 
     /// Tells whoever listens; `more` adds to it.
-    pub(super) fn emit_event(&self, name: &str, worker: Option<&WorkerId>, more: impl FnOnce(Signal) -> Signal) {
-        self.context.signals.tell(|| {
-            let signal = Signal::new(name, self.context.clock.now()).note("pool_name", self.name().clone());
+    pub(super) fn emit_event(
+        &self,
+        name: &str,
+        worker: Option<&WorkerId>,
+        more: impl FnOnce(TelemetryEvent) -> TelemetryEvent,
+    ) {
+        self.context.signals.emit(|| {
+            let signal =
+                TelemetryEvent::new(name, self.context.clock.now()).with_metadata("pool_name", self.name().clone());
             more(match worker {
-                Some(worker) => signal.note("worker_id", worker.0.clone()),
+                Some(worker) => signal.with_metadata("worker_id", worker.0.clone()),
                 None => signal,
             })
         });
@@ -227,14 +233,14 @@ impl WorkerPool {
         }
     }
 
-    pub(super) fn standing(&self, name: &str, now: Instant) -> NameStanding {
+    pub(super) fn standing(&self, name: &str, now: Instant) -> ToolNameStatus {
         let state = self.state();
         if state.tools.has(name) {
-            NameStanding::Registered
+            ToolNameStatus::Registered
         } else if state.unknown_names.has(name, now) {
-            NameStanding::Unknown
+            ToolNameStatus::Unknown
         } else {
-            NameStanding::Untried
+            ToolNameStatus::Untried
         }
     }
 
@@ -277,7 +283,7 @@ impl WorkerPool {
                     if why == CallRejection::Saturated {
                         let queued = i64::try_from(self.options.max_queue).unwrap_or(i64::MAX);
                         self.emit_event("pool.saturated", None, |signal| {
-                            signal.measure("queue_depth", Measure::Int(queued))
+                            signal.with_measure("queue_depth", MeasuredValue::Int(queued))
                         });
                     }
                     return Err(why);
@@ -450,7 +456,9 @@ impl WorkerPool {
         };
         self.first_start_done.cancel();
         let tools = i64::try_from(offered).unwrap_or(i64::MAX);
-        self.emit_event("pool.worker.ready", Some(&id), |signal| signal.measure("count", Measure::Int(tools)));
+        self.emit_event("pool.worker.ready", Some(&id), |signal| {
+            signal.with_measure("count", MeasuredValue::Int(tools))
+        });
     }
 
     /// It gets nothing new.
@@ -519,14 +527,14 @@ impl WorkerPool {
             self.record_error(&mut state, failure.full_message())
         };
         self.metrics.crashed.increment(1);
-        self.emit_event("worker.crash", Some(id), |signal| signal.note("reason", failure.message.as_str()));
+        self.emit_event("worker.crash", Some(id), |signal| signal.with_metadata("reason", failure.message.as_str()));
         is_news
     }
 
     pub(super) fn record_recycle(&self, id: &WorkerId, why: &'static str) {
         self.state().recycled += 1;
         self.metrics.recycled.increment(1);
-        self.emit_event("worker.recycled", Some(id), |signal| signal.note("reason", why));
+        self.emit_event("worker.recycled", Some(id), |signal| signal.with_metadata("reason", why));
     }
 
     pub(super) fn record_memory(&self, no: WorkerNumber, memory: Option<u64>) {

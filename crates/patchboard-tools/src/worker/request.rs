@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::tool::{Fault, Parcel, ToolOutput};
+use patchboard_core::tool::{CallMetadata, ToolFault, ToolOutput};
 use patchboard_proto::pb::ExecuteToolRequest;
 use patchboard_proto::value;
 use serde_json::Value;
@@ -26,18 +26,18 @@ pub(super) enum CallMode {
 }
 
 /// Pickled values run code in whoever reads them, so they go nowhere unless the operator allows it.
-pub(super) fn reject_pickle(parcel: &Parcel) -> Option<ToolOutput> {
+pub(super) fn reject_pickle(parcel: &CallMetadata) -> Option<ToolOutput> {
     let is_pickled = |(key, format): &(&String, &String)| {
         key.starts_with(FORMAT_PREFIX) && format.trim().eq_ignore_ascii_case(PICKLE)
     };
     let (key, _) = parcel.metadata.iter().find(is_pickled)?;
     let name = key.strip_prefix(FORMAT_PREFIX).unwrap_or_default();
     let message = format!("Invalid parameter {name}: pickled values are not passed on (`[bridge] allow_pickle`)");
-    Some(ToolOutput::fault(Fault::Invalid, message))
+    Some(ToolOutput::fault(ToolFault::Invalid, message))
 }
 
 /// What joins everything that is told about the call; `fresh` where its maker gave nothing usable.
-pub(super) fn correlation_id(parcel: &Parcel, fresh: impl FnOnce() -> String) -> Arc<str> {
+pub(super) fn correlation_id(parcel: &CallMetadata, fresh: impl FnOnce() -> String) -> Arc<str> {
     let given = parcel.correlation.as_deref().or(parcel.metadata.get(CORRELATION_KEY).map(String::as_str));
     let is_usable = |id: &&str| {
         !id.is_empty() && id.len() <= MAX_CORRELATION && id.bytes().all(|byte| (0x20..0x7f).contains(&byte))
@@ -48,7 +48,7 @@ pub(super) fn correlation_id(parcel: &Parcel, fresh: impl FnOnce() -> String) ->
 /// `arguments` is an object; `left` is how long the worker has.
 pub(super) fn build(
     tool: &str,
-    parcel: &Parcel,
+    parcel: &CallMetadata,
     arguments: &Value,
     correlation: &str,
     left: Duration,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use patchboard_core::tool::{Fault, ToolData, ToolOutput};
+use patchboard_core::tool::{StructuredOutput, ToolFault, ToolOutput};
 use patchboard_proto::pb::ExecuteToolResponse;
 use patchboard_proto::value::{self, ParameterKind};
 use serde_json::Value;
@@ -58,7 +58,7 @@ pub(super) fn tool_output(response: ExecuteToolResponse, reader: CallerKind, tri
             Ok(json) => Some(json),
             Err(why) => {
                 let message = format!("the worker's answer cannot be understood: {why}");
-                return ToolOutput::fault(Fault::Internal, message);
+                return ToolOutput::fault(ToolFault::Internal, message);
             }
         },
         (None, Some(_)) => None,
@@ -68,7 +68,12 @@ pub(super) fn tool_output(response: ExecuteToolResponse, reader: CallerKind, tri
         CallerKind::Program => String::new(),
         CallerKind::Model => model_text(json.as_ref(), binary.as_ref(), &metadata),
     };
-    ToolOutput::ok(content).with(ToolData { json, binary, metadata: with_execution_info(metadata, trip), fault: None })
+    ToolOutput::ok(content).with_structured(StructuredOutput {
+        json,
+        binary,
+        metadata: with_execution_info(metadata, trip),
+        fault: None,
+    })
 }
 
 /// The tool itself failed.
@@ -83,7 +88,10 @@ fn failure_output(
         CallerKind::Program => message,
         CallerKind::Model => short_error(&message),
     };
-    ToolOutput::error(content).with(ToolData { metadata: with_execution_info(metadata, trip), ..ToolData::default() })
+    ToolOutput::error(content).with_structured(StructuredOutput {
+        metadata: with_execution_info(metadata, trip),
+        ..StructuredOutput::default()
+    })
 }
 
 /// With how the call went, which the worker does not know.
@@ -104,13 +112,15 @@ pub(super) const UNKNOWN_TO_WORKER: &str = "the worker does not know the tool";
 pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
     let (fault, message) = match (connection_loss(status), status.code()) {
         (ConnectionLoss::BeforeSend | ConnectionLoss::AfterSend, _) => {
-            return ToolOutput::fault(Fault::Unavailable, "the worker went away during the call");
+            return ToolOutput::fault(ToolFault::Unavailable, "the worker went away during the call");
         }
-        (ConnectionLoss::None, Code::DeadlineExceeded) => (Fault::TimedOut, "the call took too long"),
-        (ConnectionLoss::None, Code::InvalidArgument) => (Fault::Invalid, "the worker refused the arguments"),
-        (ConnectionLoss::None, Code::NotFound | Code::Unimplemented) => (Fault::NotFound, UNKNOWN_TO_WORKER),
+        (ConnectionLoss::None, Code::DeadlineExceeded) => (ToolFault::TimedOut, "the call took too long"),
+        (ConnectionLoss::None, Code::InvalidArgument) => (ToolFault::Invalid, "the worker refused the arguments"),
+        (ConnectionLoss::None, Code::NotFound | Code::Unimplemented) => (ToolFault::NotFound, UNKNOWN_TO_WORKER),
         // Nobody here cancelled it: the worker is about to end.
-        (ConnectionLoss::None, Code::Unavailable | Code::Cancelled) => (Fault::Unavailable, "the worker is going away"),
+        (ConnectionLoss::None, Code::Unavailable | Code::Cancelled) => {
+            (ToolFault::Unavailable, "the worker is going away")
+        }
         (
             ConnectionLoss::None,
             Code::Ok
@@ -124,7 +134,7 @@ pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
             | Code::Internal
             | Code::DataLoss
             | Code::Unauthenticated,
-        ) => (Fault::Internal, "the worker broke while it was answering"),
+        ) => (ToolFault::Internal, "the worker broke while it was answering"),
     };
     let said = status.message();
     let content = match reader {
@@ -139,20 +149,22 @@ pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
 pub(super) fn rejection_output(why: CallRejection, pool: &str, trouble: impl FnOnce() -> String) -> ToolOutput {
     let (fault, message) = match why {
         CallRejection::Saturated => {
-            (Fault::Saturated, format!("pool_saturated: too many calls wait for workers of `{pool}`; it never ran"))
+            (ToolFault::Saturated, format!("pool_saturated: too many calls wait for workers of `{pool}`; it never ran"))
         }
-        CallRejection::TimedOut => {
-            (Fault::QueueTimeout, format!("queue_timeout: no worker of `{pool}` was free in time; the call never ran"))
-        }
-        CallRejection::WorkerBusy => {
-            (Fault::WorkerBusy, format!("worker_busy: the session's worker of `{pool}` is busy; the call never ran"))
-        }
+        CallRejection::TimedOut => (
+            ToolFault::QueueTimeout,
+            format!("queue_timeout: no worker of `{pool}` was free in time; the call never ran"),
+        ),
+        CallRejection::WorkerBusy => (
+            ToolFault::WorkerBusy,
+            format!("worker_busy: the session's worker of `{pool}` is busy; the call never ran"),
+        ),
         CallRejection::SessionWorkerUnavailable => (
-            Fault::Unavailable,
+            ToolFault::Unavailable,
             format!("session_worker_unavailable: the session's worker of `{pool}` is gone; the call never ran"),
         ),
         CallRejection::NoWorkers => (
-            Fault::Unavailable,
+            ToolFault::Unavailable,
             format!("no_workers_available: `{pool}` has no worker, the call never ran: {}", trouble()),
         ),
     };

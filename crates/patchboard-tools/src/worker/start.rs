@@ -93,7 +93,7 @@ pub(super) async fn start(pool: &WorkerPool, slot: u32) -> Result<RunningWorker,
     let opened = common.callbacks.open(&id, ports.callback_port()).await;
     let door = opened.map_err(|error| io_failure("open a port for it to call back on", &error))?;
     if pool.sends_secret() {
-        door.secret.demand();
+        door.secret.require();
     }
     let (ready_file, socket) = (folder.ready_file(), folder.socket());
     let who = WorkerIdentity {
@@ -195,7 +195,7 @@ async fn complete_start(
         return Err(WorkerFailure::new("it did not announce which process it is, so it cannot be forked"));
     }
     if announcement.sends_secret {
-        secret.demand();
+        secret.require();
         pool.set_sends_secret();
     }
     process.set_announced_pid(announcement.pid);

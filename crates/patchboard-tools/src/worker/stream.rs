@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use patchboard_core::tool::{ToolChunk, ToolVoice};
+use patchboard_core::tool::{ProgressSink, ToolChunk};
 use patchboard_proto::pb;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -104,13 +104,13 @@ fn with_execution_defaults(
 
 #[derive(Debug)]
 pub(super) struct TextCollector<'a> {
-    progress: &'a ToolVoice,
+    progress: &'a ProgressSink,
     text: String,
     is_structured: bool,
 }
 
 impl<'a> TextCollector<'a> {
-    pub(super) fn new(voice: &'a ToolVoice) -> Self {
+    pub(super) fn new(voice: &'a ProgressSink) -> Self {
         Self { progress: voice, text: String::new(), is_structured: false }
     }
 
@@ -132,7 +132,7 @@ impl<'a> TextCollector<'a> {
             self.text.push_str(&piece);
         }
         self.is_structured = is_structured;
-        self.progress.say(piece).await;
+        self.progress.send_text(piece).await;
         next
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use patchboard_core::bridge::WORKER_KIND;
 use patchboard_core::model::ToolCall;
-use patchboard_core::port::{NameStanding, ToolHost, UnregisteredTools};
-use patchboard_core::tool::{Effect, Fault, ToolOutput, ToolScope, ToolSpec, ToolTraits, UnknownOutcome};
+use patchboard_core::port::{ToolHost, ToolNameStatus, UnregisteredTools};
+use patchboard_core::tool::{ToolEffect, ToolFault, ToolOutput, ToolScope, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -73,15 +73,15 @@ impl UnregisteredToolHost {
         stop: CancellationToken,
     ) -> ToolOutput {
         let pool = &*self.0;
-        let Some(session) = scope.parcel.as_deref().map(|parcel| parcel.session.clone()) else {
-            return ToolOutput::fault(Fault::Internal, "a call to a worker without its session");
+        let Some(session) = scope.call_metadata.as_deref().map(|parcel| parcel.session.clone()) else {
+            return ToolOutput::fault(ToolFault::Internal, "a call to a worker without its session");
         };
         let own_name = own_name(pool, &call.name);
         let not_found = || {
             let message = format!("Tool {} not found for session {session}", call.name);
-            ToolOutput::fault(Fault::NotFound, message)
+            ToolOutput::fault(ToolFault::NotFound, message)
         };
-        if self.standing(own_name) != NameStanding::Untried {
+        if self.name_status(own_name) != ToolNameStatus::Untried {
             return not_found();
         }
         let output = super::call::run(pool, &placeholder_spec(own_name), scope, arguments, stop).await;
@@ -94,7 +94,7 @@ impl UnregisteredToolHost {
 }
 
 impl UnregisteredTools for UnregisteredToolHost {
-    fn standing(&self, name: &str) -> NameStanding {
+    fn name_status(&self, name: &str) -> ToolNameStatus {
         self.0.standing(name, Instant::now())
     }
 }
@@ -133,8 +133,8 @@ fn placeholder_spec(name: &str) -> ToolSpec {
         name: name.into(),
         description: "".into(),
         input_schema: Arc::new(Value::Bool(true)),
-        effect: Effect::Writes,
-        unknown_outcome: UnknownOutcome::Ask,
+        effect: ToolEffect::Writes,
+        unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
         kind: WORKER_KIND,
         traits: Some(Arc::new(ToolTraits { streams: true, ..ToolTraits::default() })),

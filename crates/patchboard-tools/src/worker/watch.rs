@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use patchboard_core::bridge::Measure;
+use patchboard_core::bridge::MeasuredValue;
 use patchboard_proto::Timestamp;
 use patchboard_proto::pb::{HeartbeatRequest, PingRequest};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -95,7 +95,7 @@ async fn heartbeats(pool: &WorkerPool, worker: &ConnectedWorker) -> String {
                 misses += 1;
                 tracing::debug!(worker.id = %worker.id, misses, "no heartbeat: {reason}");
                 pool.emit_event("heartbeat.timeout", Some(&worker.id), |signal| {
-                    signal.measure("count", Measure::Int(i64::from(misses)))
+                    signal.with_measure("count", MeasuredValue::Int(i64::from(misses)))
                 });
                 if misses >= MAX_MISSES {
                     return format!("it did not answer {misses} heartbeats: {reason}");

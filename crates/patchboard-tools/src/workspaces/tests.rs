@@ -44,7 +44,7 @@ impl Ground {
 
     /// The path admitted, relative to the ground.
     async fn admit(&self, named: Option<&str>) -> Result<String, String> {
-        let admitted = self.workspaces.admit(named).await;
+        let admitted = self.workspaces.resolve(named).await;
         let top = self.top.display().to_string() + "/";
         admitted.map(|path| path.display().to_string().replace(&top, "")).map_err(|reason| reason.replace(&top, ""))
     }
@@ -130,12 +130,12 @@ async fn roots_and_folders_made_anew_are_the_new_ones() {
     let ground = Ground::new();
     let path = ground.top.join("root/other");
     fs::write(path.join("AGENTS.md"), "old").unwrap();
-    assert_eq!(ground.workspaces.words(&path).await.notes.as_deref(), Some("old"));
+    assert_eq!(ground.workspaces.documents(&path).await.notes.as_deref(), Some("old"));
     fs::remove_dir_all(&path).unwrap();
     assert!(ground.workspaces.open(&path).is_err());
     fs::create_dir(&path).unwrap();
     fs::write(path.join("AGENTS.md"), "new").unwrap();
-    assert_eq!(ground.workspaces.words(&path).await.notes.as_deref(), Some("new"));
+    assert_eq!(ground.workspaces.documents(&path).await.notes.as_deref(), Some("new"));
     fs::remove_dir_all(ground.top.join("second")).unwrap();
     assert!(ground.admit(Some("../../second")).await.is_err());
     fs::create_dir(ground.top.join("second")).unwrap();
@@ -151,10 +151,10 @@ async fn roots_and_folders_made_anew_are_the_new_ones() {
 async fn the_words_of_a_folder_are_bounded_and_its_own() {
     let ground = Ground::new();
     let here = ground.top.join("root/here");
-    assert_eq!(ground.workspaces.words(&here).await, FolderWords::default());
+    assert_eq!(ground.workspaces.documents(&here).await, FolderDocuments::default());
     fs::write(here.join("SOUL.md"), format!("{}ü", "x".repeat(MAX_DOCUMENT_BYTES - 1))).unwrap();
     fs::write(here.join("AGENTS.md"), format!("{}ü", "x".repeat(MAX_DOCUMENT_BYTES - 2))).unwrap();
-    let words = ground.workspaces.words(&here).await;
+    let words = ground.workspaces.documents(&here).await;
     assert_eq!(
         words.soul.as_deref(),
         Some(&*"x".repeat(MAX_DOCUMENT_BYTES - 1)),
@@ -165,12 +165,12 @@ async fn the_words_of_a_folder_are_bounded_and_its_own() {
     fs::write(ground.top.join("away/AGENTS.md"), "outside").unwrap();
     fs::remove_file(here.join("AGENTS.md")).unwrap();
     symlink("../../away/AGENTS.md", here.join("AGENTS.md")).unwrap();
-    assert_eq!(ground.workspaces.words(&here).await, FolderWords::default());
+    assert_eq!(ground.workspaces.documents(&here).await, FolderDocuments::default());
     fs::remove_file(here.join("AGENTS.md")).unwrap();
     fs::write(ground.top.join("root/here/sub/notes"), "inside").unwrap();
     symlink("sub/notes", here.join("AGENTS.md")).unwrap();
-    assert_eq!(ground.workspaces.words(&here).await.notes.as_deref(), Some("inside"));
-    assert_eq!(ground.workspaces.words(&ground.top.join("away")).await, FolderWords::default());
+    assert_eq!(ground.workspaces.documents(&here).await.notes.as_deref(), Some("inside"));
+    assert_eq!(ground.workspaces.documents(&ground.top.join("away")).await, FolderDocuments::default());
     assert!(ground.dir.path().exists());
 }
 

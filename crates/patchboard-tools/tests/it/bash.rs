@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{ToolOutput, ToolScope, ToolVoice};
+use patchboard_core::tool::{ProgressSink, ToolOutput, ToolScope};
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::sandbox::Spawner;
 use patchboard_tools::{BuiltinOptions, BuiltinTools, GrantRules, WorkspaceOptions, Workspaces};
@@ -73,7 +73,7 @@ impl Fixture {
     }
 
     async fn call(&self, arguments: Value) -> ToolOutput {
-        self.start(&scope(ToolVoice::default()), &arguments, CancellationToken::new()).await
+        self.start(&scope(ProgressSink::default()), &arguments, CancellationToken::new()).await
     }
 
     async fn run(&self, command: &str) -> ToolOutput {
@@ -114,9 +114,16 @@ impl Fixture {
     }
 }
 
-fn scope(voice: ToolVoice) -> ToolScope {
+fn scope(voice: ProgressSink) -> ToolScope {
     let session = SessionKey::conversation("a", "b", "c", "d");
-    ToolScope { session, owner: MemoryOwner::account("b", "c"), folder: None, folder_grant: None, voice, parcel: None }
+    ToolScope {
+        session,
+        owner: MemoryOwner::account("b", "c"),
+        folder: None,
+        folder_grant: None,
+        progress: voice,
+        call_metadata: None,
+    }
 }
 
 /// Hears what a tool says until `word` was said.
@@ -195,7 +202,7 @@ async fn long_output_keeps_both_ends_and_the_exit_code() {
 async fn output_is_heard_while_the_command_runs() {
     let fixture = Fixture::new();
     let (voice, mut said) = mpsc::channel(1);
-    let scope = scope(ToolVoice::new(voice));
+    let scope = scope(ProgressSink::new(voice));
     // It cannot go on before somebody who heard the first word lets it.
     let arguments = json!({"command": "echo first; until test -e go; do sleep 0.01; done; echo second"});
     let call = fixture.start(&scope, &arguments, CancellationToken::new());
@@ -213,7 +220,7 @@ async fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
     let (fixture, mark) = (Fixture::new(), mark());
     let command = format!("echo before; setsid sleep {mark} & sleep {mark}");
     let is_too_early = |said: &str| !said.starts_with("before");
-    let (output, limit) = fixture.limited(&scope(ToolVoice::default()), &command, is_too_early).await;
+    let (output, limit) = fixture.limited(&scope(ProgressSink::default()), &command, is_too_early).await;
     assert_eq!(output, ToolOutput::error(format!("before\ntimed out after {limit} ms")));
     assert_eq!(Marked::find(&mark).count(), 0);
 }
@@ -224,7 +231,7 @@ async fn a_slow_listener_does_not_change_how_a_command_ended() {
     // Nobody takes the only place for what is said.
     let (voice, _said) = mpsc::channel(1);
     voice.send(String::new()).await.unwrap();
-    let scope = scope(ToolVoice::new(voice));
+    let scope = scope(ProgressSink::new(voice));
     // Only the time limit ends the wait for the listener; by then the command has ended by itself.
     let (output, _) = fixture.limited(&scope, "echo done; exit 6", |said| said.contains("timed out")).await;
     assert_eq!(output, ToolOutput::error("done\nexit code: 6"));
@@ -249,7 +256,7 @@ async fn a_cancelled_command_is_gone_with_all_it_started() {
         let mark = mark();
         let command = hideouts(&mark)[number].clone();
         let (voice, mut said) = mpsc::channel(1);
-        let (scope, stop) = (scope(ToolVoice::new(voice)), CancellationToken::new());
+        let (scope, stop) = (scope(ProgressSink::new(voice)), CancellationToken::new());
         let arguments = json!({"command": command});
         let call = fixture.start(&scope, &arguments, stop.clone());
         let cancel = async {
@@ -272,7 +279,7 @@ async fn a_call_that_is_dropped_ends_its_command() {
         let mark = mark();
         let command = hideouts(&mark)[number].clone();
         let (voice, mut said) = mpsc::channel(1);
-        let scope = scope(ToolVoice::new(voice));
+        let scope = scope(ProgressSink::new(voice));
         let arguments = json!({"command": command});
         tokio::select! {
             output = fixture.start(&scope, &arguments, CancellationToken::new()) => panic!("{output:?}"),
@@ -289,7 +296,7 @@ async fn a_call_cancelled_before_it_starts_does_not_start() {
     let stop = CancellationToken::new();
     stop.cancel();
     let arguments = json!({"command": "touch made"});
-    let output = fixture.start(&scope(ToolVoice::default()), &arguments, stop).await;
+    let output = fixture.start(&scope(ProgressSink::default()), &arguments, stop).await;
     assert_eq!(output, ToolOutput::error("cancelled"));
     assert!(!fixture.work().join("made").exists());
 }
@@ -425,7 +432,7 @@ async fn protected_files_beneath_the_folder_stay_closed() {
     assert_eq!(fixture.prints(allowed).await, "plainplainfile\n");
     // A key that comes to be while a command runs is closed to it too.
     let (voice, mut said) = mpsc::channel(1);
-    let scope = scope(ToolVoice::new(voice));
+    let scope = scope(ProgressSink::new(voice));
     let arguments = json!({"command": "echo ready; until test -e sub/go; do sleep 0.01; done; cat later/token"});
     let call = fixture.start(&scope, &arguments, CancellationToken::new());
     let make = async {

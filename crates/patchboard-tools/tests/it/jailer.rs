@@ -49,7 +49,7 @@ mod linux {
     use std::time::Duration;
 
     use futures_util::future::BoxFuture;
-    use patchboard_core::bridge::{Signals, WorkerId, WorkerSecret};
+    use patchboard_core::bridge::{TelemetryBus, WorkerId, WorkerSecret};
     use patchboard_core::scripted::{CountingIds, ManualClock};
     use patchboard_tools::mcp::{JailConfig, LaunchMode, McpHosts, McpServerOptions, McpTransport, MemoryPins};
     use patchboard_tools::sandbox::{CommandSpec, FilesystemView, Jail, Spawner, StdinMode};
@@ -135,7 +135,7 @@ mod linux {
                 launch,
                 callbacks: Arc::new(NoDoors),
                 ports: PortBlock::choose(16, &[]).map_err(io::Error::other)?,
-                signals: Signals::default(),
+                signals: TelemetryBus::default(),
                 clock: Arc::new(ManualClock::default()),
                 ids: Arc::new(CountingIds::default()),
                 tracker: TaskTracker::new(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{ToolOutput, ToolScope, ToolVoice};
+use patchboard_core::tool::{ProgressSink, ToolOutput, ToolScope};
 use patchboard_tools::mcp::{JailConfig, LaunchMode, McpHosts, McpServerOptions, McpTransport, MemoryPins};
 use patchboard_tools::sandbox::Spawner;
 use rustix::process::{Pid, Signal, kill_process};
@@ -91,8 +91,8 @@ async fn call(host: &dyn ToolHost, name: &str) -> ToolOutput {
         owner: MemoryOwner::account("test", "me"),
         folder: None,
         folder_grant: None,
-        voice: ToolVoice::default(),
-        parcel: None,
+        progress: ProgressSink::default(),
+        call_metadata: None,
     };
     let call = ToolCall { id: CallId("call-1".into()), name: name.into(), input: ToolInput::Json(json!({}).into()) };
     host.call(&scope, &call, &json!({}), CancellationToken::new()).await

@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::bridge::{Signals, WorkerId, WorkerSecret, WorkerState};
+use patchboard_core::bridge::{TelemetryBus, WorkerId, WorkerSecret, WorkerState};
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
-use patchboard_core::port::{ToolHost, Workers};
+use patchboard_core::port::{ToolHost, WorkerSupervisor};
 use patchboard_core::scripted::{CountingIds, ManualClock};
-use patchboard_core::tool::{Fault, Parcel, ToolOutput, ToolScope, ToolVoice};
+use patchboard_core::tool::{CallMetadata, ProgressSink, ToolFault, ToolOutput, ToolScope};
 use patchboard_tools::launch::{JailConfig, LaunchMode};
 use patchboard_tools::sandbox::Spawner;
 use patchboard_tools::worker::{CallbackListener, CallbackServer, PoolDeps, PoolOptions, PortBlock, WorkerPools};
@@ -86,7 +86,7 @@ impl Fixture {
             launch: LaunchMode::Jailed(warden),
             callbacks: Arc::new(NoDoors),
             ports: self.ports.clone(),
-            signals: Signals::default(),
+            signals: TelemetryBus::default(),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(CountingIds::default()),
             tracker: TaskTracker::new(),
@@ -109,8 +109,8 @@ impl Running {
             owner: MemoryOwner::account("test", "me"),
             folder: None,
             folder_grant: None,
-            voice: ToolVoice::default(),
-            parcel: Some(Arc::new(Parcel { session: session.into(), binary, ..Parcel::default() })),
+            progress: ProgressSink::default(),
+            call_metadata: Some(Arc::new(CallMetadata { session: session.into(), binary, ..CallMetadata::default() })),
         };
         let input = ToolInput::Json(json!({}).into());
         let call = ToolCall { id: CallId("call-1".into()), name: tool.into(), input };
@@ -131,7 +131,7 @@ impl Running {
     }
 }
 
-fn fault(output: &ToolOutput) -> Option<Fault> {
+fn fault(output: &ToolOutput) -> Option<ToolFault> {
     output.data.as_ref().and_then(|data| data.fault)
 }
 
@@ -159,7 +159,7 @@ async fn a_worker_killed_under_load_takes_only_its_own_calls_along() {
             victim
         };
         let (output, victim) = tokio::join!(running.call("held", "hold", Value::Null, None), killing);
-        assert_eq!(fault(&output), Some(Fault::Unavailable), "{output:?}");
+        assert_eq!(fault(&output), Some(ToolFault::Unavailable), "{output:?}");
         let killed = Instant::now();
         assert!(many().await, "warm: {is_warm}");
         // Its call fails with the connection, which may be before its end is heard of.

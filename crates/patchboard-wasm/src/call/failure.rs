@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use patchboard_core::tool::{Fault, ToolOutput};
+use patchboard_core::tool::{ToolFault, ToolOutput};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
@@ -76,10 +76,10 @@ impl GuestFailure {
 
     pub(crate) fn output(&self, plugin: &str) -> ToolOutput {
         let fault = match self {
-            Self::Time(_) => Fault::TimedOut,
-            Self::Cancelled => Fault::Cancelled,
-            Self::QueueFull => Fault::Saturated,
-            Self::QueueTimeout(_) => Fault::QueueTimeout,
+            Self::Time(_) => ToolFault::TimedOut,
+            Self::Cancelled => ToolFault::Cancelled,
+            Self::QueueFull => ToolFault::Saturated,
+            Self::QueueTimeout(_) => ToolFault::QueueTimeout,
             Self::Memory(_)
             | Self::Fuel(_)
             | Self::Output(_)
@@ -88,7 +88,7 @@ impl GuestFailure {
             | Self::Panic(_)
             | Self::Exit(_)
             | Self::Trap(_)
-            | Self::HostError(_) => Fault::Internal,
+            | Self::HostError(_) => ToolFault::Internal,
         };
         ToolOutput::fault(fault, self.message(plugin))
     }

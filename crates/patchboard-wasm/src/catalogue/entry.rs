@@ -197,7 +197,7 @@ impl PluginEntry {
         match (report.state, report.problem) {
             (PluginState::Loading, _) => "is being loaded".to_owned(),
             (PluginState::Ready, _) => "is ready".to_owned(),
-            (PluginState::Held, _) => "waits for the operator's approval".to_owned(),
+            (PluginState::AwaitingApproval, _) => "waits for the operator's approval".to_owned(),
             (PluginState::Unloaded, _) => "is unloaded".to_owned(),
             (PluginState::Refused, Some(problem)) => format!("is not loaded: {problem}"),
             (PluginState::Refused, None) => "is not loaded".to_owned(),
@@ -265,7 +265,7 @@ impl EntryState {
         } else if self.is_loading {
             PluginState::Loading
         } else if self.pending.is_some() {
-            PluginState::Held
+            PluginState::AwaitingApproval
         } else if self.is_file_missing && origin == PluginOrigin::Folder {
             PluginState::Unloaded
         } else if self.problem.is_some() {

@@ -240,7 +240,7 @@ impl Catalogue {
             "the plugin is not what was approved: {changes}; look at it and run `patchboard plugins approve {name}`; \
              {goes_on}"
         );
-        PluginError::Held(format!("`{name}` waits for approval: {changes}; {goes_on}"))
+        PluginError::AwaitingApproval(format!("`{name}` waits for approval: {changes}; {goes_on}"))
     }
 
     fn fail_load(&self, entry: &PluginEntry, failure: LoadFailure) -> PluginError {

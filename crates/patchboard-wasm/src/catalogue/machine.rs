@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use patchboard_core::plugin::PluginCall;
-use patchboard_core::port::{FetchError, Fetched};
+use patchboard_core::port::{FetchError, FetchResponse};
 use patchboard_core::tool::{ToolOutput, ToolSpec};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -95,7 +95,7 @@ impl PluginVersion for LoadedPlugin {
         self: Arc<Self>,
         webhook: Webhook,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Incoming, ChannelError>> {
+    ) -> BoxFuture<'static, Result<ParsedWebhook, ChannelError>> {
         Box::pin(async move { LoadedPlugin::parse_incoming(&self, webhook, stop).await })
     }
 
@@ -103,7 +103,7 @@ impl PluginVersion for LoadedPlugin {
         self: Arc<Self>,
         reply: ChannelReply,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Outgoing, ChannelError>> {
+    ) -> BoxFuture<'static, Result<FormattedReply, ChannelError>> {
         Box::pin(async move { LoadedPlugin::format_outgoing(&self, reply, stop).await })
     }
 
@@ -111,7 +111,7 @@ impl PluginVersion for LoadedPlugin {
         self: Arc<Self>,
         request: ChannelRequest,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Fetched, FetchError>> {
+    ) -> BoxFuture<'static, Result<FetchResponse, FetchError>> {
         Box::pin(async move { LoadedPlugin::send(&self, request, stop).await })
     }
 }

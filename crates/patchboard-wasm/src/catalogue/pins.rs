@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use patchboard_core::plugin::PluginGrant;
-use patchboard_core::port::{Batch, Clock, Durability, Space, Store, StoreError, Write};
-use patchboard_core::tool::{Effect, ToolSpec};
+use patchboard_core::port::{Clock, Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
+use patchboard_core::tool::{ToolEffect, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -91,14 +91,14 @@ impl PinnedTool {
         Self {
             description: hex(&Sha256::digest(tool.description.as_bytes())),
             input_schema: hex(&schema.finalize()),
-            read_only: tool.effect == Effect::ReadOnly,
+            read_only: tool.effect == ToolEffect::ReadOnly,
         }
     }
 }
 
 /// `Err` when the store itself fails: then nothing is known, which is not the same as nothing being there.
 pub(super) async fn read(store: &dyn Store, plugin: &str) -> Result<PinLookup, StoreError> {
-    Ok(match store.kept(&Space::Server, &key(plugin)).await? {
+    Ok(match store.kv_get(&KvNamespace::Server, &key(plugin)).await? {
         None => PinLookup::Missing,
         Some(bytes) => match PluginPin::from_bytes(&bytes) {
             Ok(pin) => PinLookup::Known(pin),
@@ -116,8 +116,13 @@ pub(super) async fn write(
     let value = pin
         .to_bytes()
         .map_err(|error| StoreError::Failed { attempted: "write down a plugin's pin", source: error.into() })?;
-    let keep = Write::Keep { space: Space::Server, key: key(plugin).into(), value: Some(value), at: clock.now() };
-    store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await
+    let keep = StoreWrite::PutValue {
+        namespace: KvNamespace::Server,
+        key: key(plugin).into(),
+        value: Some(value),
+        at: clock.now(),
+    };
+    store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use patchboard_core::port::{Batch, Clock, Durability, Space, Store, StoreError, Write};
+use patchboard_core::port::{Clock, Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
 
 const KEY: &str = "plugins/names";
 
@@ -33,7 +33,7 @@ impl ToolNameOwners {
 
 /// What nobody can read is as good as nothing: names are then given anew, in the plugins' order.
 pub(super) async fn read(store: &dyn Store) -> Result<ToolNameOwners, StoreError> {
-    let kept = store.kept(&Space::Server, KEY).await?;
+    let kept = store.kv_get(&KvNamespace::Server, KEY).await?;
     let names = kept.map(|bytes| serde_json::from_slice::<BTreeMap<Arc<str>, Arc<str>>>(&bytes)).transpose();
     Ok(ToolNameOwners(names.ok().flatten().unwrap_or_default()))
 }
@@ -41,8 +41,9 @@ pub(super) async fn read(store: &dyn Store) -> Result<ToolNameOwners, StoreError
 pub(super) async fn write(store: &dyn Store, clock: &dyn Clock, names: &ToolNameOwners) -> Result<(), StoreError> {
     let value = serde_json::to_vec(&names.0)
         .map_err(|error| StoreError::Failed { attempted: "write down names of tools", source: error.into() })?;
-    let keep = Write::Keep { space: Space::Server, key: KEY.into(), value: Some(value), at: clock.now() };
-    store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await
+    let keep =
+        StoreWrite::PutValue { namespace: KvNamespace::Server, key: KEY.into(), value: Some(value), at: clock.now() };
+    store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook};
+use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use patchboard_core::plugin::PluginCall;
-use patchboard_core::port::{FetchError, Fetched};
+use patchboard_core::port::{FetchError, FetchResponse};
 use patchboard_core::tool::{ToolOutput, ToolSpec};
 use tokio_util::sync::CancellationToken;
 
@@ -37,17 +37,17 @@ pub(super) trait PluginVersion: Send + Sync + fmt::Debug {
         self: Arc<Self>,
         webhook: Webhook,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Incoming, ChannelError>>;
+    ) -> BoxFuture<'static, Result<ParsedWebhook, ChannelError>>;
     fn format_outgoing(
         self: Arc<Self>,
         reply: ChannelReply,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Outgoing, ChannelError>>;
+    ) -> BoxFuture<'static, Result<FormattedReply, ChannelError>>;
     fn send(
         self: Arc<Self>,
         request: ChannelRequest,
         stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Fetched, FetchError>>;
+    ) -> BoxFuture<'static, Result<FetchResponse, FetchError>>;
 }
 
 /// Makes a version of a file's content.

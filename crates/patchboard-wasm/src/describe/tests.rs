@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use patchboard_core::plugin::{PLUGIN_KIND, PLUGIN_OF_TOOL};
-use patchboard_core::tool::{Effect, UnknownOutcome};
+use patchboard_core::plugin::{PLUGIN_KIND, PLUGIN_METADATA_KEY};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
 
 use super::{DescribeContext, MAX_DESCRIPTION, MAX_SCHEMA, specs};
 use crate::world::exports::patchboard::plugin::tools::Tool;
@@ -26,16 +26,19 @@ fn becomes_a_tool() {
     let found: Vec<_> = granted.iter().map(|spec| (&*spec.name, spec.effect, spec.unknown_outcome)).collect();
     assert_eq!(
         found,
-        [("add-1_B", Effect::Writes, UnknownOutcome::Ask), ("look", Effect::ReadOnly, UnknownOutcome::Retry)]
+        [
+            ("add-1_B", ToolEffect::Writes, UnknownOutcomePolicy::Ask),
+            ("look", ToolEffect::ReadOnly, UnknownOutcomePolicy::Retry)
+        ]
     );
     let first = &granted[0];
     assert_eq!((first.kind, first.timeout), (PLUGIN_KIND, Some(Duration::from_secs(32))));
     assert_eq!(first.input_schema["properties"]["a"]["type"], "number");
     let traits = first.traits.as_ref().expect("traits");
-    assert_eq!(traits.metadata.get(PLUGIN_OF_TOOL).map(String::as_str), Some("sums"));
+    assert_eq!(traits.metadata.get(PLUGIN_METADATA_KEY).map(String::as_str), Some("sums"));
 
     let powerless = specs(described, &offered(false)).expect("tools");
-    assert!(powerless.iter().all(|spec| spec.effect == Effect::ReadOnly));
+    assert!(powerless.iter().all(|spec| spec.effect == ToolEffect::ReadOnly));
     assert_eq!(specs(Vec::new(), &offered(false)).expect("none").len(), 0);
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use patchboard_core::channel::ChannelRequest;
 use patchboard_core::plugin::HostGrant;
-use patchboard_core::port::{FetchError, FetchRequest, Fetched};
+use patchboard_core::port::{FetchError, FetchRequest, FetchResponse};
 use tokio_util::sync::CancellationToken;
 
 use super::{CallAborted, quote_untrusted};
@@ -42,7 +42,9 @@ impl Host for CallState {
         };
         let rights = Arc::clone(&self.rights);
         Ok(match send(&rights, request, self.deadline, self.stop.clone()).await {
-            Ok(Fetched { status, headers, body, is_cut, url: _ }) => Ok(Response { status, headers, body, is_cut }),
+            Ok(FetchResponse { status, headers, body, is_truncated: is_cut, url: _ }) => {
+                Ok(Response { status, headers, body, is_cut })
+            }
             Err(FetchError::BadRequest(reason)) => Err(HttpError::Invalid(reason)),
             Err(FetchError::Refused(reason)) => {
                 let reason = format!("plugin `{}`: {reason}", rights.plugin);
@@ -61,7 +63,7 @@ pub(crate) async fn send(
     request: ChannelRequest,
     deadline: Instant,
     stop: CancellationToken,
-) -> Result<Fetched, FetchError> {
+) -> Result<FetchResponse, FetchError> {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = request.timeout.map_or(left, |asked| asked.min(left));
     if timeout.is_zero() {
@@ -72,12 +74,12 @@ pub(crate) async fn send(
     let fetched = rights.services.fetch.fetch(fetch, stop).await;
     let hider = SecretRedactor::new(&rights.secrets);
     match fetched {
-        Ok(fetched) => Ok(Fetched {
+        Ok(fetched) => Ok(FetchResponse {
             status: fetched.status,
             url: if carries_secret { written } else { hider.text(fetched.url) },
             headers: fetched.headers.into_iter().map(|(name, value)| (name, hider.text(value))).collect(),
             body: hider.bytes(fetched.body),
-            is_cut: fetched.is_cut,
+            is_truncated: fetched.is_truncated,
         }),
         Err(FetchError::BadRequest(reason)) => Err(FetchError::BadRequest(hider.text(reason))),
         Err(FetchError::Refused(reason)) if carries_secret && reason.contains("redirect") => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use patchboard_core::port::{self, Batch, Durability, KeptSize, Space, Write};
+use patchboard_core::port::{self, Durability, KvNamespace, KvUsage, StoreWrite, WriteBatch};
 
 use super::{quote_untrusted, until_deadline};
 use crate::rights::HostServices;
@@ -24,7 +24,8 @@ impl Host for CallState {
         if let Err(wrong) = check_key(&key) {
             return Ok(Err(wrong));
         }
-        let found = until_deadline(self.deadline, &self.stop, services.store.kept(&Space::Plugins(name), &key)).await?;
+        let found =
+            until_deadline(self.deadline, &self.stop, services.store.kv_get(&KvNamespace::Plugins(name), &key)).await?;
         Ok(found.map_err(|error| self.store_failure(&error)))
     }
 
@@ -73,8 +74,8 @@ impl Host for CallState {
             let reason = format!("no key is longer than {MAX_KEY_BYTES} bytes");
             return Ok(Err(StoreError::Failed(reason)));
         }
-        let space = Space::Plugins(name);
-        let listing = services.store.kept_keys(&space, &prefix, after.as_deref(), MAX_LISTED);
+        let space = KvNamespace::Plugins(name);
+        let listing = services.store.kv_keys(&space, &prefix, after.as_deref(), MAX_LISTED);
         let found = until_deadline(self.deadline, &self.stop, listing).await?;
         Ok(match found {
             Ok(keys) => Ok(keys.iter().map(|key| key.to_string()).collect()),
@@ -124,16 +125,16 @@ async fn put_within_limits(
 ) -> Result<(), PutError> {
     let gate = services.store_lock(name);
     let _turn = gate.lock().await;
-    let space = Space::Plugins(name.clone());
-    let earlier = services.store.kept(&space, key).await?;
+    let space = KvNamespace::Plugins(name.clone());
+    let earlier = services.store.kv_get(&space, key).await?;
     if earlier.as_ref().is_none_or(|earlier| earlier.len() < value.len()) {
-        let size = services.store.kept_size(&space).await?;
+        let size = services.store.kv_usage(&space).await?;
         check_room(name, size, key, earlier.as_deref(), &value).map_err(PutError::Full)?;
     }
     Ok(put_value(services, name, key, Some(value)).await?)
 }
 
-fn check_room(name: &str, size: KeptSize, key: &str, earlier: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
+fn check_room(name: &str, size: KvUsage, key: &str, earlier: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
     let added = match earlier {
         Some(earlier) => value.len().saturating_sub(earlier.len()),
         None if size.keys >= MAX_KEYS => {
@@ -153,9 +154,9 @@ async fn put_value(
     key: &str,
     value: Option<Vec<u8>>,
 ) -> Result<(), port::StoreError> {
-    let (space, at) = (Space::Plugins(name.clone()), services.clock.now());
-    let keep = Write::Keep { space, key: key.into(), value, at };
-    services.store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await
+    let (space, at) = (KvNamespace::Plugins(name.clone()), services.clock.now());
+    let keep = StoreWrite::PutValue { namespace: space, key: key.into(), value, at };
+    services.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await
 }
 
 fn check_key(key: &str) -> Result<(), StoreError> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::plugin::HostFunctions;
-use patchboard_core::port::{Clock, Fetch, FetchError, FetchRequest, Fetched};
+use patchboard_core::port::{Clock, FetchError, FetchRequest, FetchResponse, HttpFetcher};
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 
@@ -24,12 +24,12 @@ mod store;
 /// Answers each request with the next answer and remembers what was asked.
 #[derive(Debug, Default)]
 struct ScriptedFetch {
-    answers: Mutex<VecDeque<Result<Fetched, FetchError>>>,
+    answers: Mutex<VecDeque<Result<FetchResponse, FetchError>>>,
     asked: Mutex<Vec<FetchRequest>>,
 }
 
 impl ScriptedFetch {
-    fn answer(&self, answer: Result<Fetched, FetchError>) {
+    fn answer(&self, answer: Result<FetchResponse, FetchError>) {
         self.answers.lock().unwrap().push_back(answer);
     }
 
@@ -38,8 +38,12 @@ impl ScriptedFetch {
     }
 }
 
-impl Fetch for ScriptedFetch {
-    fn fetch(&self, request: FetchRequest, stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+impl HttpFetcher for ScriptedFetch {
+    fn fetch(
+        &self,
+        request: FetchRequest,
+        stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<FetchResponse, FetchError>> {
         self.asked.lock().unwrap().push(request);
         let answer = self.answers.lock().unwrap().pop_front();
         Box::pin(async move {
@@ -87,7 +91,7 @@ impl HostFunctions for Tools {
 /// A host, and plugins of one file with grants, settings and secrets.
 struct Setting {
     fetch: Arc<ScriptedFetch>,
-    store: Arc<LocalStore>,
+    store: Arc<InMemoryStore>,
     tools: Arc<Tools>,
     services: HostServices,
     options: PluginOptions,
@@ -97,7 +101,7 @@ struct Setting {
 
 impl Setting {
     fn new(grants: &[&str]) -> Self {
-        let (fetch, store) = (Arc::new(ScriptedFetch::default()), Arc::new(LocalStore::new()));
+        let (fetch, store) = (Arc::new(ScriptedFetch::default()), Arc::new(InMemoryStore::new()));
         let services = HostServices::new(fetch.clone(), store.clone(), Arc::new(Noon));
         let options = PluginOptions {
             name: "probe".into(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use patchboard_core::channel::{
-    ChannelAnswer, ChannelMessage, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook,
+    ChannelMessage, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook, WebhookResponse,
 };
 use patchboard_core::tool::ToolOutput;
 
@@ -36,13 +36,13 @@ pub(super) fn reply(reply: ChannelReply) -> channel::Reply {
 pub(super) fn incoming(
     parsed: Result<channel::Incoming, String>,
     limit: usize,
-) -> wasmtime::Result<Result<Incoming, String>> {
+) -> wasmtime::Result<Result<ParsedWebhook, String>> {
     Ok(match parsed {
         Err(reason) => Err(truncate_reason(&reason)),
-        Ok(channel::Incoming::Ignore(reason)) => Ok(Incoming::Ignore(truncate_reason(&reason))),
+        Ok(channel::Incoming::Ignore(reason)) => Ok(ParsedWebhook::Ignore(truncate_reason(&reason))),
         Ok(channel::Incoming::Respond(respond)) => {
             check_output_size(answer_bytes(&respond), limit)?;
-            Ok(Incoming::Respond(answer(respond)))
+            Ok(ParsedWebhook::Respond(answer(respond)))
         }
         Ok(channel::Incoming::Message(message)) => {
             let channel::Message { id, account, peer, guild, team, content, context } = message;
@@ -51,7 +51,7 @@ pub(super) fn incoming(
             if context.len() > MAX_CONTEXT_BYTES {
                 return Ok(Err(format!("the context is longer than {MAX_CONTEXT_BYTES} bytes")));
             }
-            Ok(Incoming::Message(ChannelMessage { id, account, peer, guild, team, content, context }))
+            Ok(ParsedWebhook::Message(ChannelMessage { id, account, peer, guild, team, content, context }))
         }
     })
 }
@@ -59,13 +59,13 @@ pub(super) fn incoming(
 pub(super) fn outgoing(
     formatted: Result<channel::Outgoing, String>,
     limit: usize,
-) -> wasmtime::Result<Result<Outgoing, String>> {
+) -> wasmtime::Result<Result<FormattedReply, String>> {
     Ok(match formatted {
         Err(reason) => Err(truncate_reason(&reason)),
         Ok(channel::Outgoing { requests, answer: answered }) => {
             let requested: usize = requests.iter().map(request_bytes).sum();
             check_output_size(requested + answered.as_ref().map_or(0, answer_bytes), limit)?;
-            Ok(Outgoing { requests: requests.into_iter().map(request).collect(), answer: answered.map(answer) })
+            Ok(FormattedReply { requests: requests.into_iter().map(request).collect(), answer: answered.map(answer) })
         }
     })
 }
@@ -76,9 +76,9 @@ fn request(request: channel::Request) -> ChannelRequest {
     ChannelRequest { method, url, headers, body, timeout }
 }
 
-fn answer(answer: channel::Answer) -> ChannelAnswer {
+fn answer(answer: channel::Answer) -> WebhookResponse {
     let channel::Answer { status, content_type, body } = answer;
-    ChannelAnswer { status, content_type, body }
+    WebhookResponse { status, content_type, body }
 }
 
 fn request_bytes(request: &channel::Request) -> usize {

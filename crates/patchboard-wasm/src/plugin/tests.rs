@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, join_all};
 use patchboard_core::channel::{ChannelError, Webhook};
 use patchboard_core::plugin::HostFunctions;
-use patchboard_core::tool::{Effect, Fault, ToolOutput};
+use patchboard_core::tool::{ToolEffect, ToolFault, ToolOutput};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +61,7 @@ async fn call(plugin: &Arc<LoadedPlugin>, tool: &str) -> ToolOutput {
     plugin.call(tool, "hello".into(), Arc::new(NoFunctions), CancellationToken::new()).await
 }
 
-fn fault(output: &ToolOutput) -> Option<Fault> {
+fn fault(output: &ToolOutput) -> Option<ToolFault> {
     output.data.as_ref().and_then(|data| data.fault)
 }
 
@@ -82,7 +82,7 @@ async fn breaks_with_a_sentence() {
     ];
     let plugin = load(few, &[], &services()).await;
     for (tool, sentence) in cases {
-        check_broken(&plugin, tool, sentence, Fault::Internal).await;
+        check_broken(&plugin, tool, sentence, ToolFault::Internal).await;
         assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"), "after {tool}");
     }
     assert_eq!(plugin.counts(), (18, 9));
@@ -95,7 +95,7 @@ async fn breaks_with_a_sentence() {
     }
 }
 
-async fn check_broken(plugin: &Arc<LoadedPlugin>, tool: &str, sentence: &str, expected: Fault) {
+async fn check_broken(plugin: &Arc<LoadedPlugin>, tool: &str, sentence: &str, expected: ToolFault) {
     let output = call(plugin, tool).await;
     assert_eq!((&*output.content, output.is_error, fault(&output)), (sentence, true, Some(expected)), "{tool}");
 }
@@ -105,9 +105,9 @@ async fn late_calls_are_ended(times: &[Duration]) -> bool {
     let limits = PluginLimits { fuel: u64::MAX / 2, ..PluginLimits::default() };
     let (plugin, time) = load_within(times, limits).await;
     for tool in ["loop", "ask"] {
-        check_broken(&plugin, tool, &too_long(time), Fault::TimedOut).await;
+        check_broken(&plugin, tool, &too_long(time), ToolFault::TimedOut).await;
         let next = call(&plugin, "echo").await;
-        if fault(&next) == Some(Fault::TimedOut) {
+        if fault(&next) == Some(ToolFault::TimedOut) {
             return false;
         }
         assert_eq!(next, ToolOutput::ok("hello"), "after {tool}");
@@ -147,7 +147,7 @@ async fn ends_when_it_is_stopped() {
         stop.cancel();
     };
     let (output, ()) = tokio::join!(calling, stopping);
-    assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(Fault::Cancelled)));
+    assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(ToolFault::Cancelled)));
     assert_eq!(plugin.counts(), (1, 0));
 }
 
@@ -190,12 +190,12 @@ async fn ten_loops_do_not_keep_others_waiting() {
     };
     let (loops, ()) = tokio::join!(loops, meanwhile);
     for output in loops {
-        assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(Fault::Cancelled)));
+        assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(ToolFault::Cancelled)));
     }
     // Left alone, each of them ends when its time is over.
     let (plugin, time) = load_within(&SHORT_TIMES, limits).await;
     for output in join_all((0..10).map(|_| call(&plugin, "loop"))).await {
-        assert_eq!((&*output.content, fault(&output)), (&*too_long(time), Some(Fault::TimedOut)));
+        assert_eq!((&*output.content, fault(&output)), (&*too_long(time), Some(ToolFault::TimedOut)));
     }
 }
 
@@ -232,9 +232,9 @@ async fn too_many_are_refused_at_once() {
     };
     let (at_work, refused) = tokio::join!(join_all(at_work), refused);
     assert_eq!(&*refused.content, "too many plugin calls wait");
-    assert_eq!(fault(&refused), Some(Fault::Saturated));
+    assert_eq!(fault(&refused), Some(ToolFault::Saturated));
     for output in at_work {
-        assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(Fault::Cancelled)));
+        assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(ToolFault::Cancelled)));
     }
 }
 
@@ -277,11 +277,11 @@ async fn says_what_it_is() {
     assert_eq!(plugin.imports().iter().map(|name| &**name).collect::<Vec<_>>(), ["clock", "host-functions"]);
     assert_eq!((plugin.has_tools(), plugin.has_channel()), (true, false));
     let [tool] = &**plugin.tools() else { panic!("one tool: {:?}", plugin.tools()) };
-    assert_eq!((&*tool.name, &*tool.description, tool.effect), ("guest", "Does things.", Effect::ReadOnly));
+    assert_eq!((&*tool.name, &*tool.description, tool.effect), ("guest", "Does things.", ToolEffect::ReadOnly));
     assert_eq!(tool.timeout, Some(Duration::from_secs(32)));
 
     let granted = load(PluginLimits::default(), &["store:notes"], &services()).await;
-    assert_eq!(granted.tools()[0].effect, Effect::Writes);
+    assert_eq!(granted.tools()[0].effect, ToolEffect::Writes);
 
     let webhook = Webhook {
         method: "POST".to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use patchboard_core::port::{Fetch, ToolHost};
+use patchboard_core::port::{HttpFetcher, ToolHost};
 #[cfg(target_os = "linux")]
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::builtin::{SearchEndpoint, SearchKind, SearchOptions, codesearch, web_fetcher, websearch};
@@ -20,14 +20,14 @@ use crate::config::section::{self, ToolsConfig};
 use crate::config::{Config, Secrets};
 
 /// The one way out to the web, for tools and plugins alike.
-pub(super) fn fetch(config: &Config) -> anyhow::Result<Arc<dyn Fetch>> {
+pub(super) fn fetch(config: &Config) -> anyhow::Result<Arc<dyn HttpFetcher>> {
     Ok(Arc::new(GuardedFetch::new(private_hosts(&config.tools)?)))
 }
 
 pub(super) fn builtins(
     config: &Config,
     secrets: &Secrets,
-    fetch: Arc<dyn Fetch>,
+    fetch: Arc<dyn HttpFetcher>,
     workspaces: &Workspaces,
     launch: &LaunchMode,
     guard: Arc<dyn WriteGuard>,

@@ -1,9 +1,9 @@
 //! An embedder whose provider, with its address and key, can be replaced while the server works.
 
 use futures_util::future::BoxFuture;
-use patchboard_core::live::Live;
 use patchboard_core::model::ModelError;
 use patchboard_core::port::Embedder;
+use patchboard_core::reloadable::Reloadable;
 use patchboard_providers::HttpEmbedder;
 use tokio_util::sync::CancellationToken;
 
@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct LiveEmbedder {
     /// Always the same: the model changes only with a restart.
     space: String,
-    current: Live<HttpEmbedder>,
+    current: Reloadable<HttpEmbedder>,
 }
 
 impl LiveEmbedder {
     pub(crate) fn new(embedder: HttpEmbedder) -> Self {
-        Self { space: embedder.space().to_owned(), current: Live::new(embedder) }
+        Self { space: embedder.space().to_owned(), current: Reloadable::new(embedder) }
     }
 
     pub(crate) fn replace(&self, embedder: HttpEmbedder) {

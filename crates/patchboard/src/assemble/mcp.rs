@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
-use patchboard_core::port::{Batch, Clock, Durability, Space, Store, Write};
+use patchboard_core::port::{Clock, Durability, KvNamespace, Store, StoreWrite, WriteBatch};
 use patchboard_tools::mcp::{LaunchMode, McpHosts, McpServerOptions, McpTransport, PinStore, ToolPins};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -80,20 +80,20 @@ impl StoredPins {
 impl PinStore for StoredPins {
     fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<ToolPins>, BoxError>> {
         Box::pin(async move {
-            let kept = self.store.kept(&Space::Server, &self.key(server)).await?;
+            let kept = self.store.kv_get(&KvNamespace::Server, &self.key(server)).await?;
             kept.map(|bytes| ToolPins::from_bytes(&bytes)).transpose()
         })
     }
 
     fn save<'a>(&'a self, server: &'a str, pins: ToolPins) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
-            let keep = Write::Keep {
-                space: Space::Server,
+            let keep = StoreWrite::PutValue {
+                namespace: KvNamespace::Server,
                 key: self.key(server).into(),
                 value: Some(pins.to_bytes()?),
                 at: self.clock.now(),
             };
-            self.store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await?;
+            self.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await?;
             Ok(())
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use patchboard_core::channel::ChannelOptions;
-use patchboard_core::port::{Fetch, Store};
+use patchboard_core::port::{HttpFetcher, Store};
 use patchboard_wasm::{FileAdmission, HostOptions, HostServices, PluginHost, PluginLimits, PluginOptions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,7 +16,7 @@ use crate::trust::guard::TrustGuard;
 
 /// What plugins use of the rest of the server.
 pub(super) struct PluginDependencies {
-    pub(super) fetch: Arc<dyn Fetch>,
+    pub(super) fetch: Arc<dyn HttpFetcher>,
     pub(super) store: Arc<dyn Store>,
     pub(super) guard: Arc<TrustGuard>,
 }
@@ -78,7 +78,7 @@ pub(super) fn channels(config: &Config) -> Vec<ChannelOptions> {
             ReplyMode::Async => None,
             ReplyMode::Sync => Some(channel.wait.into()),
         },
-        max_waiting: channel.max_waiting as usize,
+        max_open_deliveries: channel.max_waiting as usize,
         // A signed time may lie as far ahead as back, so a captured webhook is good for twice as long.
         replay_window: Duration::from(channel.replay_window).saturating_mul(2),
     });

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
-use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerTool};
-use patchboard_core::port::{ToolHost, UnregisteredTools, Workers};
+use patchboard_core::bridge::{PoolReport, TelemetryBus, WorkerId, WorkerSecret, WorkerTool};
+use patchboard_core::port::{ToolHost, UnregisteredTools, WorkerSupervisor};
 use patchboard_surfaces::bridge::WorkerListeners;
 use patchboard_tools::mcp::{LaunchMode, PinStore};
 use patchboard_tools::worker::{
@@ -37,7 +37,7 @@ pub(crate) struct RunningPools {
 pub(super) struct PoolDependencies<'a> {
     pub(super) launch: &'a LaunchMode,
     pub(super) ports: PortBlock,
-    pub(super) signals: &'a Signals,
+    pub(super) signals: &'a TelemetryBus,
 }
 
 impl RunningPools {
@@ -91,7 +91,7 @@ impl RunningPools {
         self.hosts.clone()
     }
 
-    pub(super) fn workers(&self) -> Arc<dyn Workers> {
+    pub(super) fn workers(&self) -> Arc<dyn WorkerSupervisor> {
         self.workers.clone()
     }
 
@@ -126,25 +126,25 @@ impl PooledWorkers {
     }
 }
 
-impl Workers for PooledWorkers {
+impl WorkerSupervisor for PooledWorkers {
     fn report(&self) -> Vec<PoolReport> {
         self.running.report()
     }
 
-    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
-        self.running.registered(worker, tools);
+    fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
+        self.running.tools_registered(worker, tools);
     }
 
-    fn settling(&self) -> Option<BoxFuture<'static, ()>> {
+    fn startup_complete(&self) -> Option<BoxFuture<'static, ()>> {
         (!self.is_settled.load(Ordering::Relaxed)).then(|| self.settled())
     }
 
-    fn session_over(&self, session: &str) {
-        self.running.session_over(session);
+    fn session_closed(&self, session: &str) {
+        self.running.session_closed(session);
     }
 
-    fn unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
-        self.running.unregistered()
+    fn pools_taking_unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
+        self.running.pools_taking_unregistered()
     }
 }
 

@@ -2,7 +2,7 @@
 //! and what a model costs.
 
 use patchboard_core::{
-    budget::price::{Price, PriceTable},
+    budget::price::{ModelPrice, PriceTable},
     tool::Glob,
 };
 
@@ -83,7 +83,7 @@ impl Config {
         configured.sort_by_key(|(pattern, _)| specificity(pattern));
         let mut built_in = BUILT_IN_PRICES.to_vec();
         built_in.sort_by_key(|(pattern, _)| specificity(pattern));
-        let general: Vec<Price> =
+        let general: Vec<ModelPrice> =
             configured.iter().chain(&built_in).map(|(pattern, price)| price_row(pattern, *price)).collect();
 
         let mut table = Vec::new();
@@ -104,6 +104,6 @@ impl Config {
     }
 }
 
-fn price_row(pattern: &str, price: PriceConfig) -> Price {
-    Price { model: Glob::new(pattern), input: price.input, output: price.output }
+fn price_row(pattern: &str, price: PriceConfig) -> ModelPrice {
+    ModelPrice { model: Glob::new(pattern), input: price.input, output: price.output }
 }

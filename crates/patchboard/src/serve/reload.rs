@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use patchboard_core::board::Settings;
+use patchboard_core::board::BoardSettings;
 use patchboard_core::port::ServerControl;
 use patchboard_core::reply::ReloadReport;
 use patchboard_core::{Board, BoardError};
@@ -123,7 +123,7 @@ struct PreparedReload {
     /// With the provider that was chosen where none is configured.
     effective: LoadedConfig,
     effective_secrets: Secrets,
-    settings: Settings,
+    settings: BoardSettings,
     filter: LogFilter,
     tls: Option<LiveTls>,
     embedder: Option<patchboard_providers::HttpEmbedder>,
@@ -285,7 +285,7 @@ impl ReloadTask {
         if let (Some(live), Some(embedder)) = (&self.parts.embedder, embedder) {
             live.replace(embedder);
         }
-        self.parts.board.apply(settings);
+        self.parts.board.apply_settings(settings);
         self.parts.clients.set(client_limits(&effective.config));
         if let Err(error) = self.source.logs.set_filter(filter) {
             report.notes.push(format!("the log filter stays as it was: {error}").into());

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use patchboard_core::port::{Clock, Ids};
+use patchboard_core::port::{Clock, IdGenerator};
 use patchboard_core::trace;
 use patchboard_providers::http::PostAddress;
 
@@ -36,7 +36,7 @@ pub(crate) struct TraceOptions<'a> {
     pub(crate) sample_ratio: f64,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: &'a dyn Ids,
+    pub(crate) ids: &'a dyn IdGenerator,
 }
 
 /// What there is to do for traces besides listening.
@@ -60,7 +60,7 @@ pub(crate) fn build_pipeline(options: TraceOptions<'_>) -> Result<(TraceLayer, T
     let (spans, finished) = SpanQueue::new(IdSource::random());
     let exporter = SpanExporter::new(finished, address, resource, options.redactor, ExportTiming::default());
     let layer = TraceLayer::new(spans.clone(), TraceSampler::new(options.sample_ratio), options.clock);
-    trace::install(layer::SPAN_BACKEND);
+    trace::install_backend(layer::SPAN_BACKEND);
     Ok((layer, TracePipeline { exporter, spans }))
 }
 

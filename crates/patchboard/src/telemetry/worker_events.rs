@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use patchboard_core::bridge::{Measure, Signal};
+use patchboard_core::bridge::{MeasuredValue, TelemetryEvent};
 use patchboard_core::trace::{TraceParent, field};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -46,7 +46,7 @@ const MAX_WORKERS: usize = 1024;
 
 /// Until `stop`. `spans` is there where traces are kept.
 pub(crate) async fn watch_worker_events(
-    mut signals: broadcast::Receiver<Arc<Signal>>,
+    mut signals: broadcast::Receiver<Arc<TelemetryEvent>>,
     spans: Option<SpanQueue>,
     stop: CancellationToken,
 ) {
@@ -80,7 +80,7 @@ fn event_kind(name: &str) -> &'static str {
 }
 
 /// A finished call of a tool, where the worker says which trace it belongs to and that trace is kept.
-fn worker_span(signal: &Signal, spans: &SpanQueue) -> Option<FinishedSpan> {
+fn worker_span(signal: &TelemetryEvent, spans: &SpanQueue) -> Option<FinishedSpan> {
     let error = match &*signal.name {
         "tool.execution.stop" => None,
         "tool.execution.exception" => Some(metadata_text(signal, "error_type").unwrap_or("tool_error")),
@@ -111,27 +111,27 @@ fn worker_span(signal: &Signal, spans: &SpanQueue) -> Option<FinishedSpan> {
     })
 }
 
-fn metadata_text<'a>(signal: &'a Signal, key: &str) -> Option<&'a str> {
+fn metadata_text<'a>(signal: &'a TelemetryEvent, key: &str) -> Option<&'a str> {
     signal.metadata.iter().find(|(name, _)| **name == *key).map(|(_, text)| &**text)
 }
 
-fn measure_named<'a>(signal: &'a Signal, key: &str) -> Option<&'a Measure> {
+fn measure_named<'a>(signal: &'a TelemetryEvent, key: &str) -> Option<&'a MeasuredValue> {
     signal.measures.iter().find(|(name, _)| **name == *key).map(|(_, measure)| measure)
 }
 
-fn measure_int(signal: &Signal, key: &str) -> Option<i64> {
+fn measure_int(signal: &TelemetryEvent, key: &str) -> Option<i64> {
     match measure_named(signal, key)? {
-        Measure::Int(number) => Some(*number),
-        Measure::Float(number) => Some(*number as i64),
-        Measure::Text(_) => None,
+        MeasuredValue::Int(number) => Some(*number),
+        MeasuredValue::Float(number) => Some(*number as i64),
+        MeasuredValue::Text(_) => None,
     }
 }
 
-fn measure_float(signal: &Signal, key: &str) -> Option<f64> {
+fn measure_float(signal: &TelemetryEvent, key: &str) -> Option<f64> {
     let number = match measure_named(signal, key)? {
-        Measure::Int(number) => *number as f64,
-        Measure::Float(number) => *number,
-        Measure::Text(_) => return None,
+        MeasuredValue::Int(number) => *number as f64,
+        MeasuredValue::Float(number) => *number,
+        MeasuredValue::Text(_) => return None,
     };
     number.is_finite().then_some(number)
 }
@@ -150,7 +150,7 @@ struct WorkerKey {
 }
 
 impl WorkerSamples {
-    fn record(&mut self, signal: &Signal, now: Instant) {
+    fn record(&mut self, signal: &TelemetryEvent, now: Instant) {
         let (kept, key, tell): (_, _, fn(&str, f64)) = match &*signal.name {
             "python.memory.sampled" => (&mut self.memory, "rss_bytes", metric::worker_memory),
             "python.cpu.sampled" => (&mut self.cpu, "cpu_percent", metric::worker_cpu),

@@ -1,17 +1,17 @@
 //! Several requests in one utterance: `remind me to buy milk and turn off the lights`.
 
-use super::words::{Ends, Word};
+use super::tokenizer::{TokenBoundary, WordToken};
 
 /// More are not looked at one by one; such a text is not a list of requests.
 const MOST_CLAUSES: usize = 4;
 
 /// The utterance cut where a new request begins. One clause means that there is nothing to cut.
-pub(super) fn clauses(words: &[Word]) -> Vec<&[Word]> {
+pub(super) fn clauses(words: &[WordToken]) -> Vec<&[WordToken]> {
     let mut clauses = Vec::new();
     let mut from = 0;
     for at in 1..words.len() {
-        let joined = words.get(at - 1).is_some_and(|word| JOINING.contains(&word.text.as_str()));
-        let ended = words.get(at - 1).is_some_and(|word| word.ends != Ends::Nothing);
+        let joined = words.get(at - 1).is_some_and(|word| CONJUNCTIONS.contains(&word.text.as_str()));
+        let ended = words.get(at - 1).is_some_and(|word| word.boundary != TokenBoundary::Absent);
         let opens = words.get(at..).is_some_and(opens_request);
         if (joined || ended) && opens {
             clauses.extend(words.get(from..at));
@@ -26,30 +26,31 @@ pub(super) fn clauses(words: &[Word]) -> Vec<&[Word]> {
 
 /// The utterance without what it says is not meant: `not a timer, put it in the calendar`, `don't play anything, just
 /// tell me who sings`. A denial counts only where something else follows that is meant instead.
-pub(super) fn meant(words: Vec<Word>) -> Vec<Word> {
+pub(super) fn without_denials(words: Vec<WordToken>) -> Vec<WordToken> {
     const DENIALS: &[&str] = &["not", "nothing", "nicht", "nichts", "kein", "keine", "keinen"];
     const INSTEAD: &[&str] = &["just", "only", "but", "rather", "instead", "sondern", "nur", "sino", "solo", "mais"];
     /// A denial further on than this is about the world, not about the request: `the printer does not print, help`.
     const EARLY: usize = 2;
-    let is_one_of = |word: &Word, list: &[&str]| list.contains(&word.text.as_str());
+    let is_one_of = |word: &WordToken, list: &[&str]| list.contains(&word.text.as_str());
     let Some(denial) = words.iter().take(EARLY).position(|word| is_one_of(word, DENIALS)) else { return words };
     let ends = words.iter().enumerate().skip(denial).find_map(|(at, word)| {
         let turns = words.get(at + 1).is_some_and(|next| is_one_of(next, INSTEAD));
-        (turns || word.ends != Ends::Nothing).then_some(at + 1)
+        (turns || word.boundary != TokenBoundary::Absent).then_some(at + 1)
     });
     let Some(rest) = ends.filter(|at| words.iter().skip(*at).any(|word| word.weight >= 0.5)) else { return words };
     words.into_iter().skip(rest).collect()
 }
 
 /// Only what can stand alone: not the second half of `chicken and rice`.
-fn opens_request(words: &[Word]) -> bool {
-    let mut words = words.iter().skip_while(|word| JOINING.contains(&word.text.as_str()));
+fn opens_request(words: &[WordToken]) -> bool {
+    let mut words = words.iter().skip_while(|word| CONJUNCTIONS.contains(&word.text.as_str()));
     words.next().is_some_and(|word| {
-        OPENING.contains(&word.text.as_str()) || word.text.strip_suffix('e').is_some_and(|form| OPENING.contains(&form))
+        REQUEST_OPENERS.contains(&word.text.as_str())
+            || word.text.strip_suffix('e').is_some_and(|form| REQUEST_OPENERS.contains(&form))
     })
 }
 
-const JOINING: &[&str] = &[
+const CONJUNCTIONS: &[&str] = &[
     "and",
     "then",
     "also",
@@ -71,7 +72,7 @@ const JOINING: &[&str] = &[
     "bitte",
 ];
 
-const OPENING: &[&str] = &[
+const REQUEST_OPENERS: &[&str] = &[
     "add",
     "answer",
     "append",

@@ -1,49 +1,49 @@
 //! An utterance as numbers that can be counted: its words, pairs of words, pieces of words, concepts and topics.
 
-use super::knobs::KNOBS;
 use super::lexicon::lexicon;
-use super::query::speaks_to_us;
-use super::words::Word;
+use super::query::addresses_assistant;
+use super::tokenizer::WordToken;
+use super::tuning::TUNING;
 
 /// What is kept of one utterance; the first features are those of its first words.
 const MOST_FEATURES: usize = 192;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Feature(u32);
+pub(super) struct FeatureHash(u32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum FeatureClass {
     Word = 0,
     Pair = 1,
-    Piece = 2,
+    CharacterGram = 2,
     Concept = 3,
     Topic = 4,
     /// A word that fits any topic, or only joins others.
-    Glue = 5,
-    GluePair = 6,
+    FunctionWord = 5,
+    FunctionWordPair = 6,
 }
 
 const CLASS_BITS: u32 = 3;
 
-impl Feature {
-    fn new(class: Class, parts: &[&[u8]]) -> Feature {
+impl FeatureHash {
+    fn new(class: FeatureClass, parts: &[&[u8]]) -> FeatureHash {
         // FNV-1a; two features that fall together by chance only add a little noise.
         let mut hash: u32 = 0x811c_9dc5;
         for byte in parts.iter().flat_map(|part| part.iter().chain(&[0])) {
             hash = (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
         }
-        Feature((hash ^ (hash >> 29)) << CLASS_BITS | class as u32)
+        FeatureHash((hash ^ (hash >> 29)) << CLASS_BITS | class as u32)
     }
 
     /// How much a feature of its class says.
     pub(super) fn weight(self) -> f32 {
         let class = (self.0 & ((1 << CLASS_BITS) - 1)) as usize;
-        KNOBS.class_weights.get(class).copied().unwrap_or(0.0)
+        TUNING.class_weights.get(class).copied().unwrap_or(0.0)
     }
 }
 
 /// Each once, in ascending order.
-pub(super) fn features(words: &[Word]) -> Vec<Feature> {
+pub(super) fn features(words: &[WordToken]) -> Vec<FeatureHash> {
     let mut found = Vec::with_capacity(96);
     let mut previous = "";
     let mut previous_glue = true;
@@ -51,26 +51,29 @@ pub(super) fn features(words: &[Word]) -> Vec<Feature> {
         let number = word.is_number();
         let stem = if number { "#" } else { word.stem.as_str() };
         let glue = word.weight < 0.5;
-        found.push(Feature::new(if glue { Class::Glue } else { Class::Word }, &[stem.as_bytes()]));
-        let pair = if glue && previous_glue { Class::GluePair } else { Class::Pair };
-        found.push(Feature::new(pair, &[previous.as_bytes(), stem.as_bytes()]));
+        found.push(FeatureHash::new(
+            if glue { FeatureClass::FunctionWord } else { FeatureClass::Word },
+            &[stem.as_bytes()],
+        ));
+        let pair = if glue && previous_glue { FeatureClass::FunctionWordPair } else { FeatureClass::Pair };
+        found.push(FeatureHash::new(pair, &[previous.as_bytes(), stem.as_bytes()]));
         previous = stem;
         previous_glue = glue;
         if word.weight > 0.0 && !number {
-            pieces(&word.text, &mut found);
+            character_grams(&word.text, &mut found);
         }
     }
-    found.push(Feature::new(Class::GluePair, &[previous.as_bytes(), b""]));
+    found.push(FeatureHash::new(FeatureClass::FunctionWordPair, &[previous.as_bytes(), b""]));
     for sense in
-        lexicon().hits(words).iter().filter(|hit| matters(hit.at, hit.length, words)).flat_map(|hit| hit.senses)
+        lexicon().hits(words).iter().filter(|hit| has_content(hit.at, hit.length, words)).flat_map(|hit| hit.senses)
     {
-        found.push(Feature::new(Class::Concept, &[&sense.concept.to_le_bytes()]));
+        found.push(FeatureHash::new(FeatureClass::Concept, &[&sense.concept.to_le_bytes()]));
         if sense.affinity >= 0.5 {
-            found.push(Feature::new(Class::Topic, &[&lexicon().topic_of(sense.concept).to_le_bytes()]));
+            found.push(FeatureHash::new(FeatureClass::Topic, &[&lexicon().topic_of(sense.concept).to_le_bytes()]));
         }
     }
-    if speaks_to_us(words) {
-        found.push(Feature::new(Class::Concept, &[b"you"]));
+    if addresses_assistant(words) {
+        found.push(FeatureHash::new(FeatureClass::Concept, &[b"you"]));
     }
     found.truncate(MOST_FEATURES);
     found.sort_unstable();
@@ -78,11 +81,11 @@ pub(super) fn features(words: &[Word]) -> Vec<Feature> {
     found
 }
 
-fn matters(at: usize, length: usize, words: &[Word]) -> bool {
+fn has_content(at: usize, length: usize, words: &[WordToken]) -> bool {
     length > 1 || words.get(at).is_some_and(|word| word.weight > 0.0)
 }
 
-fn pieces(word: &str, found: &mut Vec<Feature>) {
+fn character_grams(word: &str, found: &mut Vec<FeatureHash>) {
     let padded: Vec<char> = std::iter::once('^').chain(word.chars()).chain(std::iter::once('$')).collect();
     let mut buffer = [0; 16];
     for window in padded.windows(4) {
@@ -90,7 +93,7 @@ fn pieces(word: &str, found: &mut Vec<Feature>) {
         for character in window {
             length += character.encode_utf8(&mut buffer[length..]).len();
         }
-        found.push(Feature::new(Class::Piece, &[&buffer[..length]]));
+        found.push(FeatureHash::new(FeatureClass::CharacterGram, &[&buffer[..length]]));
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::words::{Word, words};
+use super::tokenizer::{WordToken, tokenize};
 
 /// In reading order; a heading that comes back continues its topic.
 const SOURCES: &[&str] = &[
@@ -26,9 +26,9 @@ pub(super) struct Lexicon {
     concepts: Vec<Concept>,
     topics: Vec<&'static str>,
     /// By stem; the stems of a phrase are joined by one space.
-    entries: HashMap<String, Vec<Sense>>,
+    entries: HashMap<String, Vec<WordSense>>,
     /// The first stems of phrases, so that most words are passed over at once.
-    openers: HashMap<String, usize>,
+    longest_phrase_from: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -39,17 +39,17 @@ pub(super) struct Concept {
 
 /// That a word can mean a concept, and how surely (0 to 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sense {
+pub(super) struct WordSense {
     pub(super) concept: ConceptId,
     pub(super) affinity: f32,
 }
 
 /// A word or a phrase of a text that the lexicon knows.
 #[derive(Debug, Clone)]
-pub(super) struct Hit {
+pub(super) struct LexiconHit {
     pub(super) at: usize,
     pub(super) length: usize,
-    pub(super) senses: &'static [Sense],
+    pub(super) senses: &'static [WordSense],
 }
 
 pub(super) fn lexicon() -> &'static Lexicon {
@@ -59,8 +59,12 @@ pub(super) fn lexicon() -> &'static Lexicon {
 
 impl Lexicon {
     fn read(sources: &[&'static str]) -> Lexicon {
-        let mut lexicon =
-            Lexicon { concepts: Vec::new(), topics: Vec::new(), entries: HashMap::new(), openers: HashMap::new() };
+        let mut lexicon = Lexicon {
+            concepts: Vec::new(),
+            topics: Vec::new(),
+            entries: HashMap::new(),
+            longest_phrase_from: HashMap::new(),
+        };
         let mut topic = 0;
         for line in sources.iter().flat_map(|source| source.lines()) {
             if let Some(name) = line.strip_prefix("= ") {
@@ -107,14 +111,14 @@ impl Lexicon {
     fn entries(&mut self, id: ConceptId, entries: &'static str) {
         for entry in entries.split_whitespace() {
             let (entry, affinity) = entry.strip_suffix('?').map_or((entry, 1.0), |entry| (entry, 0.5));
-            let stems: Vec<String> = words(&entry.replace('_', " ")).into_iter().map(|word| word.stem).collect();
+            let stems: Vec<String> = tokenize(&entry.replace('_', " ")).into_iter().map(|word| word.stem).collect();
             debug_assert!((1..=LONGEST_PHRASE).contains(&stems.len()), "{entry}");
             let senses = self.entries.entry(stems.join(" ")).or_default();
             if senses.iter().all(|sense| sense.concept != id) {
-                senses.push(Sense { concept: id, affinity });
+                senses.push(WordSense { concept: id, affinity });
             }
             if let Some(first) = stems.first() {
-                let longest = self.openers.entry(first.clone()).or_default();
+                let longest = self.longest_phrase_from.entry(first.clone()).or_default();
                 *longest = stems.len().max(*longest);
             }
         }
@@ -133,11 +137,11 @@ impl Lexicon {
     }
 
     /// Every word and phrase that is known, phrases also inside longer ones.
-    pub(super) fn hits(&'static self, words: &[Word]) -> Vec<Hit> {
+    pub(super) fn hits(&'static self, words: &[WordToken]) -> Vec<LexiconHit> {
         let mut hits = Vec::new();
         let mut key = String::new();
         for (at, first) in words.iter().enumerate() {
-            let longest = self.openers.get(&first.stem).copied().unwrap_or(0);
+            let longest = self.longest_phrase_from.get(&first.stem).copied().unwrap_or(0);
             key.clear();
             for (length, word) in words.iter().skip(at).take(longest).enumerate() {
                 if length > 0 {
@@ -145,19 +149,19 @@ impl Lexicon {
                 }
                 key.push_str(&word.stem);
                 if let Some(senses) = self.entries.get(&key) {
-                    hits.push(Hit { at, length: length + 1, senses });
+                    hits.push(LexiconHit { at, length: length + 1, senses });
                 }
             }
         }
         hits
     }
 
-    pub(super) fn senses(&'static self, stem: &str) -> &'static [Sense] {
+    pub(super) fn senses(&'static self, stem: &str) -> &'static [WordSense] {
         self.entries.get(stem).map_or(&[], Vec::as_slice)
     }
 
     /// What an unknown word may be a slip of: two letters swapped, one too many, one too few.
-    pub(super) fn corrected(&'static self, stem: &str) -> Option<&'static [Sense]> {
+    pub(super) fn senses_of_misspelling(&'static self, stem: &str) -> Option<&'static [WordSense]> {
         if !(6..=14).contains(&stem.len()) || !stem.bytes().all(|byte| byte.is_ascii_lowercase()) {
             return None;
         }
@@ -171,14 +175,14 @@ impl Lexicon {
         let swapped =
             (0..stem.len() - 1).map(|at| [&stem[..at], &stem[at + 1..at + 2], &stem[at..=at], &stem[at + 2..]]);
         let shorter = (0..stem.len()).map(|at| [&stem[..at], "", "", &stem[at + 1..]]);
-        let letters = || (0..LETTERS.len()).map(|at| &LETTERS[at..=at]);
+        let letters = || (0..ALPHABET.len()).map(|at| &ALPHABET[at..=at]);
         let longer =
             (1..=stem.len()).flat_map(|at| letters().map(move |letter| [&stem[..at], letter, "", &stem[at..]]));
         swapped.chain(shorter).chain(longer).find_map(|parts| try_parts(&parts))
     }
 }
 
-const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
+const ALPHABET: &str = "abcdefghijklmnopqrstuvwxyz";
 
 #[cfg(test)]
 mod tests;

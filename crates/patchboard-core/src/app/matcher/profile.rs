@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::knobs::KNOBS;
 use super::lexicon::{ConceptId, TopicId, lexicon};
-use super::query::{ComparedWord, Cue, Query, compared};
+use super::query::{ComparedWord, Query, QueryTerm, compared_words};
+use super::tokenizer::{TokenBoundary, WordToken, tokenize};
+use super::tuning::TUNING;
 use super::vectors::{self, CompactVector};
-use super::words::{Ends, Word, words};
 use crate::app::AppProfile;
 
 /// Words of one profile that are compared with those of an utterance one by one.
@@ -17,8 +17,8 @@ const MOST_SPELLINGS: usize = 256;
 const LEAST_BEGINNING: usize = 5;
 
 #[derive(Debug)]
-pub(super) struct Profile {
-    terms: HashMap<String, Term>,
+pub(super) struct CompiledProfile {
+    terms: HashMap<String, ProfileTerm>,
     /// For near misses, in alphabetical order.
     spellings: Vec<(String, f32)>,
     concepts: Vec<f32>,
@@ -32,13 +32,13 @@ pub(super) struct Profile {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Term {
+struct ProfileTerm {
     weight: f32,
-    from: Source,
+    from: TermSource,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum TermSource {
     Name,
     Capability,
     Description,
@@ -46,16 +46,16 @@ pub(super) enum Source {
 
 /// Why a cue counts for a profile.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Bond {
-    Word(Source),
+pub(super) enum TermMatch {
+    Word(TermSource),
     Spelling,
     Concept(ConceptId),
     Topic(TopicId),
 }
 
-impl Profile {
-    pub(super) fn new(app: &AppProfile) -> Profile {
-        let mut profile = Profile {
+impl CompiledProfile {
+    pub(super) fn new(app: &AppProfile) -> CompiledProfile {
+        let mut profile = CompiledProfile {
             terms: HashMap::new(),
             spellings: Vec::new(),
             concepts: vec![0.0; lexicon().concepts().len()],
@@ -66,28 +66,28 @@ impl Profile {
             words: Vec::new(),
         };
         let mut ruled_out = Vec::new();
-        let mut said = words(&app.name.replace(['-', '_'], " "));
-        profile.add(&said, Source::Name);
+        let mut said = tokenize(&app.name.replace(['-', '_'], " "));
+        profile.add(&said, TermSource::Name);
         // A number or an `app` in a name says nothing of what it is about.
         said.retain(|word| word.weight >= 0.5);
         for capability in &app.capabilities {
-            let capability = words(&capability.replace(['-', '_', '.', '/'], " "));
-            profile.add(&capability, Source::Capability);
+            let capability = tokenize(&capability.replace(['-', '_', '.', '/'], " "));
+            profile.add(&capability, TermSource::Capability);
             said.extend(capability);
         }
-        for (phrase, kind) in phrases(words(&app.description)) {
+        for (phrase, kind) in phrases(tokenize(&app.description)) {
             match kind {
-                Said::Of => {
-                    profile.add(&phrase, Source::Description);
+                PhrasePolarity::Included => {
+                    profile.add(&phrase, TermSource::Description);
                     said.extend(phrase);
                 }
-                Said::NotOf => ruled_out.extend(phrase),
+                PhrasePolarity::Excluded => ruled_out.extend(phrase),
             }
         }
-        profile.rule_out(&ruled_out);
+        profile.exclude(&ruled_out);
         said.retain(|word| profile.terms.contains_key(&word.stem));
-        profile.vector = vectors::of_words(&said).map(|vector| CompactVector::new(&vector));
-        profile.words = compared(&said, MOST_COMPARED);
+        profile.vector = vectors::text_vector(&said).map(|vector| CompactVector::new(&vector));
+        profile.words = compared_words(&said, MOST_COMPARED);
         profile.spellings = profile.terms.iter().map(|(stem, term)| (stem.clone(), term.weight)).collect();
         profile.spellings.retain(|(stem, weight)| stem.len() >= 4 && *weight >= 0.5);
         profile.spellings.sort_by(|a, b| a.0.cmp(&b.0));
@@ -95,10 +95,10 @@ impl Profile {
         profile
     }
 
-    fn add(&mut self, phrase: &[Word], from: Source) {
+    fn add(&mut self, phrase: &[WordToken], from: TermSource) {
         for word in phrase.iter().filter(|word| word.weight > 0.0) {
             let weight = word.weight;
-            let term = self.terms.entry(word.stem.clone()).or_insert(Term { weight, from });
+            let term = self.terms.entry(word.stem.clone()).or_insert(ProfileTerm { weight, from });
             term.weight = term.weight.max(weight);
         }
         for hit in lexicon().hits(phrase) {
@@ -120,7 +120,7 @@ impl Profile {
     }
 
     /// `… but not the weather`: the words themselves, not their whole topic.
-    fn rule_out(&mut self, phrase: &[Word]) {
+    fn exclude(&mut self, phrase: &[WordToken]) {
         for word in phrase.iter().filter(|word| word.weight >= 0.5) {
             self.terms.remove(&word.stem);
         }
@@ -132,27 +132,27 @@ impl Profile {
     }
 
     /// What the utterance has in common with this profile, in units of cue weight.
-    pub(super) fn common(&self, query: &Query) -> f32 {
-        query.cues.iter().map(|cue| cue.weight * self.bond(cue).map_or(0.0, |(strength, _)| strength)).sum()
+    pub(super) fn overlap(&self, query: &Query) -> f32 {
+        query.terms.iter().map(|cue| cue.weight * self.best_match(cue).map_or(0.0, |(strength, _)| strength)).sum()
     }
 
     /// How near the whole utterance is to the whole description, -1 to 1.
-    pub(super) fn nearness(&self, query: &Query) -> f32 {
+    pub(super) fn similarity_to_query(&self, query: &Query) -> f32 {
         nearness(self.vector.as_ref(), query.vector.as_ref())
     }
 
     /// How near two descriptions are to each other.
-    pub(super) fn similarity(&self, other: &Profile) -> f32 {
+    pub(super) fn similarity_to_profile(&self, other: &CompiledProfile) -> f32 {
         nearness(self.vector.as_ref(), other.vector.as_ref())
     }
 
     /// How near the words of the utterance are to the nearest words of the description, in units of their weight.
-    pub(super) fn word_nearness(&self, query: &Query) -> f32 {
-        query.words.iter().map(|word| word.weight * self.nearest(word).map_or(0.0, |(nearness, _)| nearness)).sum()
+    pub(super) fn word_similarity(&self, query: &Query) -> f32 {
+        query.words.iter().map(|word| word.weight * self.nearest_word(word).map_or(0.0, |(nearness, _)| nearness)).sum()
     }
 
     /// The word of the description that is nearest to a word of an utterance, and how near it is, 0 to 1.
-    pub(super) fn nearest(&self, word: &ComparedWord) -> Option<(f32, &str)> {
+    pub(super) fn nearest_word(&self, word: &ComparedWord) -> Option<(f32, &str)> {
         let nearness = |own: &ComparedWord| {
             if own.stem == word.stem {
                 return own.weight;
@@ -165,41 +165,41 @@ impl Profile {
         all.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(nearness, _)| *nearness > 0.0)
     }
 
-    pub(super) fn bond(&self, cue: &Cue) -> Option<(f32, Bond)> {
-        let mut best: Option<(f32, Bond)> = None;
-        let mut offer = |strength: f32, bond: Bond| {
+    pub(super) fn best_match(&self, cue: &QueryTerm) -> Option<(f32, TermMatch)> {
+        let mut best: Option<(f32, TermMatch)> = None;
+        let mut offer = |strength: f32, bond: TermMatch| {
             if strength > 0.0 && best.is_none_or(|(known, _)| strength > known) {
                 best = Some((strength, bond));
             }
         };
         if !cue.stem.is_empty() {
             match self.terms.get(&cue.stem) {
-                Some(term) => offer(term.weight.sqrt(), Bond::Word(term.from)),
-                None => offer(KNOBS.spelling * self.spelled_alike(&cue.stem), Bond::Spelling),
+                Some(term) => offer(term.weight.sqrt(), TermMatch::Word(term.from)),
+                None => offer(TUNING.spelling * self.spelling_similarity(&cue.stem), TermMatch::Spelling),
             }
         }
         for sense in cue.senses {
             let concept = self.concepts.get(usize::from(sense.concept)).copied().unwrap_or(0.0);
-            offer(KNOBS.concept * (sense.affinity * concept).sqrt(), Bond::Concept(sense.concept));
+            offer(TUNING.concept * (sense.affinity * concept).sqrt(), TermMatch::Concept(sense.concept));
             let topic = lexicon().topic_of(sense.concept);
             let strength = self.topics.get(usize::from(topic)).copied().unwrap_or(0.0);
-            offer(KNOBS.topic * sense.affinity.sqrt() * strength, Bond::Topic(topic));
+            offer(TUNING.topic * sense.affinity.sqrt() * strength, TermMatch::Topic(topic));
         }
         best
     }
 
     /// The word of its own that makes a bond.
-    pub(super) fn word_of(&self, bond: Bond) -> Option<&str> {
+    pub(super) fn matched_word(&self, bond: TermMatch) -> Option<&str> {
         let (_, word) = match bond {
-            Bond::Word(_) | Bond::Spelling => return None,
-            Bond::Concept(id) => self.concept_words.get(&id)?,
-            Bond::Topic(id) => self.topic_words.get(&id)?,
+            TermMatch::Word(_) | TermMatch::Spelling => return None,
+            TermMatch::Concept(id) => self.concept_words.get(&id)?,
+            TermMatch::Topic(id) => self.topic_words.get(&id)?,
         };
         Some(word)
     }
 
     /// 0 to 1: slips of the pen, and the parts of compound words.
-    fn spelled_alike(&self, stem: &str) -> f32 {
+    fn spelling_similarity(&self, stem: &str) -> f32 {
         let Some(first) = stem.chars().next().filter(|_| stem.len() >= LEAST_BEGINNING) else { return 0.0 };
         let from = self.spellings.partition_point(|(known, _)| known.chars().next() < Some(first));
         let near = self.spellings.iter().skip(from).take_while(|(known, _)| known.starts_with(first));
@@ -234,27 +234,29 @@ fn is_alike(one: &str, other: &str) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Of,
-    NotOf,
+enum PhrasePolarity {
+    Included,
+    Excluded,
 }
 
 /// A description falls into phrases; one that opens with a negation says what the app is not for.
-fn phrases(words: Vec<Word>) -> Vec<(Vec<Word>, Said)> {
+fn phrases(words: Vec<WordToken>) -> Vec<(Vec<WordToken>, PhrasePolarity)> {
     const NEGATIONS: &[&str] = &["not", "never", "except", "excluding", "nor", "without"];
-    let mut phrases = vec![(Vec::new(), Said::Of)];
+    let mut phrases = vec![(Vec::new(), PhrasePolarity::Included)];
     for word in words {
         if NEGATIONS.contains(&word.text.as_str()) {
-            phrases.push((Vec::new(), Said::NotOf));
+            phrases.push((Vec::new(), PhrasePolarity::Excluded));
             continue;
         }
-        let ends = word.ends;
+        let ends = word.boundary;
         let Some((phrase, said)) = phrases.last_mut() else { continue };
         let said = *said;
         phrase.push(word);
         match (ends, said) {
-            (Ends::Nothing, _) | (Ends::Phrase, Said::NotOf) => {}
-            (Ends::Phrase, Said::Of) | (Ends::Sentence, _) => phrases.push((Vec::new(), Said::Of)),
+            (TokenBoundary::Absent, _) | (TokenBoundary::Phrase, PhrasePolarity::Excluded) => {}
+            (TokenBoundary::Phrase, PhrasePolarity::Included) | (TokenBoundary::Sentence, _) => {
+                phrases.push((Vec::new(), PhrasePolarity::Included))
+            }
         }
     }
     phrases

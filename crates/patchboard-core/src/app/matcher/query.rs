@@ -1,9 +1,9 @@
 //! What an utterance, or a clause of it, offers for comparison.
 
-use super::knobs::KNOBS;
-use super::lexicon::{Sense, lexicon};
+use super::lexicon::{WordSense, lexicon};
+use super::tokenizer::WordToken;
+use super::tuning::TUNING;
 use super::vectors::{self, CompactVector};
-use super::words::Word;
 
 /// Words that are compared with those of a description one by one.
 const MOST_COMPARED: usize = 24;
@@ -12,7 +12,7 @@ const MOST_CORRECTIONS: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Query {
-    pub(super) cues: Vec<Cue>,
+    pub(super) terms: Vec<QueryTerm>,
     /// How much the whole utterance says, whether anyone understands it or not.
     pub(super) weight: f32,
     /// What all of it is about; `None` when no word of it is known.
@@ -33,23 +33,23 @@ pub(super) struct ComparedWord {
 
 /// A word, or a phrase known as one.
 #[derive(Debug)]
-pub(super) struct Cue {
+pub(super) struct QueryTerm {
     pub(super) text: String,
     /// Empty for a phrase, which is compared by its senses alone.
     pub(super) stem: String,
     pub(super) weight: f32,
-    pub(super) senses: &'static [Sense],
+    pub(super) senses: &'static [WordSense],
 }
 
 /// What is left of the words after one that only carries them: `remind me to water the plants` is about being
 /// reminded.
-const CARRIED: f32 = 0.4;
+const CARRIED_WEIGHT: f32 = 0.4;
 
 impl Query {
-    pub(super) fn new(words: &[Word]) -> Query {
-        let words = &carried(words);
+    pub(super) fn new(words: &[WordToken]) -> Query {
+        let words = &down_weight_carried(words);
         let hits = lexicon().hits(words);
-        let mut cues: Vec<Cue> = Vec::new();
+        let mut cues: Vec<QueryTerm> = Vec::new();
         let mut covered = vec![false; words.len()];
         for hit in hits.iter().filter(|hit| hit.length > 1) {
             let longer = hits.iter().any(|other| {
@@ -60,10 +60,10 @@ impl Query {
             }
             covered.iter_mut().skip(hit.at).take(hit.length).for_each(|covered| *covered = true);
             let text: Vec<&str> = words.iter().skip(hit.at).take(hit.length).map(|word| word.text.as_str()).collect();
-            cues.push(Cue {
+            cues.push(QueryTerm {
                 text: text.join(" "),
                 stem: String::new(),
-                weight: KNOBS.phrase_weight,
+                weight: TUNING.phrase_weight,
                 senses: hit.senses,
             });
         }
@@ -77,32 +77,32 @@ impl Query {
             if senses.is_empty() {
                 if weight >= 1.0 && corrections < MOST_CORRECTIONS {
                     corrections += 1;
-                    senses = lexicon().corrected(&word.stem).unwrap_or_default();
+                    senses = lexicon().senses_of_misspelling(&word.stem).unwrap_or_default();
                 }
             } else if !word.is_number() {
-                weight = weight.max(KNOBS.vague_known);
+                weight = weight.max(TUNING.vague_known);
             }
             if *covered {
-                weight *= KNOBS.inside_phrase;
+                weight *= TUNING.inside_phrase;
             }
-            cues.push(Cue { text: word.text.clone(), stem: word.stem.clone(), weight, senses });
+            cues.push(QueryTerm { text: word.text.clone(), stem: word.stem.clone(), weight, senses });
         }
-        if speaks_to_us(words) {
-            cues.push(Cue {
+        if addresses_assistant(words) {
+            cues.push(QueryTerm {
                 text: "you".to_owned(),
                 stem: String::new(),
-                weight: KNOBS.you,
+                weight: TUNING.self_reference,
                 senses: lexicon().senses("yourself"),
             });
         }
         let weight = cues.iter().map(|cue| cue.weight).sum();
-        let vector = vectors::of_words(words).map(|vector| CompactVector::new(&vector));
-        Query { cues, weight, vector, words: compared(words, MOST_COMPARED) }
+        let vector = vectors::text_vector(words).map(|vector| CompactVector::new(&vector));
+        Query { terms: cues, weight, vector, words: compared_words(words, MOST_COMPARED) }
     }
 }
 
 /// The words that say something about a topic, each once.
-pub(super) fn compared(words: &[Word], most: usize) -> Vec<ComparedWord> {
+pub(super) fn compared_words(words: &[WordToken], most: usize) -> Vec<ComparedWord> {
     let mut compared: Vec<ComparedWord> = Vec::new();
     for word in words.iter().filter(|word| word.weight > 0.0 && !word.is_number()) {
         if compared.len() == most {
@@ -111,7 +111,7 @@ pub(super) fn compared(words: &[Word], most: usize) -> Vec<ComparedWord> {
         if compared.iter().any(|known| known.stem == word.stem) {
             continue;
         }
-        let (vector, weight) = match vectors::of_word(&word.text) {
+        let (vector, weight) = match vectors::word_vector(&word.text) {
             Some((vector, weight)) => (Some(CompactVector::new(&vector)), weight),
             // Names and rare words say much, but nobody knows what.
             None => (None, 1.0),
@@ -123,7 +123,7 @@ pub(super) fn compared(words: &[Word], most: usize) -> Vec<ComparedWord> {
 }
 
 /// The words, those lowered that are only what somebody shall be reminded of, told, or what shall be noted.
-fn carried(words: &[Word]) -> Vec<Word> {
+fn down_weight_carried(words: &[WordToken]) -> Vec<WordToken> {
     const CARRIERS: &[&str] = &[
         "remind",
         "remember",
@@ -157,13 +157,13 @@ fn carried(words: &[Word]) -> Vec<Word> {
     let mut words = words.to_vec();
     let carrier = words.iter().take(EARLY).position(|word| CARRIERS.contains(&word.text.as_str()));
     for word in carrier.map_or(&mut [][..], |at| words.get_mut(at + 1..).unwrap_or_default()) {
-        word.weight *= CARRIED;
+        word.weight *= CARRIED_WEIGHT;
     }
     words
 }
 
 /// Whether the one who is spoken to is also spoken about: `what is your name`, but not `can you call me a taxi`.
-pub(super) fn speaks_to_us(words: &[Word]) -> bool {
+pub(super) fn addresses_assistant(words: &[WordToken]) -> bool {
     const ASKING: &[&str] = &["can", "could", "would", "will", "thank", "want", "need", "did", "if", "have", "let"];
     words.iter().enumerate().any(|(at, word)| {
         let before = at.checked_sub(1).and_then(|at| words.get(at)).map_or("", |word| word.text.as_str());

@@ -3,75 +3,80 @@
 
 use std::sync::Arc;
 
-use super::knobs::KNOBS;
-use super::learned::Evidence;
-use super::profile::Profile;
+use super::profile::CompiledProfile;
 use super::query::Query;
+use super::trained_model::AppEvidence;
+use super::tuning::TUNING;
 
 /// What an utterance has in common with a description, before anything was learned.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Likeness {
+pub(super) struct DescriptionSimilarity {
     /// Words and concepts in common.
-    pub(super) common: f32,
+    pub(super) shared_terms: f32,
     /// The nearness of the whole to the whole, and of its words to the nearest ones.
-    pub(super) whole: f32,
-    pub(super) words: f32,
+    pub(super) whole_text: f32,
+    pub(super) word_by_word: f32,
 }
 
 /// Apps that are compared with an utterance word by word: those that are nearest otherwise.
 const MOST_COMPARED: usize = 32;
 
-impl Likeness {
-    pub(super) fn new(query: &Query, profile: &Profile) -> Likeness {
-        let mut likeness = Likeness::at_a_glance(query, profile);
-        likeness.compare(query, profile);
+impl DescriptionSimilarity {
+    pub(super) fn new(query: &Query, profile: &CompiledProfile) -> DescriptionSimilarity {
+        let mut likeness = DescriptionSimilarity::quick(query, profile);
+        likeness.add_word_similarity(query, profile);
         likeness
     }
 
     /// Of all these descriptions, in their order.
-    pub(super) fn all(query: &Query, profiles: &[Arc<Profile>]) -> Vec<Likeness> {
-        let mut all: Vec<Likeness> = profiles.iter().map(|profile| Likeness::at_a_glance(query, profile)).collect();
+    pub(super) fn all(query: &Query, profiles: &[Arc<CompiledProfile>]) -> Vec<DescriptionSimilarity> {
+        let mut all: Vec<DescriptionSimilarity> =
+            profiles.iter().map(|profile| DescriptionSimilarity::quick(query, profile)).collect();
         let mut order: Vec<usize> = (0..all.len()).collect();
         if order.len() > MOST_COMPARED {
-            let glance = |at: &usize| all.get(*at).map_or(0.0, |one| one.common + one.whole);
+            let glance = |at: &usize| all.get(*at).map_or(0.0, |one| one.shared_terms + one.whole_text);
             order.sort_by(|a, b| glance(b).total_cmp(&glance(a)));
             order.truncate(MOST_COMPARED);
         }
         for at in order {
             if let (Some(likeness), Some(profile)) = (all.get_mut(at), profiles.get(at)) {
-                likeness.compare(query, profile);
+                likeness.add_word_similarity(query, profile);
             }
         }
         all
     }
 
-    fn at_a_glance(query: &Query, profile: &Profile) -> Likeness {
-        let length = (query.weight + KNOBS.length_floor).sqrt();
-        Likeness { common: profile.common(query) / length, whole: profile.nearness(query), words: 0.0 }
+    fn quick(query: &Query, profile: &CompiledProfile) -> DescriptionSimilarity {
+        let length = (query.weight + TUNING.length_floor).sqrt();
+        DescriptionSimilarity {
+            shared_terms: profile.overlap(query) / length,
+            whole_text: profile.similarity_to_query(query),
+            word_by_word: 0.0,
+        }
     }
 
-    fn compare(&mut self, query: &Query, profile: &Profile) {
+    fn add_word_similarity(&mut self, query: &Query, profile: &CompiledProfile) {
         let compared: f32 = query.words.iter().map(|word| word.weight).sum();
-        self.words = profile.word_nearness(query) / (compared + KNOBS.length_floor).sqrt();
+        self.word_by_word = profile.word_similarity(query) / (compared + TUNING.length_floor).sqrt();
     }
 }
 
 /// The numbers of one app. Those of what was learned grow with its examples, those of its description fade.
 pub(super) const APP_SIGNALS: usize = 9;
 
-pub(super) fn of_app(likeness: &Likeness, evidence: &Evidence) -> [f32; APP_SIGNALS] {
-    let grown = |half: f32| evidence.examples / (evidence.examples + half);
-    let cold = 1.0 - grown(KNOBS.cold_fade);
-    let soon = grown(KNOBS.soon);
-    let near = evidence.near.min(1.0).powf(KNOBS.near_power);
+pub(super) fn app_signals(likeness: &DescriptionSimilarity, evidence: &AppEvidence) -> [f32; APP_SIGNALS] {
+    let grown = |half: f32| evidence.example_weight / (evidence.example_weight + half);
+    let cold = 1.0 - grown(TUNING.description_half);
+    let soon = grown(TUNING.experience_half);
+    let near = evidence.nearest_accepted.min(1.0).powf(TUNING.near_power);
     [
-        likeness.common * cold,
-        likeness.whole,
-        likeness.whole * cold,
-        likeness.words * cold,
-        evidence.linear * soon,
+        likeness.shared_terms * cold,
+        likeness.whole_text,
+        likeness.whole_text * cold,
+        likeness.word_by_word * cold,
+        evidence.classifier_score * soon,
         near * soon,
-        evidence.near_vector * soon,
+        evidence.nearest_vector * soon,
         evidence.mean_vector * soon,
         soon,
     ]
@@ -80,20 +85,24 @@ pub(super) fn of_app(likeness: &Likeness, evidence: &Evidence) -> [f32; APP_SIGN
 /// The numbers of none of them.
 pub(super) const NONE_SIGNALS: usize = 6;
 
-pub(super) fn of_none(background: &Likeness, likenesses: &[Likeness], experience: f32) -> [f32; NONE_SIGNALS] {
+pub(super) fn none_signals(
+    background: &DescriptionSimilarity,
+    likenesses: &[DescriptionSimilarity],
+    experience: f32,
+) -> [f32; NONE_SIGNALS] {
     [
         1.0,
         experience,
-        background.common,
-        background.whole,
-        background.words,
+        background.shared_terms,
+        background.whole_text,
+        background.word_by_word,
         // That some app has much in common with it says less about whether it is meant than about which one is.
-        likenesses.iter().map(|one| one.common).fold(0.0, f32::max),
+        likenesses.iter().map(|one| one.shared_terms).fold(0.0, f32::max),
     ]
 }
 
 /// How much was learned for all of these apps together: 0 is nothing, 1 as much as helps.
-pub(super) fn experience(evidence: &[Evidence]) -> f32 {
-    let examples = evidence.iter().map(|one| one.examples).sum::<f32>() / evidence.len().max(1) as f32;
-    examples / (examples + KNOBS.soon)
+pub(super) fn experience(evidence: &[AppEvidence]) -> f32 {
+    let examples = evidence.iter().map(|one| one.example_weight).sum::<f32>() / evidence.len().max(1) as f32;
+    examples / (examples + TUNING.experience_half)
 }

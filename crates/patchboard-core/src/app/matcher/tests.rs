@@ -2,7 +2,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Choice, Label, Matcher, Meaning, Policy, Ranking, Strength, Verdict};
+use super::{
+    AppRanking, ConfidencePolicy, EmbeddingSimilarity, LabelPolarity, LabelStrength, Matcher, RankingChoice,
+    TrainingLabel,
+};
 use crate::app::AppProfile;
 
 mod desk;
@@ -22,15 +25,17 @@ fn household() -> Vec<AppProfile> {
     ]
 }
 
-fn rank(matcher: &Matcher, text: &str, apps: &[AppProfile]) -> Ranking {
+fn rank(matcher: &Matcher, text: &str, apps: &[AppProfile]) -> AppRanking {
     matcher.rank(text, &apps.iter().collect::<Vec<_>>(), None)
 }
 
 fn chosen(matcher: &Matcher, text: &str, apps: &[AppProfile]) -> Vec<String> {
     let ranking = rank(matcher, text, apps);
-    match ranking.choose(Policy::default()) {
-        Choice::Deliver(places) => places.iter().map(|place| ranking.candidates[*place].app.to_string()).collect(),
-        Choice::Unsure => Vec::new(),
+    match ranking.choose(ConfidencePolicy::default()) {
+        RankingChoice::Deliver(places) => {
+            places.iter().map(|place| ranking.candidates[*place].app.to_string()).collect()
+        }
+        RankingChoice::Unsure => Vec::new(),
     }
 }
 
@@ -39,8 +44,8 @@ fn confidence(matcher: &Matcher, text: &str, apps: &[AppProfile], name: &str) ->
     ranking.candidates.iter().find(|one| &*one.app == name).map_or(0.0, |one| one.confidence)
 }
 
-fn teach(matcher: &mut Matcher, text: &str, app: &str, verdict: Verdict, strength: Strength) {
-    matcher.learn([(text, Label { app, verdict, strength })]);
+fn teach(matcher: &mut Matcher, text: &str, app: &str, verdict: LabelPolarity, strength: LabelStrength) {
+    matcher.learn([(text, TrainingLabel { app, polarity: verdict, strength })]);
 }
 
 #[test]
@@ -89,7 +94,7 @@ fn equal_descriptions_leave_the_choice_to_the_user() {
     let twins = [app("one", "Plays music."), app("two", "Plays music.")];
     let ranking = rank(&matcher, "play music", &twins);
     assert_eq!(ranking.candidates[0].confidence, ranking.candidates[1].confidence);
-    assert_eq!(ranking.choose(Policy::EAGER), Choice::Unsure);
+    assert_eq!(ranking.choose(ConfidencePolicy::EAGER), RankingChoice::Unsure);
 }
 
 #[test]
@@ -104,8 +109,8 @@ fn two_requests_have_two_recipients() {
 #[test]
 fn there_may_be_no_app_at_all() {
     let ranking = Matcher::new().rank("play music", &[], None);
-    assert_eq!(ranking, Ranking::default());
-    assert_eq!(ranking.choose(Policy::EAGER), Choice::Unsure);
+    assert_eq!(ranking, AppRanking::default());
+    assert_eq!(ranking.choose(ConfidencePolicy::EAGER), RankingChoice::Unsure);
 }
 
 #[test]
@@ -127,9 +132,10 @@ fn meaning_decides_where_words_do_not() {
     let apps = household();
     let apps: Vec<&AppProfile> = apps.iter().collect();
     let text = "brighten up this gloomy place";
-    let near = |similarity: &[f32]| matcher.rank(text, &apps, Some(&Meaning { similarity: similarity.to_vec() }));
+    let near =
+        |similarity: &[f32]| matcher.rank(text, &apps, Some(&EmbeddingSimilarity { by_app: similarity.to_vec() }));
     let without = matcher.rank(text, &apps, None);
-    let lamps = |ranking: &Ranking| {
+    let lamps = |ranking: &AppRanking| {
         ranking.candidates.iter().find(|one| &*one.app == "lamps").map_or(0.0, |one| one.confidence)
     };
     let with = near(&[0.1, 0.62, 0.12, 0.1, 0.08]);
@@ -143,7 +149,7 @@ fn meaning_decides_where_words_do_not() {
 #[test]
 fn evidence_is_given_for_the_best() {
     let ranking = rank(&Matcher::new(), "switch off the lights", &household());
-    let why: Vec<&str> = ranking.candidates[0].why.iter().map(|one| &**one).collect();
+    let why: Vec<&str> = ranking.candidates[0].reasons.iter().map(|one| &**one).collect();
     assert!(why.contains(&"`lights` is in its description"), "{why:?}");
 }
 
@@ -153,8 +159,8 @@ proptest! {
     #[test]
     fn any_text_gives_the_same_ranking_in_any_order_of_apps(text in ".{0,200}", first in 0usize..5) {
         let mut matcher = Matcher::new();
-        teach(&mut matcher, "play some jazz", "jukebox", Verdict::Right, Strength::Weak);
-        teach(&mut matcher, &text, "chef", Verdict::Right, Strength::Strong);
+        teach(&mut matcher, "play some jazz", "jukebox", LabelPolarity::Positive, LabelStrength::Weak);
+        teach(&mut matcher, &text, "chef", LabelPolarity::Positive, LabelStrength::Strong);
         let mut apps = household();
         let straight = rank(&matcher, &text, &apps);
         apps.rotate_left(first);
@@ -174,14 +180,14 @@ proptest! {
         let apps = household();
         let mut matcher = Matcher::new();
         for (text, app, right, strong) in labels {
-            let verdict = if right { Verdict::Right } else { Verdict::Wrong };
-            let strength = if strong { Strength::Strong } else { Strength::Weak };
+            let verdict = if right { LabelPolarity::Positive } else { LabelPolarity::Negative };
+            let strength = if strong { LabelStrength::Strong } else { LabelStrength::Weak };
             teach(&mut matcher, &text, &apps[app].name, verdict, strength);
         }
         let mut again = Matcher::new();
         for app in apps.iter().rev() {
-            if let Some(bytes) = matcher.learned(&app.name) {
-                again.restore(&app.name, &bytes).unwrap();
+            if let Some(bytes) = matcher.export_training(&app.name) {
+                again.import_training(&app.name, &bytes).unwrap();
             }
         }
         prop_assert_eq!(rank(&matcher, &text, &apps), rank(&again, &text, &apps));
@@ -193,19 +199,19 @@ fn what_a_person_said_once_need_not_be_said_again() {
     let apps = [app("agenda", "Manages appointments and meetings."), app("jukebox", "Plays songs.")];
     let apps: Vec<&AppProfile> = apps.iter().collect();
     let mut matcher = Matcher::new();
-    let label = |app, verdict| Label { app, verdict, strength: Strength::Strong };
-    matcher.learn([("Flooble the gnarp!", label("agenda", Verdict::Right))]);
+    let label = |app, verdict| TrainingLabel { app, polarity: verdict, strength: LabelStrength::Strong };
+    matcher.learn([("Flooble the gnarp!", label("agenda", LabelPolarity::Positive))]);
     let ranking = matcher.rank("flooble the gnarp", &apps, None);
-    assert_eq!(ranking.choose(Policy::default()), Choice::Deliver(vec![0]), "{ranking:?}");
+    assert_eq!(ranking.choose(ConfidencePolicy::default()), RankingChoice::Deliver(vec![0]), "{ranking:?}");
     assert_eq!(&*ranking.candidates[0].app, "agenda");
     // And it can be taken back.
     matcher.learn([
-        ("flooble the gnarp", label("agenda", Verdict::Wrong)),
-        ("flooble the gnarp", label("jukebox", Verdict::Right)),
+        ("flooble the gnarp", label("agenda", LabelPolarity::Negative)),
+        ("flooble the gnarp", label("jukebox", LabelPolarity::Positive)),
     ]);
     let ranking = matcher.rank("flooble the gnarp", &apps, None);
     assert_eq!(&*ranking.candidates[0].app, "jukebox");
-    assert_eq!(ranking.choose(Policy::default()), Choice::Deliver(vec![0]), "{ranking:?}");
+    assert_eq!(ranking.choose(ConfidencePolicy::default()), RankingChoice::Deliver(vec![0]), "{ranking:?}");
 }
 
 #[test]

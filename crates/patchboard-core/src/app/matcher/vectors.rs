@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::words::Word;
+use super::tokenizer::WordToken;
 
 /// Numbers in one vector.
 pub(super) const DIMENSIONS: usize = 128;
@@ -16,14 +16,14 @@ const SHORTEST_PART: usize = 4;
 const SHORTEST_COMPOUND: usize = 8;
 const SHORTEST_INFLECTED: usize = 5;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(include_bytes!("vectors/words.bin")));
+static TABLE: LazyLock<VectorTable> = LazyLock::new(|| VectorTable::read(include_bytes!("vectors/words.bin")));
 
 /// Of length 1, or all zeros when no word was known.
-pub(super) type Vector = [f32; DIMENSIONS];
+pub(super) type DenseVector = [f32; DIMENSIONS];
 
 /// A known word.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WordVector {
+pub(super) struct KnownWord {
     row: &'static [u8],
     /// How much the word says by itself, 0 to 1.
     pub(super) weight: f32,
@@ -31,15 +31,15 @@ pub(super) struct WordVector {
 
 /// Sorted words with the ends of their texts, their weights and their rows.
 #[derive(Debug, Default)]
-struct Table {
+struct VectorTable {
     ends: &'static [u8],
     texts: &'static [u8],
     weights: &'static [u8],
     rows: &'static [u8],
 }
 
-impl Table {
-    fn read(bytes: &'static [u8]) -> Table {
+impl VectorTable {
+    fn read(bytes: &'static [u8]) -> VectorTable {
         let number = |at: usize| bytes.get(at..at + 4).and_then(le).unwrap_or(0) as usize;
         let count = number(4);
         assert!(bytes.starts_with(b"PBWV") && number(8) == DIMENSIONS, "the table of word vectors is of another kind");
@@ -48,7 +48,7 @@ impl Table {
         let (texts, rest) = rest.split_at(length);
         let (weights, rows) = rest.split_at(count);
         assert_eq!(rows.len(), count * DIMENSIONS, "the table of word vectors is cut off");
-        Table { ends, texts, weights, rows }
+        VectorTable { ends, texts, weights, rows }
     }
 
     fn len(&self) -> usize {
@@ -61,7 +61,7 @@ impl Table {
         self.texts.get(from..end(at)).unwrap_or_default()
     }
 
-    fn find(&self, word: &str) -> Option<WordVector> {
+    fn find(&self, word: &str) -> Option<KnownWord> {
         let (mut from, mut to) = (0, self.len());
         while from < to {
             let middle = from.midpoint(to);
@@ -70,7 +70,7 @@ impl Table {
                 std::cmp::Ordering::Greater => to = middle,
                 std::cmp::Ordering::Equal => {
                     let row = self.rows.get(middle * DIMENSIONS..(middle + 1) * DIMENSIONS)?;
-                    return Some(WordVector { row, weight: f32::from(*self.weights.get(middle)?) / 255.0 });
+                    return Some(KnownWord { row, weight: f32::from(*self.weights.get(middle)?) / 255.0 });
                 }
             }
         }
@@ -82,8 +82,8 @@ fn le(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
-impl WordVector {
-    fn add_to(self, sum: &mut Vector, weight: f32) {
+impl KnownWord {
+    fn add_to(self, sum: &mut DenseVector, weight: f32) {
         // Rows are stored with length 127, or as near to it as whole numbers come.
         let weight = weight / 127.0;
         for (sum, byte) in sum.iter_mut().zip(self.row) {
@@ -93,9 +93,9 @@ impl WordVector {
 }
 
 /// The vector of one word, or the sum of those of the parts of a compound word; of length 1.
-pub(super) fn of_word(word: &str) -> Option<(Vector, f32)> {
+pub(super) fn word_vector(word: &str) -> Option<(DenseVector, f32)> {
     let mut vector = [0.0; DIMENSIONS];
-    let weight = if let Some(known) = known(word) {
+    let weight = if let Some(known) = find_known_word(word) {
         known.add_to(&mut vector, 1.0);
         known.weight
     } else {
@@ -110,14 +110,14 @@ pub(super) fn of_word(word: &str) -> Option<(Vector, f32)> {
 }
 
 /// The sum of the vectors of all words by what they say; `None` when none is known.
-pub(super) fn of_words<'a>(words: impl IntoIterator<Item = &'a Word>) -> Option<Vector> {
+pub(super) fn text_vector<'a>(words: impl IntoIterator<Item = &'a WordToken>) -> Option<DenseVector> {
     let mut sum = [0.0; DIMENSIONS];
     let mut is_known = false;
     for word in words {
         if word.weight <= 0.0 || word.is_number() {
             continue;
         }
-        if let Some((vector, weight)) = of_word(&word.text) {
+        if let Some((vector, weight)) = word_vector(&word.text) {
             is_known = true;
             let weight = weight * word.weight.sqrt();
             sum.iter_mut().zip(vector).for_each(|(sum, one)| *sum += weight * one);
@@ -127,7 +127,7 @@ pub(super) fn of_words<'a>(words: impl IntoIterator<Item = &'a Word>) -> Option<
     is_known.then_some(sum)
 }
 
-pub(super) fn cosine(one: &Vector, other: &Vector) -> f32 {
+pub(super) fn cosine(one: &DenseVector, other: &DenseVector) -> f32 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
@@ -137,7 +137,7 @@ pub(super) fn cosine(one: &Vector, other: &Vector) -> f32 {
 pub(super) struct CompactVector(Arc<[i8; DIMENSIONS]>);
 
 impl CompactVector {
-    pub(super) fn new(vector: &Vector) -> Self {
+    pub(super) fn new(vector: &DenseVector) -> Self {
         let mut compact = [0; DIMENSIONS];
         for (byte, one) in compact.iter_mut().zip(vector) {
             *byte = (one * 127.0).round().clamp(-127.0, 127.0) as i8;
@@ -151,7 +151,7 @@ impl CompactVector {
     }
 }
 
-fn normalize(vector: &mut Vector) {
+fn normalize(vector: &mut DenseVector) {
     let length = cosine(vector, vector).sqrt();
     if length > 0.0 {
         vector.iter_mut().for_each(|one| *one /= length);
@@ -159,7 +159,7 @@ fn normalize(vector: &mut Vector) {
 }
 
 /// The word as it is, or without an ending.
-fn known(word: &str) -> Option<WordVector> {
+fn find_known_word(word: &str) -> Option<KnownWord> {
     const ENDINGS: &[&str] = &["s", "es", "e", "en", "n", "er", "em", "t", "st", "ed", "ing"];
     TABLE.find(word).or_else(|| {
         if word.len() < SHORTEST_INFLECTED || !word.is_ascii() {
@@ -171,7 +171,7 @@ fn known(word: &str) -> Option<WordVector> {
 }
 
 /// The two parts of a compound word: `Einkaufsliste` is `Einkauf` and `Liste`.
-fn parts(word: &str) -> Option<(WordVector, WordVector)> {
+fn parts(word: &str) -> Option<(KnownWord, KnownWord)> {
     const JOINTS: &[&str] = &["", "s", "n", "en", "es", "er"];
     if word.len() < SHORTEST_COMPOUND || !word.is_ascii() {
         return None;
@@ -179,7 +179,7 @@ fn parts(word: &str) -> Option<(WordVector, WordVector)> {
     // The longer the last part, the less it is chance.
     (SHORTEST_PART..=word.len() - SHORTEST_PART).find_map(|at| {
         let (first, last) = word.split_at(at);
-        let last = known(last)?;
+        let last = find_known_word(last)?;
         let heads = JOINTS.iter().filter_map(|joint| first.strip_suffix(joint));
         let first = heads.filter(|head| head.len() >= SHORTEST_PART).find_map(|head| TABLE.find(head))?;
         Some((first, last))

@@ -1,7 +1,7 @@
 //! What records add up to: every row is a log and the report it folds to.
 
 use super::*;
-use crate::app::bench::short;
+use crate::app::test_hub::short;
 use uuid::Uuid;
 
 const SUBMITTED: i64 = 1_794_744_000;
@@ -15,7 +15,7 @@ fn utterance(only: Option<&str>) -> Arc<Utterance> {
         text: "notebook: buy milk".into(),
         input: InputMethod::Text,
         confidence: None,
-        only: only.map(Arc::from),
+        only_app: only.map(Arc::from),
         principal: "local".into(),
         surface: "hub".into(),
         expires_at: at(100),
@@ -29,29 +29,29 @@ fn event(word: &str) -> MessageEvent {
     let app: Arc<str> = name.into();
     let answered = |response| MessageEvent::Answered { app: app.clone(), response };
     let failed = |failure| MessageEvent::Failed { app: app.clone(), failure };
-    let rested = |rest| MessageEvent::Rested { rest, reason: name.into() };
-    let ended = |end| MessageEvent::Ended { end, reason: "because".into() };
+    let rested = |rest| MessageEvent::Parked { state: rest, reason: name.into() };
+    let ended = |end| MessageEvent::Ended { final_state: end, reason: "because".into() };
     match what {
         "sent" => MessageEvent::Sent { app },
-        "ack" => answered(Response::Ack),
-        "reject" => answered(Response::Reject { reason: None }),
-        "notice" => answered(Response::Notice(AppNotice {
+        "ack" => answered(AppResponse::Ack),
+        "reject" => answered(AppResponse::Reject { reason: None }),
+        "notice" => answered(AppResponse::Notice(AppNotice {
             title: name.into(),
             body: "done".into(),
-            priority: Priority::Normal,
+            priority: NoticePriority::Normal,
             expects_reply: false,
         })),
-        "timeout" => failed(Failure::Timeout),
-        "gone" => failed(Failure::Disconnected),
-        "cut" => failed(Failure::Interrupted),
-        "waits" => rested(Rest::Queued),
-        "held" => rested(Rest::Held),
-        "refused" => ended(End::Refused),
-        "expired" => ended(End::Expired),
-        "cancelled" => ended(End::Cancelled),
+        "timeout" => failed(AttemptFailure::Timeout),
+        "gone" => failed(AttemptFailure::Disconnected),
+        "cut" => failed(AttemptFailure::Interrupted),
+        "waits" => rested(ParkedState::Queued),
+        "held" => rested(ParkedState::Held),
+        "refused" => ended(FinalState::Refused),
+        "expired" => ended(FinalState::Expired),
+        "cancelled" => ended(FinalState::Cancelled),
         "reopened" => MessageEvent::Reopened { app: (!name.is_empty()).then_some(app), by: "me".into() },
-        "direct" => MessageEvent::Decided(Arc::new(Decision {
-            stage: Stage::Direct,
+        "direct" => MessageEvent::Decided(Arc::new(RoutingDecision {
+            stage: RoutingStage::Direct,
             apps: vec![app],
             text: Some("buy milk".into()),
             reason: "".into(),
@@ -140,7 +140,7 @@ fn what_was_taken_and_then_given_up_stays_where_it_is() {
 
 #[test]
 fn the_app_it_is_addressed_to() {
-    let addressed = |words: &[&str]| fold(None, words).addressed.as_deref().map(str::to_owned);
+    let addressed = |words: &[&str]| fold(None, words).addressed_app.as_deref().map(str::to_owned);
     assert_eq!(addressed(&["sent a"]), None);
     assert_eq!(addressed(&["direct a"]).as_deref(), Some("a"));
     assert_eq!(addressed(&["direct a", "sent a", "timeout a"]).as_deref(), Some("a"));
@@ -176,7 +176,7 @@ fn sent_again_by_a_person() {
 
 #[test]
 fn what_a_person_says_replaces_whom_it_is_for() {
-    let pinned = |only, words: &[&str]| fold(only, words).pinned.map(|app| app.to_string());
+    let pinned = |only, words: &[&str]| fold(only, words).pinned_app.map(|app| app.to_string());
     assert_eq!(pinned(None, &[]), None);
     assert_eq!(pinned(Some("a"), &[]).as_deref(), Some("a"));
     assert_eq!(pinned(None, &["reopened b"]).as_deref(), Some("b"));
@@ -223,8 +223,8 @@ fn who_is_still_to_answer() {
 
 #[test]
 fn the_words_without_the_name() {
-    assert_eq!(fold(None, &["direct notebook"]).words().map(|words| &**words), Some("buy milk"));
-    assert_eq!(fold(None, &[]).words(), None);
+    assert_eq!(fold(None, &["direct notebook"]).stripped_text().map(|words| &**words), Some("buy milk"));
+    assert_eq!(fold(None, &[]).stripped_text(), None);
 }
 
 #[test]
@@ -243,9 +243,13 @@ fn notices_are_kept_within_bounds() {
     let mut report = fold(None, &["sent a"]);
     let long = "x".repeat(MAX_NOTICE_BYTES / 2);
     for seq in 3..6 {
-        let notice =
-            AppNotice { title: "".into(), body: long.as_str().into(), priority: Priority::Low, expects_reply: false };
-        let answered = MessageEvent::Answered { app: "a".into(), response: Response::Notice(notice) };
+        let notice = AppNotice {
+            title: "".into(),
+            body: long.as_str().into(),
+            priority: NoticePriority::Low,
+            expects_reply: false,
+        };
+        let answered = MessageEvent::Answered { app: "a".into(), response: AppResponse::Notice(notice) };
         report.apply(Seq(seq), at(seq.cast_signed()), &answered);
     }
     assert_eq!(report.notices.len(), 2);

@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::app::Priority;
+use crate::app::NoticePriority;
 
 #[derive(Debug)]
 struct FixedClock;
@@ -42,7 +42,7 @@ impl NoticeSink for Board {
         self.name
     }
 
-    fn show(&self, notice: Arc<Notice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
+    fn show(&self, notice: Arc<UserNotice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             tokio::select! {
                 permit = self.allowed.acquire() => permit.unwrap().forget(),
@@ -57,20 +57,20 @@ impl NoticeSink for Board {
     }
 }
 
-fn note(body: &str, priority: Priority) -> Notice {
+fn note(body: &str, priority: NoticePriority) -> UserNotice {
     let at = Timestamp::UNIX_EPOCH;
-    Notice { app: Some("a".into()), title: "a".into(), body: body.into(), priority, message: None, at }
+    UserNotice { app: Some("a".into()), title: "a".into(), body: body.into(), priority, message: None, at }
 }
 
 struct Running {
-    desk: Arc<NoticeDesk>,
+    desk: Arc<Notifier>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Running {
     fn start(options: NoticeOptions, sinks: Vec<Arc<dyn NoticeSink>>) -> Self {
-        let desk = Arc::new(NoticeDesk::new(options, sinks, Arc::new(FixedClock)));
+        let desk = Arc::new(Notifier::new(options, sinks, Arc::new(FixedClock)));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (running, until) = (desk.clone(), stop.clone());
         tasks.spawn(async move { running.run(until).await });
@@ -98,7 +98,7 @@ async fn a_sink_that_hangs_holds_up_no_other() {
     let (slow, quick) = (Board::new("webhook", 0), Board::new("console", 1000));
     let running = Running::start(busy(), vec![slow.clone(), quick.clone()]);
     for number in 1..=3 {
-        running.desk.post(note(&number.to_string(), Priority::Normal));
+        running.desk.post(note(&number.to_string(), NoticePriority::Normal));
     }
     pass(1).await;
     assert_eq!(quick.seen(), ["a: 1", "a: 2", "a: 3"]);
@@ -113,9 +113,9 @@ async fn a_sink_that_hangs_holds_up_no_other() {
 async fn what_is_due_later_comes_by_itself() {
     let board = Board::new("console", 1000);
     let running = Running::start(NoticeOptions::default(), vec![board.clone()]);
-    running.desk.post(note("low", Priority::Low));
-    running.desk.post(note("same", Priority::High));
-    running.desk.post(note("same", Priority::High));
+    running.desk.post(note("low", NoticePriority::Low));
+    running.desk.post(note("same", NoticePriority::High));
+    running.desk.post(note("same", NoticePriority::High));
     pass(4).await;
     assert_eq!(board.seen(), ["a: same"]);
     pass(2).await;
@@ -129,9 +129,9 @@ async fn what_is_due_later_comes_by_itself() {
 async fn more_than_a_sink_can_queue_is_counted_and_told() {
     let slow = Board::new("webhook", 0);
     let running = Running::start(busy(), vec![slow.clone()]);
-    let posted = outlet::MAX_QUEUED + 40;
+    let posted = sink_worker::MAX_QUEUED + 40;
     for number in 0..posted {
-        running.desk.post(note(&number.to_string(), Priority::Normal));
+        running.desk.post(note(&number.to_string(), NoticePriority::Normal));
         tokio::task::yield_now().await;
     }
     pass(1).await;
@@ -140,7 +140,7 @@ async fn more_than_a_sink_can_queue_is_counted_and_told() {
     let seen = slow.seen();
     let (told, shown) = seen.split_last().unwrap();
     // One was in its hands, the rest in its queue.
-    assert_eq!(shown.len(), outlet::MAX_QUEUED + 1);
+    assert_eq!(shown.len(), sink_worker::MAX_QUEUED + 1);
     assert_eq!(told, "39 notices missing here: 39 notices could not be shown here; see `patchboard hub messages`");
     running.end().await;
 }
@@ -150,13 +150,13 @@ async fn a_sink_that_failed_says_so_when_it_is_back() {
     let board = Board::new("desktop", 1000);
     let running = Running::start(busy(), vec![board.clone()]);
     *board.failing.lock().unwrap() = true;
-    running.desk.post(note("1", Priority::Normal));
-    running.desk.post(note("2", Priority::Normal));
+    running.desk.post(note("1", NoticePriority::Normal));
+    running.desk.post(note("2", NoticePriority::Normal));
     pass(1).await;
     *board.failing.lock().unwrap() = false;
     pass(100).await;
     assert!(board.seen().is_empty());
-    running.desk.post(note("3", Priority::Normal));
+    running.desk.post(note("3", NoticePriority::Normal));
     pass(1).await;
     let told = "2 notices missing here: 2 notices could not be shown here; see `patchboard hub messages`";
     assert_eq!(board.seen(), ["a: 3", told]);
@@ -167,20 +167,20 @@ async fn a_sink_that_failed_says_so_when_it_is_back() {
 async fn the_end_shows_what_waits_and_lets_nobody_hang() {
     let (stuck, quick) = (Board::new("webhook", 0), Board::new("console", 1000));
     let running = Running::start(NoticeOptions::default(), vec![stuck.clone(), quick.clone()]);
-    running.desk.post(note("low", Priority::Low));
+    running.desk.post(note("low", NoticePriority::Low));
     pass(1).await;
     assert!(quick.seen().is_empty());
     let before = Instant::now();
     running.end().await;
     assert_eq!((quick.seen(), stuck.seen().len()), (vec!["a: low".to_owned()], 0));
-    assert_eq!(before.elapsed(), FAREWELL);
+    assert_eq!(before.elapsed(), SHUTDOWN_TIMEOUT);
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_quick_sinks_the_end_is_quick() {
     let board = Board::new("console", 1000);
     let running = Running::start(NoticeOptions::default(), vec![board.clone()]);
-    running.desk.post(note("last", Priority::Normal));
+    running.desk.post(note("last", NoticePriority::Normal));
     let before = Instant::now();
     running.end().await;
     assert_eq!((board.seen(), before.elapsed()), (vec!["a: last".to_owned()], Duration::ZERO));
@@ -189,8 +189,8 @@ async fn with_quick_sinks_the_end_is_quick() {
 #[tokio::test(start_paused = true)]
 async fn what_is_posted_before_the_start_is_shown() {
     let board = Board::new("console", 1000);
-    let desk = NoticeDesk::new(NoticeOptions::default(), vec![board.clone()], Arc::new(FixedClock));
-    desk.post(note("early", Priority::Normal));
+    let desk = Notifier::new(NoticeOptions::default(), vec![board.clone()], Arc::new(FixedClock));
+    desk.post(note("early", NoticePriority::Normal));
     let stop = CancellationToken::new();
     stop.cancel();
     desk.run(stop).await;

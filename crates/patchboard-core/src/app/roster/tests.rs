@@ -1,19 +1,19 @@
 use super::*;
-use crate::app::bench::profile;
+use crate::app::test_hub::profile;
 
 fn at(hours: i64) -> Timestamp {
     Timestamp::from_second(1_794_744_000 + hours * 3600).unwrap()
 }
 
-fn connected(name: &str, connection: u64, since: Timestamp) -> Connected {
+fn connected(name: &str, connection: u64, since: Timestamp) -> ConnectedApp {
     let (inbox, taken) = mpsc::channel(1);
-    Connected {
+    ConnectedApp {
         profile: Arc::new(profile(name, "does things")),
-        connection: ConnId(connection),
+        connection: ConnectionId(connection),
         since,
         inbox,
-        taken: Arc::new(tokio::sync::Mutex::new(taken)),
-        proofs: tokio::sync::watch::Sender::new(0),
+        inbox_receiver: Arc::new(tokio::sync::Mutex::new(taken)),
+        liveness: tokio::sync::watch::Sender::new(0),
     }
 }
 
@@ -25,11 +25,11 @@ fn names(apps: &[Arc<AppProfile>]) -> Vec<&str> {
 fn found_by_name_in_any_case_and_by_connection() {
     let mut roster = Roster::default();
     roster.join(connected("Notebook", 1, at(0)));
-    assert_eq!(roster.by_name("nOTEBOOK").map(|app| app.connection), Some(ConnId(1)));
-    assert_eq!(roster.by_connection(ConnId(1)).map(|app| &*app.profile.name), Some("Notebook"));
+    assert_eq!(roster.by_name("nOTEBOOK").map(|app| app.connection), Some(ConnectionId(1)));
+    assert_eq!(roster.by_connection(ConnectionId(1)).map(|app| &*app.profile.name), Some("Notebook"));
     assert!(roster.by_name("note").is_none());
-    assert!(roster.leave(ConnId(2), at(1)).is_none());
-    assert!(roster.leave(ConnId(1), at(1)).is_some());
+    assert!(roster.leave(ConnectionId(2), at(1)).is_none());
+    assert!(roster.leave(ConnectionId(1), at(1)).is_some());
     assert!(roster.by_name("notebook").is_none());
     assert_eq!(roster.known_app("NOTEBOOK").map(|known| known.seen_at), Some(at(1)));
 }
@@ -38,8 +38,8 @@ fn found_by_name_in_any_case_and_by_connection() {
 fn the_same_app_is_known_once_by_its_newest_words() {
     let mut roster = Roster::default();
     roster.join(connected("notebook", 1, at(0)));
-    roster.change("notebook", at(0), |known| known.token = Some([7; 32]));
-    roster.leave(ConnId(1), at(0));
+    roster.update_known("notebook", at(0), |known| known.token = Some([7; 32]));
+    roster.leave(ConnectionId(1), at(0));
     roster.join(connected("NoteBook", 2, at(5)));
     let known: Vec<_> = roster.known().iter().map(|known| (&*known.profile.name, known.seen_at, known.token)).collect();
     assert_eq!(known, [("NoteBook", at(5), Some([7; 32]))], "and it keeps its token");
@@ -50,20 +50,20 @@ fn absent_are_those_seen_lately_that_said_what_they_do() {
     let mut roster = Roster::default();
     roster.join(connected("here", 1, at(0)));
     roster.join(connected("gone", 2, at(0)));
-    roster.leave(ConnId(2), at(1));
-    roster.asks("never-seen", at(1));
-    assert_eq!(names(&roster.absent(at(2))), ["gone"]);
-    assert_eq!(names(&roster.absent(at(1 + 24 * 7))), [""; 0], "a week later nobody waits for it");
+    roster.leave(ConnectionId(2), at(1));
+    roster.remember_applicant("never-seen", at(1));
+    assert_eq!(names(&roster.expected_back(at(2))), ["gone"]);
+    assert_eq!(names(&roster.expected_back(at(1 + 24 * 7))), [""; 0], "a week later nobody waits for it");
 }
 
 #[test]
 fn what_the_operator_let_in_is_not_pushed_out_by_whoever_asks() {
     let mut roster = Roster::default();
-    roster.change("approved", at(0), |known| known.is_approved = true);
-    roster.change("paired", at(0), |known| known.token = Some([1; 32]));
+    roster.update_known("approved", at(0), |known| known.is_approved = true);
+    roster.update_known("paired", at(0), |known| known.token = Some([1; 32]));
     roster.join(connected("connected", 1, at(0)));
     for number in 0..2 * MAX_KNOWN {
-        roster.asks(&format!("app-{number}"), at(1));
+        roster.remember_applicant(&format!("app-{number}"), at(1));
     }
     assert_eq!(roster.known().len(), MAX_KNOWN);
     for name in ["approved", "paired", "connected"] {

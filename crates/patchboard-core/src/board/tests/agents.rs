@@ -41,7 +41,7 @@ impl Bench {
     async fn run_beneath(&self) -> RunRow {
         let found = self.conversations("web", "alice", "main").await;
         let [session] = &found[..] else { panic!("not one conversation: {found:?}") };
-        self.store.run_of_session(session).await.unwrap().unwrap()
+        self.store.latest_run_of_session(session).await.unwrap().unwrap()
     }
 }
 
@@ -62,7 +62,7 @@ async fn an_agent_is_asked_and_its_answer_is_the_result() {
         ],
         "nobody is asked for leave: each of its own calls is judged by itself"
     );
-    assert_eq!(prompt(&helper.seen()[0]), ["2+2"], "it knows nothing of the conversation");
+    assert_eq!(prompt(&helper.requests()[0]), ["2+2"], "it knows nothing of the conversation");
     // A run of its own, of the same principal and surface.
     let row = bench.run_beneath().await;
     assert_eq!((&*row.principal, &*row.surface, &*row.input), ("local", "gateway", "2+2"));
@@ -85,10 +85,10 @@ async fn a_thread_goes_on_and_its_folder_is_the_callers() {
     let events = rest(followed).await;
     assert!(events.contains(&"said one".to_owned()), "what it says is told while it works: {events:#?}");
     assert!(events.contains(&"result two".to_owned()), "{events:#?}");
-    assert_eq!(prompt(&helper.seen()[1]), ["first", "one", "second"]);
+    assert_eq!(prompt(&helper.requests()[1]), ["first", "one", "second"]);
     let side = SessionKey::conversation("default", "runs", "local", "side");
     assert_eq!(bench.conversations("runs", "local", "t").await, std::slice::from_ref(&side));
-    let row = bench.store.run_of_session(&side).await.unwrap().unwrap();
+    let row = bench.store.latest_run_of_session(&side).await.unwrap().unwrap();
     let told = bench.stored(row.run).await;
     assert_eq!(told[1], "enter think-0", "it tells of its nodes, and nothing to be resumed from is on record");
 }
@@ -106,7 +106,7 @@ async fn an_agent_that_waits_for_its_own_conversation_is_told_at_once() {
     assert_eq!(events[3], "error helper could not begin: an agent cannot wait for its own conversation");
     // Nor for one that waits for it.
     let busy = "<error default could not begin: the conversation is busy: take another `thread_id`, or none>";
-    assert_eq!(prompt(&helper.seen()[1])[2], busy);
+    assert_eq!(prompt(&helper.requests()[1])[2], busy);
     assert_eq!(events.last().unwrap(), "end Completed");
 }
 
@@ -125,8 +125,8 @@ async fn agents_ask_each_other_three_deep_and_no_deeper() {
     let events = bench.chat("alice", "go").await;
     assert_eq!(events[3], "result deep");
     let refused = "<error helper could not begin: agents ask each other at most 3 deep>";
-    assert_eq!(prompt(&helper.seen()[3]), ["three", "<call agent.helper>", refused]);
-    assert_eq!(helper.seen().len(), 6);
+    assert_eq!(prompt(&helper.requests()[3]), ["three", "<call agent.helper>", refused]);
+    assert_eq!(helper.requests().len(), 6);
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +160,8 @@ async fn cancelling_the_run_beneath_is_an_answer_to_the_one_above() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_told_in_words() {
-    let helper = ScriptedModel::new([vec![Beat::Fail(crate::model::ModelError::Rejected("no such model".into()))]]);
+    let helper =
+        ScriptedModel::new([vec![ScriptStep::Fail(crate::model::ModelError::Rejected("no such model".into()))]]);
     let bench = with_helper([call(&[("agent.helper", ask("x"))], 1, 1), say(&["pity"], 1, 1)], &helper, |_| {});
     let events = bench.chat("alice", "go").await;
     assert!(events[3].starts_with("error helper failed: provider error: "), "{}", events[3]);
@@ -175,7 +176,7 @@ async fn the_caller_pays() {
     let row = bench.run_beneath().await;
     assert_eq!(bench.spent("alice").await, [(76, 0), (76, 0), (76, 0)]);
     let command = Command::BudgetStatus { session: Some(SessionRef::Key(row.session)) };
-    let Reply::Budget(report) = bench.ask(&caller(1), command).await.unwrap() else { panic!("not a budget") };
+    let BoardReply::Budget(report) = bench.ask(&caller(1), command).await.unwrap() else { panic!("not a budget") };
     assert_eq!(report.session.unwrap().used, 0);
 }
 
@@ -192,7 +193,7 @@ async fn the_callers_budgets_hold_beneath() {
     let events = bench.chat("alice", "go").await;
     let refusal = "error helper could not begin: token budget exceeded (session: 950/950): ";
     assert!(events[3].starts_with(refusal), "{}", events[3]);
-    assert_eq!(helper.seen().len(), 0);
+    assert_eq!(helper.requests().len(), 0);
 
     // The run's own.
     let helper = ScriptedModel::new([say(&["four"], 300, 100)]);
@@ -205,7 +206,7 @@ async fn the_callers_budgets_hold_beneath() {
         }
     });
     let events = bench.chat("alice", "go").await;
-    let allowed = helper.seen()[0].max_tokens;
+    let allowed = helper.requests()[0].max_tokens;
     assert!(allowed < 400, "{allowed} tokens: what the run above has left");
     assert_eq!((events[3].as_str(), events[5].as_str(), events.len()), ("result four", "end Failed", 6));
     assert!(events[4].starts_with("failed the run's token limit is reached (900/900): "), "{}", events[4]);
@@ -224,7 +225,7 @@ async fn what_a_run_beneath_asks_reaches_whoever_started_the_one_above() {
         let bench = with_helper([call(&[("agent.helper", ask("write"))], 1, 1), say(&["done"], 1, 1)], &helper, |_| {});
         let (run, mut followed) = bench.begin("alice", "go").await;
         let record = until(&mut followed, "may write run").await;
-        let Event::ApprovalWanted(request) = &record.event else { panic!("not a question: {record:?}") };
+        let Event::ApprovalRequested(request) = &record.event else { panic!("not a question: {record:?}") };
         let approval = match by_run {
             false => ApprovalRef::Id(request.approval),
             true => ApprovalRef::Call { run, call: request.call.id.clone() },
@@ -250,7 +251,7 @@ async fn a_question_nobody_waits_for_any_more_is_withdrawn() {
     assert_eq!(events.last().unwrap(), "end Cancelled", "nothing is told after the end: {events:?}");
     let_others_run().await;
     let list = Command::ListApprovals(PageRequest::new(None, None));
-    let Reply::Approvals(open) = bench.ask(&operator(), list).await.unwrap() else { panic!("not approvals") };
+    let BoardReply::Approvals(open) = bench.ask(&operator(), list).await.unwrap() else { panic!("not approvals") };
     assert_eq!(open.items, []);
     assert_eq!(bench.stored(run).await.last().unwrap(), "end Cancelled");
 }
@@ -293,11 +294,11 @@ async fn after_a_crash_the_run_beneath_is_closed_and_the_call_is_left_to_the_ope
     let (run, mut followed) = bench.begin_run("r", "go").await;
     until(&mut followed, "said half").await;
     let side = SessionKey::conversation("default", "runs", "local", "side");
-    let beneath = bench.store.run_of_session(&side).await.unwrap().unwrap().run;
+    let beneath = bench.store.latest_run_of_session(&side).await.unwrap().unwrap().run;
     // Both die where they stand.
-    let live: Vec<LiveRun> = bench.board.live().values().cloned().collect();
+    let live: Vec<LiveRun> = bench.board.live_runs().values().cloned().collect();
     bench.store.fail(|_| true);
-    live.iter().for_each(|live| live.stops.suspend.cancel());
+    live.iter().for_each(|live| live.control.suspend.cancel());
     let_others_run().await;
     bench.store.heal();
     let store = bench.store.clone();
@@ -309,11 +310,14 @@ async fn after_a_crash_the_run_beneath_is_closed_and_the_call_is_left_to_the_ope
         setup.store = store;
         setup.ids = Arc::new(CountingIds::starting_at(1_000_000));
     });
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 1, closed: 1, messages: 0, deliveries: 0 });
+    assert_eq!(
+        bench.board.recover().await.unwrap(),
+        RecoveryReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 }
+    );
     assert_eq!(bench.stored(beneath).await.last().unwrap(), "end Interrupted");
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may agent.helper run").await;
-    let Event::ApprovalWanted(request) = &wanted.event else { panic!("not a question") };
+    let Event::ApprovalRequested(request) = &wanted.event else { panic!("not a question") };
     let command = Command::AnswerApproval { approval: ApprovalRef::Id(request.approval), approve: true };
     bench.ask(&operator(), command).await.unwrap();
     let events = rest(followed).await;
@@ -336,15 +340,15 @@ async fn a_drain_leaves_the_run_above_to_be_resumed_and_ends_the_one_beneath() {
     assert_eq!(left.len(), 1);
 }
 
-fn ended(write: &crate::port::Write) -> Option<RunId> {
-    if let crate::port::Write::CloseRun { run, .. } = write { Some(*run) } else { None }
+fn ended(write: &crate::port::StoreWrite) -> Option<RunId> {
+    if let crate::port::StoreWrite::CloseRun { run, .. } = write { Some(*run) } else { None }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_direct_call_gets_the_answer_as_data() {
     let helper = ScriptedModel::new([say(&["fo", "ur"], 7, 2)]);
     let bench = with_helper([], &helper, |_| {});
-    let origin = Origin { channel: "runs".into(), ..origin("alice") };
+    let origin = ConversationOrigin { channel: "runs".into(), ..origin("alice") };
     let arguments = Arc::new(in_thread("2+2", "sums"));
     let command = Command::CallTool(CallTool {
         name: "agent.helper".into(),
@@ -352,7 +356,7 @@ async fn a_direct_call_gets_the_answer_as_data() {
         folder: FolderChoice::Configured,
         origin,
     });
-    let Reply::ToolCalled(output) = bench.ask(&on_runs(1), command).await.unwrap() else { panic!("not a result") };
+    let BoardReply::ToolCalled(output) = bench.ask(&on_runs(1), command).await.unwrap() else { panic!("not a result") };
     assert_eq!((&*output.content, output.is_error), ("four", false));
     let data = output.data.unwrap();
     assert_eq!(data.json.as_deref(), Some(&b"\"four\""[..]));
@@ -371,13 +375,13 @@ async fn only_the_last_word_of_a_strategy_is_its_answer() {
         }
     });
     let events = bench.chat("alice", "go").await;
-    assert_eq!((helper.seen().len(), &*events[3]), (2, "result the answer"));
+    assert_eq!((helper.requests().len(), &*events[3]), (2, "result the answer"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_single_agent_is_offered_only_where_programs_may_ask_it() {
     let names = |bench: &Bench| -> Vec<String> {
-        let offer = bench.board.0.deps.registry.offer(None, None);
+        let offer = bench.board.0.run_deps.registry.tool_set(None, None);
         let agents = offer.specs.iter().filter(|spec| spec.kind == "agent");
         agents.map(|spec| spec.name.to_string()).collect()
     };
@@ -399,7 +403,7 @@ async fn the_words_of_agents_teach_nothing_about_the_user() {
         .journal()
         .iter()
         .flat_map(|batch| batch.writes.clone())
-        .filter_map(|write| if let crate::port::Write::Fact(fact) = write { Some(fact.object) } else { None })
+        .filter_map(|write| if let crate::port::StoreWrite::LearnFact(fact) = write { Some(fact.object) } else { None })
         .collect();
     assert_eq!(writes, ["Alice"]);
 }
@@ -410,7 +414,7 @@ async fn a_purged_session_loses_its_variables_in_memory_too() {
     let get = call(&[("variable_get", json!({"name": "x"}))], 1, 1);
     let bench = bench_with([set, say(&["set"], 1, 1), get, say(&["got"], 1, 1)], |setup| {
         setup.agent.tools = Some(vec![Glob::new("*")]);
-        setup.policy.rules.push((Glob::new("*"), crate::tool::Approval::Allow));
+        setup.policy.rules.push((Glob::new("*"), crate::tool::ApprovalMode::Allow));
     });
     assert!(bench.chat("alice", "go").await.iter().any(|event| event.starts_with("result {\"name\":\"x\"")));
     let purge = Command::ClearSession { session: SessionRef::Origin(origin("alice")), purge: true };

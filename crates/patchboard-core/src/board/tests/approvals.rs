@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::command::ApprovalRef;
-use crate::faulty::tells;
+use crate::faulty::contains_event;
 use crate::id::ApprovalId;
-use crate::tool::Approval;
+use crate::tool::ApprovalMode;
 
 fn writes(arguments: Value) -> [Script; 2] {
     [call(&[("write", arguments)], 10, 5), say(&["done"], 20, 1)]
@@ -16,19 +16,19 @@ fn writes(arguments: Value) -> [Script; 2] {
 async fn asked(bench: &Bench) -> (RunId, Followed, ApprovalId) {
     let (run, mut followed) = bench.begin("alice", "write it").await;
     let record = until(&mut followed, "may write run").await;
-    let Event::ApprovalWanted(request) = &record.event else { panic!("not a question: {record:?}") };
+    let Event::ApprovalRequested(request) = &record.event else { panic!("not a question: {record:?}") };
     let expiry = request.expires_at.duration_since(record.at);
     assert_eq!(expiry, jiff::SignedDuration::from_secs(120));
     (run, followed, request.approval)
 }
 
-async fn answer(bench: &Bench, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<Reply, BoardError> {
+async fn answer(bench: &Bench, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<BoardReply, BoardError> {
     bench.ask(caller, Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve }).await
 }
 
 async fn open_questions(bench: &Bench, caller: &Caller) -> usize {
     let list = Command::ListApprovals(PageRequest::new(None, None));
-    let Reply::Approvals(page) = bench.ask(caller, list).await.unwrap() else { panic!("not approvals") };
+    let BoardReply::Approvals(page) = bench.ask(caller, list).await.unwrap() else { panic!("not approvals") };
     page.items.len()
 }
 
@@ -42,7 +42,7 @@ async fn approved_or_refused_by_whoever_may_answer() {
         let bench = bench(writes(json!({"a": 1})));
         let (_, followed, approval) = asked(&bench).await;
         assert_eq!(bench.workshop.executed(), [""; 0], "not before the answer");
-        assert_eq!(answer(&bench, &by, approval, approve).await.unwrap(), Reply::Done);
+        assert_eq!(answer(&bench, &by, approval, approve).await.unwrap(), BoardReply::Done);
         let events = rest(followed).await;
         assert_eq!(events[..2], told);
         assert_eq!(events[2..], ["text done", "usage 20+1", "end Completed"]);
@@ -97,7 +97,7 @@ async fn cancelling_the_run_withdraws_the_question() {
 #[tokio::test(start_paused = true)]
 async fn a_question_that_cannot_be_recorded_is_not_left_open() {
     let bench = bench(writes(json!({})));
-    bench.store.fail(|batch| tells(batch, |event| matches!(event, Event::ApprovalWanted(_))));
+    bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::ApprovalRequested(_))));
     let (_, followed) = bench.begin("alice", "write it").await;
     assert_eq!(rest(followed).await[1..], ["call write {}", "usage 10+5"]);
     bench.store.heal();
@@ -109,7 +109,7 @@ async fn a_question_dies_with_the_run_that_asked_it() {
     // A second tool of the same answer kills the run while the question is open.
     let both = [call(&[("write", json!({})), ("echo", json!({}))], 1, 1)];
     let bench = bench(both);
-    bench.store.fail(|batch| tells(batch, |event| matches!(event, Event::ToolFinished { .. })));
+    bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::ToolFinished { .. })));
     let (_, followed) = bench.begin("alice", "both").await;
     rest(followed).await;
     assert_eq!((bench.live_runs(), open_questions(&bench, &operator()).await), (0, 0));
@@ -121,8 +121,8 @@ async fn the_policy_says_who_is_asked() {
         (vec![], Surface::Runs, "result {}"),
         (vec![], Surface::Cli, "result {}"),
         (vec![], Surface::Hub, "error write is not allowed here by the approval policy"),
-        (vec![("write", Approval::Allow)], Surface::Gateway, "result {}"),
-        (vec![("*", Approval::Deny)], Surface::Gateway, "error write is not allowed here by the approval policy"),
+        (vec![("write", ApprovalMode::Allow)], Surface::Gateway, "result {}"),
+        (vec![("*", ApprovalMode::Deny)], Surface::Gateway, "error write is not allowed here by the approval policy"),
     ] {
         let bench = bench_with(writes(json!({})), |setup| {
             setup.policy.rules = rules.iter().map(|&(glob, approval)| (Glob::new(glob), approval)).collect();
@@ -158,7 +158,7 @@ async fn asked_for_an_hour() -> (Bench, RunId, Followed, ApprovalId) {
     let bench = bench_with(scripts, |setup| setup.limits.approval_expiry = Duration::from_secs(3600));
     let (run, mut followed) = bench.begin("alice", "write it").await;
     let record = until(&mut followed, "may write run").await;
-    let Event::ApprovalWanted(request) = &record.event else { panic!("not a question: {record:?}") };
+    let Event::ApprovalRequested(request) = &record.event else { panic!("not a question: {record:?}") };
     (bench, run, followed, request.approval)
 }
 
@@ -172,7 +172,7 @@ fn stand_in_line(bench: &Bench, account: &str) -> tokio::task::JoinHandle<()> {
 
 async fn expires_in(bench: &Bench) -> jiff::SignedDuration {
     let list = Command::ListApprovals(PageRequest::new(None, None));
-    let Reply::Approvals(page) = bench.ask(&operator(), list).await.unwrap() else { panic!("not approvals") };
+    let BoardReply::Approvals(page) = bench.ask(&operator(), list).await.unwrap() else { panic!("not approvals") };
     page.items[0].request.expires_at.duration_since(bench.clock.now())
 }
 
@@ -201,16 +201,16 @@ async fn a_question_asked_while_others_wait_is_open_for_two_minutes() {
     let scripts = [call(&[("echo", json!({}))], 1, 1)].into_iter().chain(writes(json!({})));
     let bench = bench_with(scripts, |setup| {
         setup.limits.approval_expiry = Duration::from_secs(3600);
-        setup.policy.rules = vec![(Glob::new("*"), Approval::Ask)];
+        setup.policy.rules = vec![(Glob::new("*"), ApprovalMode::Ask)];
     });
     let (_, mut followed) = bench.begin("alice", "both").await;
     let record = until(&mut followed, "may echo run").await;
-    let Event::ApprovalWanted(first) = &record.event else { panic!("not a question: {record:?}") };
+    let Event::ApprovalRequested(first) = &record.event else { panic!("not a question: {record:?}") };
     let _second = stand_in_line(&bench, "alice");
     let_others_run().await;
     answer(&bench, &operator(), first.approval, true).await.unwrap();
     let record = until(&mut followed, "may write run").await;
-    let Event::ApprovalWanted(request) = &record.event else { panic!("not a question: {record:?}") };
+    let Event::ApprovalRequested(request) = &record.event else { panic!("not a question: {record:?}") };
     assert_eq!(request.expires_at.duration_since(record.at), jiff::SignedDuration::from_secs(120));
     let asked_at = tokio::time::Instant::now();
     assert_eq!(rest(followed).await[0], "approved false by expiry");

@@ -3,7 +3,7 @@
 use futures_util::future;
 
 use super::*;
-use crate::faulty::{Fault, tells};
+use crate::faulty::{FailurePredicate, contains_event};
 use crate::port::BudgetScope;
 
 fn limits(session: impl Into<Option<u64>>, daily: impl Into<Option<u64>>) -> BudgetLimits {
@@ -22,13 +22,13 @@ fn words_only(budgets: BudgetLimits) -> impl FnOnce(&mut Setup) {
 async fn a_refusal_before_the_start_is_a_plain_error_and_leaves_nothing() {
     let bench = bench_with([say(&["Hello"], 20, 10)], words_only(limits(30, None)));
     bench.chat("alice", "hi").await;
-    let runs_before = bench.store.run_of_session(&session("alice")).await.unwrap();
+    let runs_before = bench.store.latest_run_of_session(&session("alice")).await.unwrap();
     let refused = bench.ask(&caller(1), start("alice", "more")).await.unwrap_err();
     let expected = "token budget exceeded (session: 30/30): this call needs about 17 tokens and 0 are left; \
                     raise `budgets.session` or start a new session";
     assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::Exhausted, expected));
-    assert_eq!(bench.store.run_of_session(&session("alice")).await.unwrap(), runs_before, "no run");
-    assert_eq!((bench.live_runs(), bench.model.seen().len()), (0, 1));
+    assert_eq!(bench.store.latest_run_of_session(&session("alice")).await.unwrap(), runs_before, "no run");
+    assert_eq!((bench.live_runs(), bench.model.requests().len()), (0, 1));
     assert_eq!(bench.spent("alice").await[0], (30, 0));
     assert_eq!(bench.chat("bob", "hi").await[1], "text ok", "another session has its own budget");
 }
@@ -49,7 +49,7 @@ async fn the_model_may_say_no_more_than_is_left() {
     let bench = bench_with([say(&["Hello"], 20, 10)], words_only(limits(None, 100)));
     bench.chat("alice", "hi").await;
     bench.chat("bob", "hi").await;
-    let allowed: Vec<u32> = bench.model.seen().iter().map(|request| request.max_tokens).collect();
+    let allowed: Vec<u32> = bench.model.requests().iter().map(|request| request.max_tokens).collect();
     assert_eq!(allowed, [95, 65]);
 }
 
@@ -85,13 +85,17 @@ async fn a_turn_over_midnight_counts_on_the_day_it_began_everywhere() {
     gate.add_permits(1);
     rest(followed).await;
     assert_eq!(bench.spent("alice").await, [(15, 0), (0, 0), (15, 0)]);
-    assert_eq!(bench.store.spent(vec![yesterday, today]).await.unwrap(), [15, 0], "the store agrees with memory");
+    assert_eq!(
+        bench.store.tokens_spent(vec![yesterday, today]).await.unwrap(),
+        [15, 0],
+        "the store agrees with memory"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_spent_counts_even_when_it_cannot_be_recorded() {
-    let fails_at_text: Fault = |batch| tells(batch, |event| matches!(event, Event::Text(_)));
-    let fails_at_end: Fault = |batch| tells(batch, |event| matches!(event, Event::RunEnded { .. }));
+    let fails_at_text: FailurePredicate = |batch| contains_event(batch, |event| matches!(event, Event::AnswerText(_)));
+    let fails_at_end: FailurePredicate = |batch| contains_event(batch, |event| matches!(event, Event::RunEnded { .. }));
     for (script, fails, counted) in
         [(say_and_wait(&["x"], closed_gate().1), fails_at_text, 6), (say(&["x"], 10, 5), fails_at_end, 15)]
     {
@@ -115,7 +119,7 @@ async fn where_only_the_conversation_fits_the_model_is_asked_without_tools() {
     assert!(said.starts_with("Hello\n\n(answered without tools: describing them takes about "), "{said}");
     let remedy = "and the session budget has 100 of 100 left; raise `budgets.session` or start a new session)";
     assert!(said.ends_with(remedy), "{said}");
-    let asked = &bench.model.seen()[0];
+    let asked = &bench.model.requests()[0];
     assert_eq!(asked.tools.len(), 0);
     assert!(u64::from(asked.max_tokens) < 100, "{}", asked.max_tokens);
 }

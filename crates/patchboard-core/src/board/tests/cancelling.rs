@@ -8,14 +8,14 @@ use crate::port::ModelProvider;
 
 /// Says `Hello`, then hangs for ever.
 fn hangs() -> Script {
-    vec![answering(), Beat::Say(ModelEvent::Text("Hello".into())), closed_gate().1]
+    vec![answering(), ScriptStep::Emit(ModelEvent::Text("Hello".into())), closed_gate().1]
 }
 
 fn no_tools(setup: &mut Setup) {
     setup.agent.tools = Some(vec![]);
 }
 
-async fn cancel(bench: &Bench, caller: &Caller, run: RunId) -> Result<Reply, BoardError> {
+async fn cancel(bench: &Bench, caller: &Caller, run: RunId) -> Result<BoardReply, BoardError> {
     bench.ask(caller, Command::CancelRun(run)).await
 }
 
@@ -43,7 +43,11 @@ async fn a_cancelled_stream_is_settled_by_estimate() {
     let (run, mut followed) = bench.begin("alice", "hi").await;
     until(&mut followed, "text Hello").await;
     assert_eq!(bench.spent("alice").await, [(0, 1005); 3]);
-    assert_eq!(cancel(&bench, &caller(2), run).await.unwrap(), Reply::Done, "the principal counts, not the connection");
+    assert_eq!(
+        cancel(&bench, &caller(2), run).await.unwrap(),
+        BoardReply::Done,
+        "the principal counts, not the connection"
+    );
     assert_eq!(rest(followed).await, ["usage 5+2 estimated", "end Cancelled"]);
     assert_eq!(bench.spent("alice").await, [(7, 0); 3]);
     assert_eq!(bench.said("alice").await, [""; 0]);
@@ -77,7 +81,7 @@ async fn a_question_nobody_waited_for_is_still_counted() {
     let (run, mut followed) = bench.begin("alice", "hi").await;
     until(&mut followed, "started").await;
     let_others_run().await;
-    assert_eq!(bench.model.seen().len(), 1);
+    assert_eq!(bench.model.requests().len(), 1);
     cancel(&bench, &caller(1), run).await.unwrap();
     assert_eq!(rest(followed).await, ["usage 5+0 estimated", "end Cancelled"]);
     assert_eq!(bench.spent("alice").await, [(5, 0); 3]);
@@ -115,7 +119,7 @@ async fn a_provider_that_does_not_even_answer_can_be_cancelled() {
     });
     let (run, followed) = bench.begin("alice", "hi").await;
     let_others_run().await;
-    assert_eq!(bench.model.seen().len(), 1);
+    assert_eq!(bench.model.requests().len(), 1);
     cancel(&bench, &caller(1), run).await.unwrap();
     let expected = ["started default:web:alice:main by default", "usage 5+0 estimated", "end Cancelled"];
     assert_eq!(rest(followed).await, expected);
@@ -135,7 +139,7 @@ async fn cancelled_before_the_first_call_costs_nothing() {
     let run = started(asked.await);
     let expected = ["started default:web:alice:main by default", "end Cancelled"];
     assert_eq!(rest(bench.follow(run).await).await, expected);
-    assert_eq!((bench.model.seen().len(), bench.spent("alice").await), (0, [(0, 0); 3]));
+    assert_eq!((bench.model.requests().len(), bench.spent("alice").await), (0, [(0, 0); 3]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +152,7 @@ async fn cancelling_stops_tools_and_records_that() {
     cancel(&bench, &caller(1), run).await.unwrap();
     assert_eq!(rest(followed).await, ["error cancelled", "error cancelled", "end Cancelled"]);
     assert!(bench.workshop.hang_stop.lock().unwrap().as_ref().unwrap().is_cancelled());
-    assert_eq!(bench.model.seen().len(), 1);
+    assert_eq!(bench.model.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,14 +175,14 @@ async fn strangers_can_neither_follow_nor_cancel() {
     let (run, mut followed) = bench.begin("alice", "hi").await;
     until(&mut followed, "text Hello").await;
     let message = |result: Result<_, BoardError>| result.map(drop).unwrap_err().message;
-    let live = bench.board.follow(&stranger(), Topic::Run(run), Seq::FIRST, Pace::Free).await.map(drop);
+    let live = bench.board.follow(&stranger(), Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced).await.map(drop);
     assert_eq!(message(live), "run expired or unknown");
     assert_eq!(message(cancel(&bench, &stranger(), run).await.map(drop)), "no such run is under way");
-    assert_eq!(cancel(&bench, &operator(), run).await.unwrap(), Reply::Done, "the operator may");
+    assert_eq!(cancel(&bench, &operator(), run).await.unwrap(), BoardReply::Done, "the operator may");
     rest(followed).await;
-    let ended = bench.board.follow(&stranger(), Topic::Run(run), Seq::FIRST, Pace::Free).await.map(drop);
+    let ended = bench.board.follow(&stranger(), Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced).await.map(drop);
     assert_eq!(message(ended), "run expired or unknown");
-    assert!(bench.board.follow(&operator(), Topic::Run(run), Seq::FIRST, Pace::Free).await.is_ok());
+    assert!(bench.board.follow(&operator(), Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,7 +207,7 @@ async fn a_follower_keeps_a_run_alive_and_one_that_returns_in_time_saves_it() {
     tokio::time::advance(Duration::from_secs(3600)).await;
     drop(first);
     tokio::time::advance(Duration::from_secs(59)).await;
-    let again = bench.board.follow(&caller(2), Topic::Run(run), Seq(3), Pace::Free).await.unwrap();
+    let again = bench.board.follow(&caller(2), Topic::Run(run), Seq(3), FollowerPacing::Unpaced).await.unwrap();
     tokio::time::advance(Duration::from_secs(3600)).await;
     gate.add_permits(1);
     assert_eq!(rest(again).await, ["usage 10+5", "end Completed"]);
@@ -227,11 +231,11 @@ async fn an_ask_that_is_dropped_leaves_a_begun_run_alone() {
 async fn a_slow_starter_holds_the_model_back() {
     let (gate, closed) = closed_gate();
     let mut script = vec![answering(), closed];
-    script.extend((0..20_000).map(|_| Beat::Say(ModelEvent::Text("x".into()))));
-    script.push(Beat::Say(ModelEvent::Stop(StopReason::EndOfTurn)));
+    script.extend((0..20_000).map(|_| ScriptStep::Emit(ModelEvent::Text("x".into()))));
+    script.push(ScriptStep::Emit(ModelEvent::Stop(StopReason::EndOfTurn)));
     let bench = bench([script]);
     let run = bench.start("alice", "hi").await;
-    let pacing = bench.board.follow(&caller(1), Topic::Run(run), Seq::FIRST, Pace::Sets).await.unwrap();
+    let pacing = bench.board.follow(&caller(1), Topic::Run(run), Seq::FIRST, FollowerPacing::Paced).await.unwrap();
     gate.add_permits(1);
     let_others_run().await;
     let last = bench.store.last_seq(&Topic::Run(run)).await.unwrap();

@@ -3,10 +3,10 @@
 use super::plugin_host::PluginHost;
 use super::*;
 use crate::channel::{ChannelOptions, DeliveryId, DeliveryState, Webhook, WebhookOutcome};
-use crate::error::Retry;
+use crate::error::RetryHint;
 use crate::model::ModelError;
-use crate::port::{Batch, DeliveryRow, Durability, Write};
-use crate::record::decode_letter;
+use crate::port::{DeliveryRow, Durability, StoreWrite, WriteBatch};
+use crate::record::decode_delivery_payload;
 
 mod lines;
 mod receiving;
@@ -25,7 +25,7 @@ fn channel() -> ChannelOptions {
         name: "tg".into(),
         plugin: "adapter".into(),
         wait: None,
-        max_waiting: 1000,
+        max_open_deliveries: 1000,
         replay_window: Duration::from_secs(300),
     }
 }
@@ -50,8 +50,8 @@ fn office_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&m
 
 /// The channel itself, as its surface says.
 fn from_channel() -> Caller {
-    let grants = Grants::NONE.with(crate::access::Grant::Converse);
-    Caller { surface: Surface::Webhook, principal: "channel:tg".into(), connection: ConnId(5), grants }
+    let grants = GrantSet::NONE.with(crate::access::Grant::Converse);
+    Caller { surface: Surface::Webhook, principal: "channel:tg".into(), connection: ConnectionId(5), grants }
 }
 
 fn webhook(body: &serde_json::Value) -> Command {
@@ -67,9 +67,9 @@ fn from_ann(id: &str, content: &str) -> serde_json::Value {
     json!({"id": id, "account": "ann", "peer": "room", "content": content})
 }
 
-fn outcome(reply: Result<Reply, BoardError>) -> Result<WebhookOutcome, BoardError> {
+fn outcome(reply: Result<BoardReply, BoardError>) -> Result<WebhookOutcome, BoardError> {
     reply.map(|reply| {
-        let Reply::Webhook(outcome) = reply else { panic!("not about a webhook: {reply:?}") };
+        let BoardReply::Webhook(outcome) = reply else { panic!("not about a webhook: {reply:?}") };
         outcome
     })
 }
@@ -108,7 +108,7 @@ impl Office {
     /// Where the delivery of this id stands, and what is on record as its problem.
     async fn state(&self, id: &str) -> (DeliveryState, Option<String>) {
         let row = self.row(&format!("id:{id}")).await;
-        (row.state, decode_letter(&row.body).unwrap().problem)
+        (row.state, decode_delivery_payload(&row.body).unwrap().problem)
     }
 
     /// The contents of all replies so far, with a mark before those that are errors.
@@ -119,7 +119,7 @@ impl Office {
 
     /// The last words of the user in each question to the model, in order.
     fn asked(&self) -> Vec<String> {
-        self.bench.model.seen().iter().map(|request| prompt(request).last().unwrap().clone()).collect()
+        self.bench.model.requests().iter().map(|request| prompt(request).last().unwrap().clone()).collect()
     }
 
     fn open(&self) -> usize {
@@ -128,7 +128,7 @@ impl Office {
 }
 
 /// A store that has seen these batches and nothing else: what a process that died has left.
-async fn after(batches: &[Batch]) -> Arc<FaultyStore> {
+async fn after(batches: &[WriteBatch]) -> Arc<FaultyStore> {
     let store = FaultyStore::new();
     for batch in batches {
         store.commit(batch.clone()).await.unwrap();

@@ -20,14 +20,16 @@ async fn a_turn_is_told_counted_and_stored() {
     assert_eq!((&*row.principal, &*row.surface, &*row.client_id, &*row.input), ("local", "gateway", "hi", "hi"));
     let report =
         Command::UsageReport { since: None, group_by: UsageGrouping::Model, page: PageRequest::new(None, None) };
-    let Reply::Usage(usage) = bench.ask(&caller(1), report).await.unwrap() else { panic!("not a usage report") };
+    let BoardReply::Usage(usage) = bench.ask(&caller(1), report).await.unwrap() else { panic!("not a usage report") };
     let [group] = usage.items.as_slice() else { panic!("one model: {usage:?}") };
     assert_eq!(
         (group.key.as_str(), group.calls, group.estimated_calls, group.cost_nanousd),
         ("script-1", 1, 0, 20_000)
     );
     assert_eq!(bench.live_runs(), 0);
-    let Reply::Node(node) = bench.ask(&caller(1), Command::DescribeNode).await.unwrap() else { panic!("not a node") };
+    let BoardReply::Node(node) = bench.ask(&caller(1), Command::DescribeNode).await.unwrap() else {
+        panic!("not a node")
+    };
     assert_eq!(node, NodeReport { version: "0.0.0-test", plugins: 0, sessions: 1, live_runs: 0 });
 }
 
@@ -41,7 +43,7 @@ async fn the_model_is_told_soul_then_history_then_the_words_unchanged() {
     let odd = "  I said: \"É\"\n\t<b>my name is Zoë</b> \u{0} ";
     bench.chat("alice", "first").await;
     bench.chat("alice", odd).await;
-    let seen = bench.model.seen();
+    let seen = bench.model.requests();
     assert_eq!(&*seen[1].system, "You are terse.\n\nBe kind.");
     assert_eq!(prompt(&seen[1]), ["first", "ok", odd]);
     assert_eq!((seen[1].max_tokens, seen[1].temperature, &*seen[1].model), (1000, Some(0.5), "script-1"));
@@ -53,10 +55,10 @@ async fn the_model_is_told_soul_then_history_then_the_words_unchanged() {
 async fn reasoning_is_told_and_counted_but_not_remembered() {
     let thinks = vec![
         answering(),
-        Beat::Say(ModelEvent::Thought("hm".into())),
-        Beat::Say(ModelEvent::Text("yes".into())),
-        Beat::Say(ModelEvent::Thought("done".into())),
-        Beat::Say(ModelEvent::Stop(StopReason::EndOfTurn)),
+        ScriptStep::Emit(ModelEvent::Thought("hm".into())),
+        ScriptStep::Emit(ModelEvent::Text("yes".into())),
+        ScriptStep::Emit(ModelEvent::Thought("done".into())),
+        ScriptStep::Emit(ModelEvent::Stop(StopReason::EndOfTurn)),
     ];
     let bench = bench([thinks]);
     let events = bench.chat("alice", "hi").await;
@@ -71,11 +73,11 @@ async fn pieces_are_told_as_they_come_and_can_be_joined_in_the_middle() {
     let bench = bench([say_and_wait(&["a", "b", "c"], closed)]);
     let (run, mut first) = bench.begin("alice", "hi").await;
     until(&mut first, "text a|b|c").await;
-    let joined = bench.board.follow(&caller(2), Topic::Run(run), Seq(3), Pace::Free).await.unwrap();
+    let joined = bench.board.follow(&caller(2), Topic::Run(run), Seq(3), FollowerPacing::Unpaced).await.unwrap();
     gate.add_permits(1);
     assert_eq!(rest(joined).await, ["text b|c", "usage 10+5", "end Completed"]);
     assert_eq!(rest(first).await, ["usage 10+5", "end Completed"]);
-    let replayed = bench.board.follow(&caller(2), Topic::Run(run), Seq(5), Pace::Free).await.unwrap();
+    let replayed = bench.board.follow(&caller(2), Topic::Run(run), Seq(5), FollowerPacing::Unpaced).await.unwrap();
     assert_eq!(rest(replayed).await, ["usage 10+5", "end Completed"], "the numbers outlive the run");
 }
 
@@ -88,7 +90,7 @@ async fn the_second_request_of_a_session_waits_and_sees_the_first_turn() {
     let second = bench.ask(&caller(2), start("alice", "q2"));
     let elsewhere = bench.chat("bob", "q3").await;
     assert_eq!(elsewhere.last().unwrap(), "end Completed", "other sessions do not wait");
-    assert_eq!(bench.model.seen().len(), 2);
+    assert_eq!(bench.model.requests().len(), 2);
     gate.add_permits(1);
     let second = started(second.await);
     assert_eq!(rest(bench.follow(second).await).await[1], "text ok");
@@ -106,7 +108,7 @@ async fn the_order_of_asking_is_the_order_of_turns() {
     }
     let (_, last) = bench.begin("alice", "e").await;
     rest(last).await;
-    let asked: Vec<String> = bench.model.seen().iter().map(|request| prompt(request).pop().unwrap()).collect();
+    let asked: Vec<String> = bench.model.requests().iter().map(|request| prompt(request).pop().unwrap()).collect();
     assert_eq!(asked, ["a", "b", "c", "d", "e"]);
 }
 
@@ -132,7 +134,7 @@ async fn the_line_of_a_session_is_bounded() {
         started(waiting.await);
     }
     assert_eq!(bench.chat("alice", "11").await.last().unwrap(), "end Completed");
-    let asked: Vec<String> = bench.model.seen().iter().map(|request| prompt(request).pop().unwrap()).collect();
+    let asked: Vec<String> = bench.model.requests().iter().map(|request| prompt(request).pop().unwrap()).collect();
     assert_eq!(asked, ["0", "2", "3", "4", "5", "6", "7", "8", "10", "11"]);
 }
 
@@ -147,7 +149,7 @@ async fn a_run_is_found_by_its_client_id_or_session_and_only_by_its_principal() 
         (RunRef::Session(SessionRef::Origin(origin("alice"))), "two"),
         (RunRef::Session(SessionRef::Key(session("alice"))), "two"),
     ] {
-        let Reply::Run(found) = find(caller(7), wanted.clone()).await.unwrap() else { panic!("not a run") };
+        let BoardReply::Run(found) = find(caller(7), wanted.clone()).await.unwrap() else { panic!("not a run") };
         assert_eq!((&*found.client_id, found.last_seq, &found.session), (client_id, Seq(4), &session("alice")));
         let refused = find(stranger(), wanted).await.unwrap_err();
         assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::NotFound, "run expired or unknown"));
@@ -156,9 +158,9 @@ async fn a_run_is_found_by_its_client_id_or_session_and_only_by_its_principal() 
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_provider_fails_the_turn_and_leaves_no_history() {
-    let text = || Beat::Say(ModelEvent::Text("Hel".into()));
-    let unavailable = || Beat::Fail(ModelError::Unavailable("connection reset".into()));
-    let usage = || Beat::Say(ModelEvent::Usage(crate::model::TokenCount { input: 20, output: 1 }));
+    let text = || ScriptStep::Emit(ModelEvent::Text("Hel".into()));
+    let unavailable = || ScriptStep::Fail(ModelError::Unavailable("connection reset".into()));
+    let usage = || ScriptStep::Emit(ModelEvent::Usage(crate::model::TokenCount { input: 20, output: 1 }));
     let (no_text, cut) =
         ("failed provider error: connection reset", "failed provider error: stream ended without a terminator");
     for (script, expected) in [
@@ -198,12 +200,12 @@ async fn what_cannot_be_asked_is_refused_plainly() {
         let refused = bench.ask(&caller(1), start(account, content)).await.unwrap_err();
         assert_eq!((refused.kind, refused.message), (ErrorKind::Invalid, message));
     }
-    let nobody = Caller { grants: Grants::NONE, ..caller(1) };
+    let nobody = Caller { grants: GrantSet::NONE, ..caller(1) };
     assert_eq!(bench.ask(&nobody, start("alice", "hi")).await.unwrap_err().kind, ErrorKind::Forbidden);
-    let page = PageRequest::new(None, Some(crate::port::Cursor("nonsense".into())));
+    let page = PageRequest::new(None, Some(crate::port::PageCursor("nonsense".into())));
     let refused = bench.ask(&caller(1), Command::ListTools { folder: None, page }).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Invalid);
-    assert_eq!(bench.model.seen().len(), 0);
+    assert_eq!(bench.model.requests().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,7 +213,7 @@ async fn a_cleared_session_forgets_its_turns_and_the_audit_knows() {
     let bench = bench([]);
     bench.chat("alice", "q1").await;
     let clear = Command::ClearSession { session: SessionRef::Origin(origin("alice")), purge: false };
-    assert_eq!(bench.ask(&caller(1), clear).await.unwrap(), Reply::Done);
+    assert_eq!(bench.ask(&caller(1), clear).await.unwrap(), BoardReply::Done);
     assert_eq!(bench.said("alice").await, [""; 0]);
     bench.chat("alice", "q2").await;
     assert_eq!(bench.last_prompt(), ["q2"]);

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 
 use super::runs::{on_runs, plan, run_of};
 use super::*;
-use crate::model::{Part, StopReason, TokenCount};
-use crate::port::{Batch, Durability, ModelProvider, RunState, Write};
-use crate::run::strategy::Reasoning;
+use crate::model::{ContentPart, StopReason, TokenCount};
+use crate::port::{Durability, ModelProvider, RunState, StoreWrite, WriteBatch};
+use crate::run::strategy::ReasoningOptions;
 
 /// Answers from what it is asked alone, so that it says the same in every process.
 #[derive(Debug, Default)]
@@ -36,10 +36,13 @@ impl ModelProvider for Reader {
 }
 
 fn answer(request: &ModelRequest) -> Vec<ModelEvent> {
-    let asked: String = request.messages.last().map(crate::model::Message::text).unwrap_or_default();
-    let has_results =
-        request.messages.iter().flat_map(|message| &message.parts).any(|part| matches!(part, Part::ToolResult(_)));
-    let mut events = vec![ModelEvent::Answering { provider: "reader".into(), model: "script-1".into() }];
+    let asked: String = request.messages.last().map(crate::model::ModelMessage::text).unwrap_or_default();
+    let has_results = request
+        .messages
+        .iter()
+        .flat_map(|message| &message.parts)
+        .any(|part| matches!(part, ContentPart::ToolResult(_)));
+    let mut events = vec![ModelEvent::ModelSelected { provider: "reader".into(), model: "script-1".into() }];
     let text = if asked.contains("\"nodes\"") && asked.contains("\"edges\"") && request.tools.is_empty() {
         r#"{"nodes":[{"id":"a","description":"first"},{"id":"b","description":"second"},{"id":"c","description":"join"}],"edges":[["a","c"],["b","c"]]}"#
     } else if asked.contains("CANDIDATE") {
@@ -49,7 +52,7 @@ fn answer(request: &ModelRequest) -> Vec<ModelEvent> {
     } else if !request.tools.is_empty() && !has_results {
         for (index, name) in [(0, "echo"), (1, "write")] {
             let input = ToolInput::Json(json!({"for": index}).into());
-            events.push(ModelEvent::Call { index, id: "x".into(), name: name.into(), input });
+            events.push(ModelEvent::ToolCall { index, id: "x".into(), name: name.into(), input });
         }
         "let me see"
     } else {
@@ -64,7 +67,7 @@ fn answer(request: &ModelRequest) -> Vec<ModelEvent> {
 pub(super) fn reading(store: Option<Arc<FaultyStore>>) -> Bench {
     bench_with([], |setup| {
         setup.agent.provider = Arc::new(Reader::default());
-        setup.agent.reasoning = Reasoning::default();
+        setup.agent.reasoning = ReasoningOptions::default();
         if let Some(store) = store {
             setup.store = store;
             setup.ids = Arc::new(CountingIds::starting_at(1_000_000));
@@ -78,7 +81,7 @@ pub(super) async fn outcome(bench: &Bench, run: RunId) -> (String, Vec<String>, 
     let session = SessionKey::conversation("default", "runs", "local", "t");
     let query = crate::port::TurnQuery { session, limit: 10, before: None };
     let turns = bench.store.turns(query).await.unwrap().items;
-    let said = turns.iter().flat_map(|turn| turn.messages.iter().map(crate::model::Message::text)).collect();
+    let said = turns.iter().flat_map(|turn| turn.messages.iter().map(crate::model::ModelMessage::text)).collect();
     let results = events.iter().filter(|event| event.starts_with("result")).count();
     (events.last().cloned().unwrap_or_default(), said, results)
 }
@@ -92,9 +95,9 @@ async fn cut_everywhere(strategy: &str, results: usize) {
     let records = whole.store.events(&Topic::Run(run), Seq::FIRST, 10_000).await.unwrap();
     for kept in 2..records.len() {
         let store = FaultyStore::new();
-        let mut writes = vec![Write::OpenRun(crate::port::RunRow { state: RunState::Running, ..row.clone() })];
-        writes.extend(records[..kept].iter().cloned().map(Write::Event));
-        store.commit(Batch { durability: Durability::Boundary, writes }).await.unwrap();
+        let mut writes = vec![StoreWrite::OpenRun(crate::port::RunRow { state: RunState::Running, ..row.clone() })];
+        writes.extend(records[..kept].iter().cloned().map(StoreWrite::Event));
+        store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
         let bench = reading(Some(store));
         let recovered = bench.board.recover().await.unwrap();
         assert_eq!(recovered.resumed, 1, "{strategy} cut after {kept}");

@@ -6,10 +6,10 @@ use super::runs::{on_runs, plan, run_of};
 use super::*;
 use crate::command::RunPlan;
 use crate::model::{ModelError, StopReason};
-use crate::port::{Batch, ModelProvider, UsageGrouping, UsageQuery, Write};
+use crate::port::{ModelProvider, StoreWrite, UsageGrouping, UsageQuery, WriteBatch};
 
 /// A store that has seen these batches and nothing else.
-async fn after(batches: &[Batch], delay: usize) -> Arc<FaultyStore> {
+async fn after(batches: &[WriteBatch], delay: usize) -> Arc<FaultyStore> {
     let store = FaultyStore::slow(delay);
     for batch in batches {
         store.commit(batch.clone()).await.unwrap();
@@ -17,20 +17,28 @@ async fn after(batches: &[Batch], delay: usize) -> Arc<FaultyStore> {
     store
 }
 
-fn results(batches: &[Batch]) -> usize {
-    let is_result = |write: &&Write| matches!(write, Write::Event(record) if matches!(&record.event, Event::ToolFinished { output, .. } if !output.is_error));
+fn results(batches: &[WriteBatch]) -> usize {
+    let is_result = |write: &&StoreWrite| matches!(write, StoreWrite::Event(record) if matches!(&record.event, Event::ToolFinished { output, .. } if !output.is_error));
     batches.iter().flat_map(|batch| &batch.writes).filter(is_result).count()
 }
 
-fn opened(batches: &[Batch]) -> u64 {
-    let is_question = |write: &&Write| matches!(write, Write::OpenModelCall(_));
+fn opened(batches: &[WriteBatch]) -> u64 {
+    let is_question = |write: &&StoreWrite| matches!(write, StoreWrite::OpenModelCall(_));
     batches.iter().flat_map(|batch| &batch.writes).filter(is_question).count() as u64
 }
 
 /// Goes on after these batches to the end; answers all that was committed.
-async fn go_on(batches: &[Batch], run: RunId, expected: &(String, Vec<String>, usize), delay: usize) -> Vec<Batch> {
+async fn go_on(
+    batches: &[WriteBatch],
+    run: RunId,
+    expected: &(String, Vec<String>, usize),
+    delay: usize,
+) -> Vec<WriteBatch> {
     let bench = reading(Some(after(batches, delay).await));
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 1, closed: 0, messages: 0, deliveries: 0 });
+    assert_eq!(
+        bench.board.recover().await.unwrap(),
+        RecoveryReport { resumed: 1, closed: 0, messages: 0, deliveries: 0 }
+    );
     let found = outcome(&bench, run).await;
     assert_eq!((&found.0, &found.1), (&expected.0, &expected.1));
     let executed = bench.workshop.executed().len();
@@ -42,7 +50,7 @@ async fn go_on(batches: &[Batch], run: RunId, expected: &(String, Vec<String>, u
     let usage = bench.store.usage(query).await.unwrap().items;
     assert_eq!(usage[0].calls, opened(&journal), "each question is settled once");
     assert_eq!(bench.store.unfinished_runs().await.unwrap(), []);
-    assert!(bench.board.0.claims.lock().unwrap().is_empty());
+    assert!(bench.board.0.run_names.lock().unwrap().is_empty());
     journal
 }
 
@@ -102,7 +110,7 @@ async fn fails_in_the_middle(strategy: &str, delay: usize) {
         bench.board.0.tracker.wait().await;
         bench.store.heal();
         assert_eq!(bench.live_runs(), 0);
-        assert!(bench.board.0.claims.lock().unwrap().is_empty());
+        assert!(bench.board.0.run_names.lock().unwrap().is_empty());
         assert!(bench.spent("any").await.iter().all(|(_, reserved)| *reserved == 0), "{strategy} after {kept}");
         go_on(&bench.store.journal(), run, &expected, delay).await;
         // The session is not stuck either.
@@ -143,12 +151,12 @@ impl ModelProvider for Stubborn {
         request: ModelRequest,
         _stop: CancellationToken,
     ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>> {
-        let asked: String = request.messages.iter().map(crate::model::Message::text).collect();
+        let asked: String = request.messages.iter().map(crate::model::ModelMessage::text).collect();
         let (answer, takes) = if asked.contains("\"nodes\"") && request.tools.is_empty() {
             (ModelEvent::Text(FIVE_TASKS.to_owned()), 0)
         } else if asked.contains("second") && !request.tools.is_empty() {
             let input = ToolInput::Json(json!({}).into());
-            (ModelEvent::Call { index: 0, id: "x".into(), name: "echo".into(), input }, 0)
+            (ModelEvent::ToolCall { index: 0, id: "x".into(), name: "echo".into(), input }, 0)
         } else {
             (ModelEvent::Text("that is it".to_owned()), self.takes)
         };
@@ -187,7 +195,7 @@ async fn an_answer_and_a_result_at_the_same_time_are_heard_in_the_same_order_aga
             let recovered = bench.board.recover().await.unwrap();
             assert_eq!(
                 recovered,
-                Recovered { resumed: 1, closed: 0, messages: 0, deliveries: 0 },
+                RecoveryReport { resumed: 1, closed: 0, messages: 0, deliveries: 0 },
                 "{takes}: cut after {kept}"
             );
             let found = outcome(&bench, run).await;

@@ -5,12 +5,12 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::event::RunOutcome;
-use crate::faulty::tells;
+use crate::faulty::contains_event;
 use crate::model::ModelError;
 use crate::port::{BudgetScope, ModelProvider, RunState};
 
 fn hangs() -> Script {
-    vec![answering(), Beat::Say(ModelEvent::Text("Hello".into())), closed_gate().1]
+    vec![answering(), ScriptStep::Emit(ModelEvent::Text("Hello".into())), closed_gate().1]
 }
 
 #[tokio::test(start_paused = true)]
@@ -32,7 +32,7 @@ async fn a_drain_waits_for_what_runs_and_takes_nothing_new() {
     assert_eq!(drain.await.unwrap(), DrainReport { cancelled: 0, suspended: 0 });
     assert_eq!(rest(running).await, ["usage 10+5", "end Completed"]);
     assert_eq!(in_line.await.unwrap_err().message, "server is shutting down", "nothing in line begins any more");
-    assert_eq!(bench.model.seen().len(), 1);
+    assert_eq!(bench.model.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn during_a_drain_runs_can_still_be_helped_to_their_end() {
     until(&mut hanging, "text Hello").await;
     let mut drain = std::pin::pin!(bench.board.drain(Duration::from_secs(30)));
     assert!((&mut drain).now_or_never().is_none());
-    let Event::ApprovalWanted(request) = &record.event else { panic!("not a question") };
+    let Event::ApprovalRequested(request) = &record.event else { panic!("not a question") };
     bench
         .ask(
             &caller(1),
@@ -89,7 +89,7 @@ async fn a_store_that_hangs_does_not_hang_the_drain() {
 #[tokio::test(start_paused = true)]
 async fn an_end_that_cannot_be_stored_is_not_told_and_is_made_up_at_the_next_start() {
     let broken = bench([say(&["Hello"], 10, 5)]);
-    broken.store.fail(|batch| tells(batch, |event| matches!(event, Event::RunEnded { .. })));
+    broken.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::RunEnded { .. })));
     let (run, followed) = broken.begin("alice", "hi").await;
     assert_eq!(rest(followed).await, ["started default:web:alice:main by default"], "the stream just ends");
     assert_eq!(broken.live_runs(), 0);
@@ -119,7 +119,7 @@ fn restart(dead: &Bench) -> Bench {
 #[tokio::test(start_paused = true)]
 async fn a_run_cut_by_a_crash_is_closed_counted_and_told() {
     let mut calls = call(&[("echo", json!({}))], 10, 5);
-    calls.insert(1, Beat::Say(ModelEvent::Text("Let me look that up for you.".into())));
+    calls.insert(1, ScriptStep::Emit(ModelEvent::Text("Let me look that up for you.".into())));
     let dead = bench_with([calls, hangs()], |setup| {
         setup.agent.tools = Some(vec![Glob::new("echo")]);
     });
@@ -142,7 +142,11 @@ async fn a_run_cut_by_a_crash_is_closed_counted_and_told() {
         usage.strip_prefix("usage ").and_then(|u| u.strip_suffix("+2 estimated")).unwrap().parse().unwrap();
     assert!(input > 20 && input < reserved, "{usage}");
     let scopes = [15, 16].map(|day| BudgetScope::Day(jiff::civil::date(2026, 11, day)));
-    assert_eq!(restarted.store.spent(scopes.into()).await.unwrap(), [15 + input + 2, 0], "on the day it was made");
+    assert_eq!(
+        restarted.store.tokens_spent(scopes.into()).await.unwrap(),
+        [15 + input + 2, 0],
+        "on the day it was made"
+    );
     assert_eq!(restarted.spent("alice").await, [(17 + input, 0), (0, 0), (17 + input, 0)]);
     assert_eq!(restarted.said("alice").await, [""; 0], "absent from the history");
     let row = restarted.store.run(run).await.unwrap().unwrap();
@@ -170,7 +174,7 @@ async fn a_crash_between_two_model_calls_costs_only_what_was_settled() {
 #[tokio::test(start_paused = true)]
 async fn a_start_that_cannot_be_stored_did_not_happen() {
     let bench = bench([]);
-    bench.store.fail(|batch| tells(batch, |event| matches!(event, Event::RunStarted { .. })));
+    bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::RunStarted { .. })));
     let refused = bench.ask(&caller(1), start("alice", "hi")).await.unwrap_err();
     assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::Internal, "storage: failed to commit a batch"));
     bench.store.heal();
@@ -186,8 +190,8 @@ async fn old_runs_are_swept_away_every_hour() {
     rest(followed).await;
     let stop = CancellationToken::new();
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
-    let keep = Keep { runs: hours(48), events: hours(24) };
-    let mut house = std::pin::pin!(bench.board.keep_house(keep, stop.clone()));
+    let keep = RetentionPolicy { runs: hours(48), events: hours(24) };
+    let mut house = std::pin::pin!(bench.board.run_housekeeping(keep, stop.clone()));
     assert!((&mut house).now_or_never().is_none());
     assert_eq!(bench.stored(run).await.len(), 4, "too young");
     bench.clock.advance_seconds(24 * 3600 + 1);
@@ -198,7 +202,12 @@ async fn old_runs_are_swept_away_every_hour() {
     bench.clock.advance_seconds(24 * 3600);
     assert!(tokio::time::timeout(hours(1), &mut house).await.is_err());
     assert_eq!(bench.store.run(run).await.unwrap(), None);
-    let gone = bench.board.follow(&caller(1), Topic::Run(run), Seq::FIRST, Pace::Free).await.map(drop).unwrap_err();
+    let gone = bench
+        .board
+        .follow(&caller(1), Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced)
+        .await
+        .map(drop)
+        .unwrap_err();
     assert_eq!(gone.message, "run expired or unknown");
     stop.cancel();
     house.await;

@@ -12,8 +12,8 @@ use super::runs::{on_runs, plan, run_of};
 use super::*;
 use crate::command::{ApprovalRef, CallTool, FolderChoice, RunPlan};
 use crate::model::ToolCall;
-use crate::port::{FolderWords, TurnQuery};
-use crate::tool::{Effect, Fault, ToolOutput, ToolScope, ToolSpec, ToolVoice, UnknownOutcome};
+use crate::port::{FolderDocuments, TurnQuery};
+use crate::tool::{ProgressSink, ToolEffect, ToolFault, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 
 /// The next process: nothing of this one survives but its store.
 async fn restart(bench: Bench, scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mut Setup)) -> Bench {
@@ -29,8 +29,8 @@ async fn restart(bench: Bench, scripts: impl IntoIterator<Item = Script>, change
 
 /// The run is dropped as if the process had died: nothing more is recorded.
 async fn die(bench: &Bench, run: RunId) {
-    let live = bench.board.live().get(&run).cloned().expect("a live run");
-    live.stops.suspend.cancel();
+    let live = bench.board.live_runs().get(&run).cloned().expect("a live run");
+    live.control.suspend.cancel();
     let_others_run().await;
 }
 
@@ -60,9 +60,9 @@ impl Drop for AtWork {
     }
 }
 
-async fn talk_for_ever(voice: ToolVoice) {
+async fn talk_for_ever(voice: ProgressSink) {
     loop {
-        voice.say("blah").await;
+        voice.send_text("blah").await;
         tokio::task::yield_now().await;
     }
 }
@@ -77,9 +77,9 @@ impl ToolHost for Rascals {
             name: name.into(),
             description: "does as it likes".into(),
             input_schema: json!({"type": "object"}).into(),
-            effect: Effect::ReadOnly,
+            effect: ToolEffect::ReadOnly,
             timeout: None,
-            unknown_outcome: UnknownOutcome::Retry,
+            unknown_outcome: UnknownOutcomePolicy::Retry,
             kind: "builtin",
             traits: None,
         };
@@ -97,14 +97,14 @@ impl ToolHost for Rascals {
             self.at_work.store(true, Atomic::SeqCst);
             let _at_work = AtWork(self.at_work.clone());
             match &*call.name {
-                "floods" => talk_for_ever(scope.voice.clone()).await,
-                "shouts" => scope.voice.say("é".repeat(2 * 1024 * 1024)).await,
+                "floods" => talk_for_ever(scope.progress.clone()).await,
+                "shouts" => scope.progress.send_text("é".repeat(2 * 1024 * 1024)).await,
                 "talks_after_its_end" => {
-                    *self.talker.lock().unwrap() = Some(self.tasks.spawn(talk_for_ever(scope.voice.clone())));
+                    *self.talker.lock().unwrap() = Some(self.tasks.spawn(talk_for_ever(scope.progress.clone())));
                     let_others_run().await;
                 }
                 _ => {
-                    scope.voice.say("working").await;
+                    scope.progress.send_text("working").await;
                     std::future::pending::<()>().await;
                 }
             }
@@ -165,12 +165,12 @@ async fn one_unreadable_run_does_not_keep_the_server_from_starting() {
         until(&mut followed, "text half").await;
         die(&bench, bad).await;
         die(&bench, good).await;
-        bench.store.spoil(Topic::Run(bad), Seq(spoiled_from));
+        bench.store.corrupt(Topic::Run(bad), Seq(spoiled_from));
 
         let bench = restart(bench, [say(&["whole"], 1, 1)], |_| {}).await;
         assert_eq!(
             bench.board.recover().await.unwrap(),
-            Recovered { resumed: 1, closed: 1, messages: 0, deliveries: 0 },
+            RecoveryReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 },
             "{spoiled_from}"
         );
         assert_eq!(rest(bench.follow(good).await).await.last().unwrap(), "end Completed");
@@ -182,7 +182,7 @@ async fn one_unreadable_run_does_not_keep_the_server_from_starting() {
 async fn two_unfinished_runs_of_one_name_do_not_keep_the_server_from_starting() {
     let (_gate, wait) = closed_gate();
     let bench = bench([say(&["lost"], 1, 1), say_and_wait(&["half"], wait)]);
-    bench.store.fail(|batch| crate::faulty::tells(batch, |event| matches!(event, Event::RunEnded { .. })));
+    bench.store.fail(|batch| crate::faulty::contains_event(batch, |event| matches!(event, Event::RunEnded { .. })));
     let (lost, followed) = begin_in(&bench, "a", "same", plan("react")).await;
     rest(followed).await;
     let_others_run().await;
@@ -192,7 +192,10 @@ async fn two_unfinished_runs_of_one_name_do_not_keep_the_server_from_starting() 
     die(&bench, run).await;
 
     let bench = restart(bench, [], |_| {}).await;
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 1, closed: 1, messages: 0, deliveries: 0 });
+    assert_eq!(
+        bench.board.recover().await.unwrap(),
+        RecoveryReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 }
+    );
     assert_eq!(rest(bench.follow(lost).await).await.last().unwrap(), "end Completed");
     let events = rest(bench.follow(run).await).await;
     assert_eq!(
@@ -221,19 +224,20 @@ async fn what_is_settled_at_start_counts_at_once() {
     assert_eq!(bench.board.recover().await.unwrap().resumed, 2);
     bench.board.0.tracker.close();
     bench.board.0.tracker.wait().await;
-    let spent = bench.store.spent(vec![crate::port::BudgetScope::Day(jiff::civil::date(2026, 11, 15))]).await.unwrap();
+    let spent =
+        bench.store.tokens_spent(vec![crate::port::BudgetScope::Day(jiff::civil::date(2026, 11, 15))]).await.unwrap();
     assert_eq!(bench.spent("any").await[1], (spent[0], 0), "memory and store agree");
 }
 
 /// The runs and events of one store into another.
 async fn copy(from: &FaultyStore, to: &FaultyStore) {
-    use crate::port::{Batch, Durability, Write};
+    use crate::port::{Durability, StoreWrite, WriteBatch};
     for unfinished in from.unfinished_runs().await.unwrap() {
         let topic = Topic::Run(unfinished.run.run);
-        let mut writes = vec![Write::OpenRun(unfinished.run)];
-        writes.extend(from.events(&topic, Seq::FIRST, 1000).await.unwrap().into_iter().map(Write::Event));
-        writes.extend(unfinished.open_calls.into_iter().map(Write::OpenModelCall));
-        to.commit(Batch { durability: Durability::Boundary, writes }).await.unwrap();
+        let mut writes = vec![StoreWrite::OpenRun(unfinished.run)];
+        writes.extend(from.events(&topic, Seq::FIRST, 1000).await.unwrap().into_iter().map(StoreWrite::Event));
+        writes.extend(unfinished.open_calls.into_iter().map(StoreWrite::OpenModelCall));
+        to.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
     }
 }
 
@@ -277,7 +281,7 @@ async fn one_call_says_no_more_than_it_may() {
     rest(followed).await;
     let records = bench.store.events(&Topic::Run(run), Seq::FIRST, 1000).await.unwrap();
     let said = records.iter().filter_map(|record| {
-        if let Event::ToolSaid { pieces, .. } = &record.event { Some(pieces.text().len()) } else { None }
+        if let Event::ToolProgress { pieces, .. } = &record.event { Some(pieces.text().len()) } else { None }
     });
     let said: usize = said.sum();
     assert!((1000 * 1024..=1024 * 1024).contains(&said), "{said}");
@@ -366,7 +370,7 @@ async fn a_drain_stops_a_tool_that_was_called_by_itself() {
     let (drained, output) = tokio::join!(bench.board.drain(Duration::from_secs(1)), called);
     drained.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(1), "nothing is left to wait for");
-    assert_eq!(output.unwrap(), Reply::ToolCalled(ToolOutput::fault(Fault::Cancelled, "cancelled")));
+    assert_eq!(output.unwrap(), BoardReply::ToolCalled(ToolOutput::fault(ToolFault::Cancelled, "cancelled")));
     assert!(!rascals.at_work.load(Atomic::SeqCst));
 }
 
@@ -410,18 +414,18 @@ async fn resumed_runs_take_their_places_among_those_at_work() {
 #[derive(Debug)]
 struct Closed;
 
-impl Folders for Closed {
+impl WorkingFolders for Closed {
     fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<crate::port::GrantedFolder, String>> {
         Box::pin(std::future::ready(Err(format!("working folder is closed: {named}"))))
     }
 
-    fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
+    fn resolve<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
         let refused = format!("working folder lies outside the allowed roots: {}", named.unwrap_or("."));
         Box::pin(std::future::ready(Err(refused)))
     }
 
-    fn words<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, FolderWords> {
-        Box::pin(std::future::ready(FolderWords::default()))
+    fn documents<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, FolderDocuments> {
+        Box::pin(std::future::ready(FolderDocuments::default()))
     }
 }
 
@@ -433,7 +437,10 @@ async fn a_run_does_not_go_on_in_a_folder_that_is_closed_by_now() {
     let_others_run().await;
     die(&bench, run).await;
     let bench = restart(bench, [], |setup| setup.folders = Arc::new(Closed)).await;
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 0, closed: 1, messages: 0, deliveries: 0 });
+    assert_eq!(
+        bench.board.recover().await.unwrap(),
+        RecoveryReport { resumed: 0, closed: 1, messages: 0, deliveries: 0 }
+    );
     let events = rest(bench.follow(run).await).await;
     assert_eq!(
         events[events.len() - 3..],
@@ -450,13 +457,13 @@ async fn a_run_does_not_go_on_in_a_folder_that_is_closed_by_now() {
 async fn messages_of_a_thread_are_found_whatever_agent_chats_are_routed_to() {
     let bench = bench_with([], |setup| {
         setup.agents.push(AgentSpec { name: "other".into(), ..setup.agent.clone() });
-        setup.bindings.push(Binding { agent: "other".into(), ..Binding::default() });
+        setup.bindings.push(AgentBinding { agent: "other".into(), ..AgentBinding::default() });
     });
     let (_, followed) = begin_in(&bench, "t", "r", plan("react")).await;
     rest(followed).await;
-    let origin = Origin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
+    let origin = ConversationOrigin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
     let command = Command::ReadMessages { session: SessionRef::Origin(origin), before: None, limit: 10 };
-    let Reply::Messages { messages, .. } = bench.ask(&on_runs(1), command).await.unwrap() else { panic!() };
+    let BoardReply::Messages { messages, .. } = bench.ask(&on_runs(1), command).await.unwrap() else { panic!() };
     assert_eq!(messages.into_iter().map(|message| message.text).collect::<Vec<_>>(), ["go", "ok"]);
 }
 
@@ -469,7 +476,10 @@ async fn a_run_that_would_go_another_way_now_is_closed_not_confused() {
     die(&bench, run).await;
     // With one call there is no understanding first: the recorded answer would be taken for the reply.
     let bench = restart(bench, [], |setup| setup.agent.reasoning.max_model_calls = Some(1)).await;
-    assert_eq!(bench.board.recover().await.unwrap(), Recovered { resumed: 0, closed: 1, messages: 0, deliveries: 0 });
+    assert_eq!(
+        bench.board.recover().await.unwrap(),
+        RecoveryReport { resumed: 0, closed: 1, messages: 0, deliveries: 0 }
+    );
     let events = rest(bench.follow(run).await).await;
     let [.., failed, ended] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(
@@ -528,12 +538,12 @@ async fn an_approval_of_a_batched_call_is_answered_by_the_call_it_is_about() {
     let calls =
         json!({"calls": [{"tool": "write", "parameters": {"n": 1}}, {"tool": "write", "parameters": {"n": 2}}]});
     let bench = bench_with([call(&[("batch", calls)], 1, 1)], |setup| {
-        setup.policy.rules.push((Glob::new("write"), crate::tool::Approval::Ask));
+        setup.policy.rules.push((Glob::new("write"), crate::tool::ApprovalMode::Ask));
     });
     let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
     for approve in [true, false] {
         let wanted = until(&mut followed, "may write run").await;
-        let Event::ApprovalWanted(request) = &wanted.event else { panic!() };
+        let Event::ApprovalRequested(request) = &wanted.event else { panic!() };
         let answer =
             Command::AnswerApproval { approval: ApprovalRef::Call { run, call: request.call.id.clone() }, approve };
         assert_eq!(bench.ask(&on_runs(2), answer.clone()).await.unwrap_err().kind, ErrorKind::Forbidden);

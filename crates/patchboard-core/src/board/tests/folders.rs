@@ -7,7 +7,7 @@ use super::resuming::die;
 use super::runs::{on_runs, plan};
 use super::*;
 use crate::command::{CallTool, RunPlan};
-use crate::port::{FolderGrant, FolderWords, GrantedFolder};
+use crate::port::{FolderDocuments, FolderGrant, GrantedFolder};
 
 /// Counts the grants that are kept.
 #[derive(Debug, Default)]
@@ -24,21 +24,21 @@ impl Drop for Kept {
     }
 }
 
-impl Folders for CountedGrants {
+impl WorkingFolders for CountedGrants {
     fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>> {
         self.kept.fetch_add(1, Ordering::Relaxed);
         let grant = FolderGrant::new(Kept(self.kept.clone()), self.asks_before_writing);
         Box::pin(std::future::ready(Ok(GrantedFolder { path: Arc::from(Path::new(named)), grant: Some(grant) })))
     }
 
-    fn admit<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
+    fn resolve<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>> {
         let admitted =
             named.map_or_else(|| Ok(Arc::from(Path::new("/work"))), |named| Err(format!("outside: {named}")));
         Box::pin(std::future::ready(admitted))
     }
 
-    fn words<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, FolderWords> {
-        Box::pin(std::future::ready(FolderWords::default()))
+    fn documents<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, FolderDocuments> {
+        Box::pin(std::future::ready(FolderDocuments::default()))
     }
 }
 
@@ -51,7 +51,7 @@ fn operator_on_runs() -> Caller {
 }
 
 fn run_in(folder: FolderChoice, plan: Option<RunPlan>) -> Command {
-    let origin = Origin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
+    let origin = ConversationOrigin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
     Command::StartRun(StartRun {
         origin,
         content: "go".into(),
@@ -64,7 +64,7 @@ fn run_in(folder: FolderChoice, plan: Option<RunPlan>) -> Command {
 }
 
 async fn follow(bench: &Bench, run: RunId) -> Followed {
-    bench.board.follow(&operator_on_runs(), Topic::Run(run), Seq::FIRST, Pace::Free).await.unwrap()
+    bench.board.follow(&operator_on_runs(), Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced).await.unwrap()
 }
 
 fn bench_of(folders: Arc<CountedGrants>, scripts: impl IntoIterator<Item = Script>) -> Bench {
@@ -140,7 +140,7 @@ async fn where_commands_run_unconfined_what_writes_there_asks() {
         let mut followed = follow(&bench, run).await;
         let mut was_asked = false;
         while let Some(record) = next(&mut followed).await {
-            if let Event::ApprovalWanted(wanted) = &record.event {
+            if let Event::ApprovalRequested(wanted) = &record.event {
                 was_asked = true;
                 let answer = Command::AnswerApproval {
                     approval: crate::command::ApprovalRef::Id(wanted.approval),

@@ -6,7 +6,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_takes_too_long_is_stopped_counted_and_failed() {
-    let hangs = vec![answering(), Beat::Say(ModelEvent::Text("Hello".into())), closed_gate().1];
+    let hangs = vec![answering(), ScriptStep::Emit(ModelEvent::Text("Hello".into())), closed_gate().1];
     for (script, expected) in [
         (hangs, vec!["text Hello", "usage 5+2 estimated"]),
         (call(&[("hangs", json!({}))], 10, 5), vec!["call hangs {}", "usage 10+5", "error cancelled"]),
@@ -37,7 +37,7 @@ async fn a_run_may_use_only_so_many_tokens_in_all_its_calls() {
     };
     let plenty = with_limit(600);
     assert_eq!(plenty.chat("alice", "go").await.last().unwrap(), "end Completed");
-    let allowed: Vec<u32> = plenty.model.seen().iter().map(|request| request.max_tokens).collect();
+    let allowed: Vec<u32> = plenty.model.requests().iter().map(|request| request.max_tokens).collect();
     assert!(allowed[0] < 600 && allowed[1] < allowed[0] - 90, "what is left goes down: {allowed:?}");
 
     let short = with_limit(100);
@@ -51,7 +51,7 @@ async fn a_run_may_use_only_so_many_tokens_in_all_its_calls() {
     let refused = none.ask(&caller(1), start("alice", "go")).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Exhausted);
     assert!(refused.message.starts_with("the run's token limit is reached (0/1): "), "{}", refused.message);
-    assert_eq!(none.model.seen().len(), 0);
+    assert_eq!(none.model.requests().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +66,7 @@ async fn runs_beyond_the_limit_wait_for_a_place() {
     let mut withdrawn = bench.board.ask(&caller(1), start("d", "hi"), stop.clone());
     assert!((&mut third).now_or_never().is_none() && (&mut withdrawn).now_or_never().is_none());
     let_others_run().await;
-    assert_eq!((bench.live_runs(), bench.model.seen().len()), (2, 2));
+    assert_eq!((bench.live_runs(), bench.model.requests().len()), (2, 2));
     stop.cancel();
     assert_eq!(withdrawn.await.unwrap_err().kind, ErrorKind::Cancelled);
     gate.add_permits(1);
@@ -99,5 +99,5 @@ async fn without_a_plugin_host_nobody_can_load_plugins() {
         let load = Command::LoadPlugin { named: "p".into() };
         assert_eq!(bench.ask(&caller, load).await.unwrap_err().kind, kind);
     }
-    assert_eq!(bench.ask(&caller(1), Command::ListPlugins).await.unwrap(), Reply::Plugins(vec![]));
+    assert_eq!(bench.ask(&caller(1), Command::ListPlugins).await.unwrap(), BoardReply::Plugins(vec![]));
 }

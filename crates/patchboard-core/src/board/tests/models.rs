@@ -12,7 +12,7 @@ fn with_model(command: Command, named: &str) -> Command {
 
 /// The models that were asked, in order.
 fn asked(bench: &Bench) -> Vec<String> {
-    bench.model.seen().iter().map(|request| request.model.to_string()).collect()
+    bench.model.requests().iter().map(|request| request.model.to_string()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,7 +35,7 @@ async fn a_model_of_no_provider_is_refused_before_anything_starts() {
         assert_eq!(refused.kind, ErrorKind::Invalid);
         assert!(refused.message.contains("did you mean `scripted`?"), "{refused}");
     }
-    assert_eq!((bench.model.seen().len(), bench.live_runs()), (0, 0));
+    assert_eq!((bench.model.requests().len(), bench.live_runs()), (0, 0));
     assert_eq!(bench.store.count_sessions(&[]).await.unwrap(), 0);
     // Its name is free and its conversation not busy.
     let run = started(bench.ask(&on_runs(1), run_of(Some("t"), "r", "hi", plan("react"))).await);
@@ -61,7 +61,7 @@ async fn set(bench: &Bench, thread: Option<&str>, model: &str) -> Result<Option<
     let thread = thread.map(|thread| runs_origin(Some(thread)));
     let command = Command::SetModel { thread, model: model.into() };
     match bench.ask(&on_runs(1), command).await {
-        Ok(Reply::ModelSet(model)) => Ok(model),
+        Ok(BoardReply::ModelSet(model)) => Ok(model),
         Ok(other) => panic!("not a set model: {other:?}"),
         Err(error) => Err(error.message),
     }
@@ -71,7 +71,7 @@ async fn set(bench: &Bench, thread: Option<&str>, model: &str) -> Result<Option<
 async fn a_run_has_its_own_model_else_its_threads_else_the_usual_one() {
     let bench = bench([]);
     assert_eq!(set(&bench, Some("t"), "m-t").await, Ok(Some("scripted/m-t".into())));
-    let usual = || RunPlan { usual_model: Some("scripted/usual".into()), ..plan("react") };
+    let usual = || RunPlan { default_model: Some("scripted/usual".into()), ..plan("react") };
     for command in [
         run_of(Some("t"), "1", "go", plan("react")),
         run_of(Some("t"), "2", "go", usual()),

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::channel::{
-    ChannelAnswer, ChannelError, ChannelMessage, ChannelReply, ChannelRequest, Incoming, Outgoing, Webhook,
+    ChannelError, ChannelMessage, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook, WebhookResponse,
 };
 use crate::plugin::{PluginCall, PluginError, PluginReport, PluginState};
-use crate::port::{FetchError, Fetched};
+use crate::port::{FetchError, FetchResponse};
 use crate::tool::{ToolOutput, ToolSpec};
 
 pub(super) type Answer = fn(PluginCall) -> BoxFuture<'static, ToolOutput>;
@@ -24,7 +24,7 @@ pub(super) struct PluginHost {
     pub(super) answer: Answer,
     pub(super) started: Instant,
     /// What the other service answers, in order; then it takes everything.
-    pub(super) results: Mutex<VecDeque<Result<Fetched, FetchError>>>,
+    pub(super) results: Mutex<VecDeque<Result<FetchResponse, FetchError>>>,
     /// When what was sent, in milliseconds.
     pub(super) sent: Mutex<Vec<(u128, String)>>,
     pub(super) replies: Mutex<Vec<ChannelReply>>,
@@ -50,9 +50,9 @@ impl Default for PluginHost {
 }
 
 impl PluginHost {
-    pub(super) fn answering(status: u16, headers: &[(&str, &str)]) -> Result<Fetched, FetchError> {
+    pub(super) fn answering(status: u16, headers: &[(&str, &str)]) -> Result<FetchResponse, FetchError> {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Ok(Fetched { status, url: String::new(), headers, body: Vec::new(), is_cut: false })
+        Ok(FetchResponse { status, url: String::new(), headers, body: Vec::new(), is_truncated: false })
     }
 
     /// The bodies of all requests so far, those that failed included.
@@ -92,7 +92,7 @@ fn known(name: &str) -> Result<(), PluginError> {
     (name == "tg").then_some(()).ok_or_else(|| PluginError::Unknown(format!("no plugin named `{name}`")))
 }
 
-impl Plugins for PluginHost {
+impl PluginRuntime for PluginHost {
     fn tools(&self) -> Arc<[ToolSpec]> {
         self.specs.clone()
     }
@@ -122,17 +122,17 @@ impl Plugins for PluginHost {
         plugin: &'a str,
         webhook: Webhook,
         _stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Incoming, ChannelError>> {
+    ) -> BoxFuture<'a, Result<ParsedWebhook, ChannelError>> {
         assert_eq!(plugin, "adapter");
         let said: Value = serde_json::from_slice(&webhook.body).unwrap();
         let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::to_owned);
         let read = match text("means").as_deref() {
-            Some("ignore") => Ok(Incoming::Ignore("nothing in it".to_owned())),
-            Some("respond") => Ok(Incoming::Respond(plain("challenge"))),
+            Some("ignore") => Ok(ParsedWebhook::Ignore("nothing in it".to_owned())),
+            Some("respond") => Ok(ParsedWebhook::Respond(plain("challenge"))),
             Some("reject") => Err(ChannelError::Rejected("no text".to_owned())),
             Some("break") => Err(ChannelError::Failed("plugin adapter panicked".to_owned())),
             Some("away") => Err(ChannelError::Unavailable("plugin adapter is not loaded".to_owned())),
-            _ => Ok(Incoming::Message(ChannelMessage {
+            _ => Ok(ParsedWebhook::Message(ChannelMessage {
                 id: text("id"),
                 account: text("account"),
                 peer: text("peer"),
@@ -150,7 +150,7 @@ impl Plugins for PluginHost {
         plugin: &'a str,
         reply: ChannelReply,
         _stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Outgoing, ChannelError>> {
+    ) -> BoxFuture<'a, Result<FormattedReply, ChannelError>> {
         assert_eq!(plugin, "adapter");
         let fails = |left: usize| left.checked_sub(1);
         if self.missing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
@@ -159,13 +159,13 @@ impl Plugins for PluginHost {
         }
         let formatted = match reply.context.as_str() {
             "unformattable" => Err(ChannelError::Rejected("no chat in it".to_owned())),
-            "answers" if reply.is_synchronous => Ok(Outgoing {
+            "answers" if reply.is_synchronous => Ok(FormattedReply {
                 requests: vec![request("a copy")],
-                answer: Some(ChannelAnswer { status: 201, ..plain(&format!("<{}>", reply.content)) }),
+                answer: Some(WebhookResponse { status: 201, ..plain(&format!("<{}>", reply.content)) }),
             }),
-            "plain" if reply.is_synchronous => Ok(Outgoing::default()),
-            "chatty" => Ok(Outgoing { requests: vec![request("again"); 33], answer: None }),
-            _ => Ok(Outgoing { requests: reply.content.lines().map(request).collect(), answer: None }),
+            "plain" if reply.is_synchronous => Ok(FormattedReply::default()),
+            "chatty" => Ok(FormattedReply { requests: vec![request("again"); 33], answer: None }),
+            _ => Ok(FormattedReply { requests: reply.content.lines().map(request).collect(), answer: None }),
         };
         self.replies.lock().unwrap().push(reply);
         Box::pin(std::future::ready(formatted))
@@ -176,7 +176,7 @@ impl Plugins for PluginHost {
         plugin: &'a str,
         request: ChannelRequest,
         stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
+    ) -> BoxFuture<'a, Result<FetchResponse, FetchError>> {
         assert_eq!(plugin, "adapter");
         Box::pin(async move {
             let body = String::from_utf8(request.body.unwrap_or_default()).unwrap();
@@ -194,8 +194,12 @@ impl Plugins for PluginHost {
     }
 }
 
-fn plain(text: &str) -> ChannelAnswer {
-    ChannelAnswer { status: 200, content_type: "text/plain; charset=utf-8".to_owned(), body: text.as_bytes().to_vec() }
+fn plain(text: &str) -> WebhookResponse {
+    WebhookResponse {
+        status: 200,
+        content_type: "text/plain; charset=utf-8".to_owned(),
+        body: text.as_bytes().to_vec(),
+    }
 }
 
 fn request(line: &str) -> ChannelRequest {

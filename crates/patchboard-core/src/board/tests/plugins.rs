@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::plugin_host::{Answer, PluginHost};
 use super::*;
 use crate::command::{CallTool, FolderChoice};
-use crate::plugin::{HostFunctions, PLUGIN_OF_TOOL, PluginCall, PluginState};
+use crate::plugin::{HostFunctions, PLUGIN_METADATA_KEY, PluginCall, PluginState};
 use crate::scripted::ScriptedTools;
-use crate::tool::{Approval, Effect, ToolData, ToolOutput, ToolSpec, ToolTraits, UnknownOutcome};
+use crate::tool::{ApprovalMode, StructuredOutput, ToolEffect, ToolOutput, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 
-fn spec(name: &str, effect: Effect) -> ToolSpec {
+fn spec(name: &str, effect: ToolEffect) -> ToolSpec {
     let traits =
-        ToolTraits { metadata: [(PLUGIN_OF_TOOL.to_owned(), "tg".to_owned())].into(), ..ToolTraits::default() };
+        ToolTraits { metadata: [(PLUGIN_METADATA_KEY.to_owned(), "tg".to_owned())].into(), ..ToolTraits::default() };
     ToolSpec {
         name: name.into(),
         description: "a tool of a plugin".into(),
         input_schema: json!({"type": "object"}).into(),
         effect,
-        unknown_outcome: UnknownOutcome::Fail,
+        unknown_outcome: UnknownOutcomePolicy::Fail,
         timeout: None,
         kind: "wasm",
         traits: Some(Arc::new(traits)),
@@ -40,11 +40,11 @@ fn forward(call: PluginCall) -> BoxFuture<'static, ToolOutput> {
 }
 
 fn with_plugin(answer: Answer, change: impl FnOnce(&mut Setup)) -> Bench {
-    let specs = [("forward", Effect::ReadOnly), ("change", Effect::Writes), ("repeat", Effect::ReadOnly)];
+    let specs = [("forward", ToolEffect::ReadOnly), ("change", ToolEffect::Writes), ("repeat", ToolEffect::ReadOnly)];
     let specs = specs.into_iter().map(|(name, effect)| spec(name, effect)).collect();
     let own = |name, effect| ToolSpec { kind: "builtin", traits: None, ..spec(name, effect) };
     let own = ScriptedTools {
-        specs: [own("repeat", Effect::ReadOnly), own("put", Effect::Writes)].into(),
+        specs: [own("repeat", ToolEffect::ReadOnly), own("put", ToolEffect::Writes)].into(),
         answer: |_, arguments| ToolOutput::ok(arguments.to_string()),
     };
     bench_with([], |setup| {
@@ -61,7 +61,7 @@ async fn call_tool(bench: &Bench, name: &str, arguments: Value) -> ToolOutput {
         folder: FolderChoice::Configured,
         origin: origin("alice"),
     };
-    let Reply::ToolCalled(output) = bench.ask(&caller(1), Command::CallTool(call)).await.unwrap() else {
+    let BoardReply::ToolCalled(output) = bench.ask(&caller(1), Command::CallTool(call)).await.unwrap() else {
         panic!("not an output")
     };
     output
@@ -87,8 +87,8 @@ async fn an_agent_calls_a_plugin_like_any_tool() {
 async fn json_is_handed_to_programs_as_the_value_it_is() {
     let bench = with_plugin(|call| Box::pin(std::future::ready(ToolOutput::ok(call.arguments))), |_| {});
     let output = call_tool(&bench, "forward", json!({"a": 1})).await;
-    let json = ToolData { json: Some(bytes::Bytes::from_static(b"{\"a\":1}")), ..ToolData::default() };
-    assert_eq!(output, ToolOutput::ok("{\"a\":1}").with(json));
+    let json = StructuredOutput { json: Some(bytes::Bytes::from_static(b"{\"a\":1}")), ..StructuredOutput::default() };
+    assert_eq!(output, ToolOutput::ok("{\"a\":1}").with_structured(json));
     let words = with_plugin(|_| Box::pin(std::future::ready(ToolOutput::ok("just words"))), |_| {});
     assert_eq!(call_tool(&words, "forward", json!({})).await, ToolOutput::ok("just words"));
     let wrong = with_plugin(|_| Box::pin(std::future::ready(ToolOutput::error("{}"))), |_| {});
@@ -114,7 +114,7 @@ async fn what_a_plugin_calls_is_called_for_whoever_called_it() {
 
 #[tokio::test(start_paused = true)]
 async fn policy_and_approvals_are_those_of_every_call() {
-    let denied = with_plugin(forward, |setup| setup.policy.rules.push((Glob::new("put"), Approval::Deny)));
+    let denied = with_plugin(forward, |setup| setup.policy.rules.push((Glob::new("put"), ApprovalMode::Deny)));
     let output = call_tool(&denied, "forward", json!({"tool": "put", "with": {}})).await;
     assert_eq!(output, ToolOutput::error("put failed: put is not allowed here by the approval policy"));
     let expected = ["local tool.intent put ", "local tool.call put error", "local tool.call forward error"];
@@ -214,8 +214,8 @@ async fn only_the_operator_changes_plugins_and_the_trail_says_so() {
     assert_eq!(trail(&bench).await, expected);
     let unknown = bench.ask(&operator(), Command::LoadPlugin { named: "x".into() }).await.unwrap_err();
     assert_eq!((unknown.kind, unknown.message.as_str()), (ErrorKind::NotFound, "no plugin named `x`"));
-    let Reply::Plugins(plugins) = bench.ask(&caller(1), Command::ListPlugins).await.unwrap() else { panic!() };
+    let BoardReply::Plugins(plugins) = bench.ask(&caller(1), Command::ListPlugins).await.unwrap() else { panic!() };
     assert_eq!(plugins.iter().map(|plugin| plugin.state).collect::<Vec<_>>(), [PluginState::Ready]);
-    let Reply::Node(node) = bench.ask(&caller(1), Command::DescribeNode).await.unwrap() else { panic!() };
+    let BoardReply::Node(node) = bench.ask(&caller(1), Command::DescribeNode).await.unwrap() else { panic!() };
     assert_eq!(node.plugins, 1);
 }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::*;
 use crate::bridge::{BridgeOptions, PoolReport, SessionConfig, WORKER_KIND, WorkerId, WorkerTool};
-use crate::command::{CallInSession, CallTool, FolderChoice, OpenSession, Reach, RegisterTools};
+use crate::command::{CallInSession, CallTool, FolderChoice, OpenSession, RegisterTools, ToolFilter};
 use crate::model::ToolCall;
-use crate::port::Workers;
-use crate::tool::{Approval, Parcel, ToolData, ToolOutput, ToolScope, ToolSpec};
+use crate::port::WorkerSupervisor;
+use crate::tool::{ApprovalMode, CallMetadata, StructuredOutput, ToolOutput, ToolScope, ToolSpec};
 
 mod bounds;
 mod endings;
@@ -19,7 +19,7 @@ mod unregistered;
 /// A pool that counts its calls, and what the board tells its workers.
 #[derive(Debug)]
 struct Pool {
-    calls: Mutex<Vec<(String, Parcel)>>,
+    calls: Mutex<Vec<(String, CallMetadata)>>,
     /// Besides the usual ones.
     tools: Mutex<Vec<&'static str>>,
     /// Opens tools whose names begin with `slow`.
@@ -56,7 +56,7 @@ impl ToolHost for Pool {
         arguments: &'a Value,
         _stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let parcel = scope.parcel.as_deref().expect("the board adds one").clone();
+        let parcel = scope.call_metadata.as_deref().expect("the board adds one").clone();
         self.calls.lock().unwrap().push((call.name.to_string(), parcel));
         Box::pin(async move {
             if call.name.starts_with("slow") {
@@ -64,21 +64,21 @@ impl ToolHost for Pool {
             }
             let text = arguments.to_string();
             let json = Some(Bytes::from(text.clone()));
-            ToolOutput::ok(text).with(ToolData { json, ..ToolData::default() })
+            ToolOutput::ok(text).with_structured(StructuredOutput { json, ..StructuredOutput::default() })
         })
     }
 }
 
-impl Workers for Pool {
+impl WorkerSupervisor for Pool {
     fn report(&self) -> Vec<PoolReport> {
         vec![PoolReport { name: "py".into(), ..PoolReport::default() }]
     }
 
-    fn registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
+    fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
         self.registered.lock().unwrap().push((worker.clone(), tools.len()));
     }
 
-    fn session_over(&self, session: &str) {
+    fn session_closed(&self, session: &str) {
         self.over.lock().unwrap().push(session.to_owned());
     }
 }
@@ -121,13 +121,18 @@ fn open(id: &str) -> Command {
     Command::OpenSession(OpenSession { id: id.into(), metadata: Default::default(), config: None, worker: None })
 }
 
-fn call(session: &str, name: &str, arguments: Value, reach: Reach) -> Command {
-    let parcel = Parcel { session: session.into(), ..Parcel::default() };
-    Command::CallInSession(CallInSession { name: name.into(), arguments: arguments.into(), reach, parcel })
+fn call(session: &str, name: &str, arguments: Value, reach: ToolFilter) -> Command {
+    let parcel = CallMetadata { session: session.into(), ..CallMetadata::default() };
+    Command::CallInSession(CallInSession {
+        name: name.into(),
+        arguments: arguments.into(),
+        filter: reach,
+        metadata: parcel,
+    })
 }
 
 async fn output(bench: &Bench, caller: &Caller, command: Command) -> ToolOutput {
-    let Reply::ToolCalled(output) = bench.ask(caller, command).await.unwrap() else { panic!("not called") };
+    let BoardReply::ToolCalled(output) = bench.ask(caller, command).await.unwrap() else { panic!("not called") };
     output
 }
 
@@ -142,11 +147,11 @@ fn json_of(output: &ToolOutput) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_program_sees_the_tools_of_workers_and_calls_them_with_its_own_session() {
     let (bench, pool) = with_pool(|_| {});
-    let Reply::SessionOpened(tools) = bench.ask(&program(), open("s")).await.unwrap() else { panic!() };
+    let BoardReply::SessionOpened(tools) = bench.ask(&program(), open("s")).await.unwrap() else { panic!() };
     // `echo` is the workshop's already; nothing shadows.
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     assert_eq!(names, ["pure", "py.echo", "resize"]);
-    let output = output(&bench, &program(), call("s", "resize", json!({"n": 1}), Reach::All)).await;
+    let output = output(&bench, &program(), call("s", "resize", json!({"n": 1}), ToolFilter::All)).await;
     assert_eq!(json_of(&output), json!({"n": 1}));
     let calls = pool.calls.lock().unwrap();
     assert_eq!((&*calls[0].0, &*calls[0].1.session, calls[0].1.for_model), ("resize", "s", false));
@@ -155,16 +160,16 @@ async fn a_program_sees_the_tools_of_workers_and_calls_them_with_its_own_session
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_reached_is_said_in_the_words_clients_look_for() {
     let (bench, _pool) = with_pool(|_| {});
-    let all = |name| call("s", name, json!({}), Reach::All);
+    let all = |name| call("s", name, json!({}), ToolFilter::All);
     assert_eq!(refusal(&bench, &program(), all("resize")).await, "Session not found: s");
     bench.ask(&program(), open("s")).await.unwrap();
     for (name, reach, words) in [
-        ("nothing", Reach::All, "Tool nothing not found for session s"),
+        ("nothing", ToolFilter::All, "Tool nothing not found for session s"),
         // There, and not for programs.
-        ("write", Reach::All, "Tool write not found for session s"),
-        ("write", Reach::Host, "Tool write not found for session s"),
-        ("resize", Reach::Host, "Tool resize is not an Elixir tool"),
-        ("pure", Reach::Streams, "Streaming execution is not enabled for tool pure"),
+        ("write", ToolFilter::All, "Tool write not found for session s"),
+        ("write", ToolFilter::ServerTools, "Tool write not found for session s"),
+        ("resize", ToolFilter::ServerTools, "Tool resize is not an Elixir tool"),
+        ("pure", ToolFilter::Streaming, "Streaming execution is not enabled for tool pure"),
     ] {
         assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), reach)).await, words);
         let find = Command::FindTool { session: "s".into(), name: name.into(), reach };
@@ -177,7 +182,7 @@ async fn host_tools_are_those_for_everyone_and_those_the_operator_exposes() {
     let listed = |bench: &Bench| {
         let listing = bench.ask(&program(), Command::ListHostTools { session: "s".into() });
         async move {
-            let Reply::HostTools(tools) = listing.await.unwrap() else { panic!() };
+            let BoardReply::HostTools(tools) = listing.await.unwrap() else { panic!() };
             tools.into_iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>()
         }
     };
@@ -191,7 +196,7 @@ async fn host_tools_are_those_for_everyone_and_those_the_operator_exposes() {
     }
     let (bench, _pool) = with_pool(|setup| {
         setup.bridge = BridgeOptions { expose: vec![Glob::new("writ?")], ..BridgeOptions::default() };
-        setup.policy.rules = vec![(Glob::new("fails"), Approval::Deny), (Glob::new("*"), Approval::Allow)];
+        setup.policy.rules = vec![(Glob::new("fails"), ApprovalMode::Deny), (Glob::new("*"), ApprovalMode::Allow)];
     });
     let names = listed(&bench).await;
     assert!(names.iter().any(|name| name == "write"));
@@ -204,8 +209,8 @@ async fn calls_of_programs_are_in_the_audit_trail() {
         setup.bridge.expose = vec![Glob::new("todo*")];
     });
     bench.ask(&program(), open("s")).await.unwrap();
-    output(&bench, &program(), call("s", "resize", json!({}), Reach::All)).await;
-    output(&bench, &program(), call("s", "todo_read", json!({}), Reach::Host)).await;
+    output(&bench, &program(), call("s", "resize", json!({}), ToolFilter::All)).await;
+    output(&bench, &program(), call("s", "todo_read", json!({}), ToolFilter::ServerTools)).await;
     // They are written a moment later.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let rows = bench.store.audit(10, None).await.unwrap().items;
@@ -231,11 +236,11 @@ async fn results_are_given_out_again_only_where_session_and_tool_say_so() {
         ("plain", "pure", json!({"a": 1}), 5),
         ("plain", "pure", json!({"a": 1}), 6),
     ] {
-        output(&bench, &program(), call(session, name, arguments, Reach::All)).await;
+        output(&bench, &program(), call(session, name, arguments, ToolFilter::All)).await;
         assert_eq!(count(), expected, "{session} {name}");
     }
     tokio::time::advance(Duration::from_secs(10)).await;
-    output(&bench, &program(), call("s", "pure", json!({"a": 1}), Reach::All)).await;
+    output(&bench, &program(), call("s", "pure", json!({"a": 1}), ToolFilter::All)).await;
     assert_eq!(count(), 7);
 }
 
@@ -245,26 +250,32 @@ async fn closing_a_session_takes_everything_along_and_tells_the_workers() {
     bench.ask(&program(), open("s")).await.unwrap();
     let register = || {
         let tools = vec![tool("mine")];
-        Command::RegisterTools(RegisterTools { session: "s".into(), tools, named: "python-1".into(), worker: None })
+        Command::RegisterTools(RegisterTools {
+            session: "s".into(),
+            tools,
+            client_name: "python-1".into(),
+            worker: None,
+        })
     };
     let reply = bench.ask(&program(), register()).await.unwrap();
-    assert_eq!(reply, Reply::ToolsRegistered(vec![("mine".into(), "s:mine".into())]));
+    assert_eq!(reply, BoardReply::ToolsRegistered(vec![("mine".into(), "s:mine".into())]));
     assert!(refusal(&bench, &program(), register()).await.contains("duplicate_tool"));
-    let Reply::BridgeSession(about) = bench.ask(&program(), Command::DescribeSession { id: "s".into() }).await.unwrap()
+    let BoardReply::BridgeSession(about) =
+        bench.ask(&program(), Command::DescribeSession { id: "s".into() }).await.unwrap()
     else {
         panic!()
     };
     assert_eq!((about.tools, about.created_at), (4, bench.clock.now()));
-    let called = output(&bench, &program(), call("s", "mine", json!({}), Reach::All)).await;
+    let called = output(&bench, &program(), call("s", "mine", json!({}), ToolFilter::All)).await;
     assert_eq!(&*called.content, "Remote tool execution failed: Worker not found: python-1");
-    let set = call("s", "variable_set", json!({"name": "a", "value": 1}), Reach::Host);
+    let set = call("s", "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools);
     assert!(!output(&bench, &program(), set).await.is_error);
     let closed = bench.ask(&program(), Command::CloseSession { id: "s".into() }).await.unwrap();
-    assert_eq!(closed, Reply::SessionClosed { resources: 3 });
+    assert_eq!(closed, BoardReply::SessionClosed { resources: 3 });
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
     bench.ask(&program(), open("s")).await.unwrap();
     bench.ask(&program(), register()).await.unwrap();
-    let get = call("s", "variable_get", json!({"name": "a"}), Reach::Host);
+    let get = call("s", "variable_get", json!({"name": "a"}), ToolFilter::ServerTools);
     assert!(output(&bench, &program(), get).await.is_error);
 }
 
@@ -274,16 +285,16 @@ async fn a_workers_doings_do_not_keep_a_session() {
     bench.ask(&program(), open("s")).await.unwrap();
     let stop = CancellationToken::new();
     let (board, house_stop) = (bench.board.clone(), stop.clone());
-    let keep = Keep { runs: Duration::from_secs(3600), events: Duration::from_secs(3600) };
-    let house = aside(async move { board.keep_house(keep, house_stop).await });
+    let keep = RetentionPolicy { runs: Duration::from_secs(3600), events: Duration::from_secs(3600) };
+    let house = aside(async move { board.run_housekeeping(keep, house_stop).await });
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(11)).await;
         let touched = bench.ask(&worker(), Command::TouchSession { id: "s".into() }).await.unwrap();
-        assert_eq!(touched, Reply::SessionTouched { exists: true });
+        assert_eq!(touched, BoardReply::SessionTouched { exists: true });
     }
     tokio::time::sleep(Duration::from_secs(11)).await;
     let touched = bench.ask(&worker(), Command::TouchSession { id: "s".into() }).await.unwrap();
-    assert_eq!(touched, Reply::SessionTouched { exists: false });
+    assert_eq!(touched, BoardReply::SessionTouched { exists: false });
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
     stop.cancel();
     house.await.unwrap();
@@ -295,7 +306,12 @@ async fn tools_a_worker_registers_are_the_workers() {
     let id = WorkerId("py_worker_1".into());
     let by_worker = |session: &str| {
         let (session, tools) = (session.into(), vec![tool("mine"), tool("other")]);
-        Command::RegisterTools(RegisterTools { session, tools, named: "python-1".into(), worker: Some(id.clone()) })
+        Command::RegisterTools(RegisterTools {
+            session,
+            tools,
+            client_name: "python-1".into(),
+            worker: Some(id.clone()),
+        })
     };
     assert_eq!(refusal(&bench, &worker(), by_worker("session_1")).await, "Session not found: session_1");
     let own =
@@ -319,12 +335,12 @@ async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_co
     for _ in 0..2 {
         output(&bench, &on_cli, Command::CallTool(wanted.clone())).await;
     }
-    let parcels: Vec<Parcel> = pool.calls.lock().unwrap().iter().map(|(_, parcel)| parcel.clone()).collect();
+    let parcels: Vec<CallMetadata> = pool.calls.lock().unwrap().iter().map(|(_, parcel)| parcel.clone()).collect();
     assert_eq!(parcels[0].session, parcels[1].session);
     assert!(parcels[0].session.starts_with("agent-") && !parcels[0].session.contains("alice"));
     assert!(parcels[0].for_model);
     // The tool calls back while it runs: it works on what its caller works on.
-    let set = call(&parcels[0].session, "variable_set", json!({"name": "a", "value": 1}), Reach::Host);
+    let set = call(&parcels[0].session, "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools);
     assert!(!output(&bench, &worker(), set).await.is_error);
     let arguments = json!({"name": "a"}).into();
     let get =
@@ -335,29 +351,29 @@ async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_co
 #[tokio::test(start_paused = true)]
 async fn calls_are_told_of_where_the_session_wants_it() {
     let (bench, _pool) = with_pool(|_| {});
-    let mut heard = bench.board.signals(&program()).unwrap();
+    let mut heard = bench.board.telemetry(&program()).unwrap();
     let config = SessionConfig { telemetry: true, ..SessionConfig::default() };
     let telling = OpenSession { id: "told".into(), metadata: Default::default(), config: Some(config), worker: None };
     bench.ask(&program(), Command::OpenSession(telling)).await.unwrap();
     bench.ask(&program(), open("quiet")).await.unwrap();
     for session in ["quiet", "told"] {
-        output(&bench, &program(), call(session, "resize", json!({}), Reach::All)).await;
+        output(&bench, &program(), call(session, "resize", json!({}), ToolFilter::All)).await;
     }
     let names: Vec<String> =
         std::iter::from_fn(|| heard.try_recv().ok()).map(|signal| signal.name.to_string()).collect();
     assert_eq!(names, ["tool.execution.start", "tool.execution.stop"]);
-    assert!(bench.board.signals(&Caller { grants: Grants::NONE, ..program() }).is_err());
+    assert!(bench.board.telemetry(&Caller { grants: GrantSet::NONE, ..program() }).is_err());
 }
 
 #[derive(Debug)]
 struct WholeNumbers;
 
-impl SchemaCheck for WholeNumbers {
-    fn check(&self, _schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaProblem> {
+impl SchemaValidator for WholeNumbers {
+    fn check(&self, _schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaViolation> {
         match arguments["n"].is_u64() {
             true => Ok(()),
-            false if arguments["n"].is_null() => Err(SchemaProblem::new("nothing fits")),
-            false => Err(SchemaProblem {
+            false if arguments["n"].is_null() => Err(SchemaViolation::new("nothing fits")),
+            false => Err(SchemaViolation {
                 parameter: Some(("n".into(), "it is not a whole number".to_owned())),
                 text: "at `/n`: not a whole number".to_owned(),
             }),
@@ -373,9 +389,9 @@ async fn a_program_reads_which_argument_does_not_fit_and_a_model_reads_why() {
         (json!({"n": "x"}), "Invalid parameter n: it is not a whole number"),
         (json!({}), "Invalid parameters: nothing fits"),
     ] {
-        let refused = output(&bench, &program(), call("s", "resize", arguments, Reach::All)).await;
+        let refused = output(&bench, &program(), call("s", "resize", arguments, ToolFilter::All)).await;
         assert!(refused.is_error);
-        assert_eq!((&*refused.content, refused.data.unwrap().fault), (words, Some(crate::tool::Fault::Argument)));
+        assert_eq!((&*refused.content, refused.data.unwrap().fault), (words, Some(crate::tool::ToolFault::Argument)));
     }
     let wanted = CallTool {
         name: "resize".into(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::tokens;
 
 fn system(bench: &Bench) -> String {
-    bench.model.seen().last().expect("a request").system.to_string()
+    bench.model.requests().last().expect("a request").system.to_string()
 }
 
 #[tokio::test(start_paused = true)]
@@ -15,11 +15,11 @@ async fn a_fact_never_reaches_another_account() {
     assert!(system(&bench).contains("- name: Alice\n") && system(&bench).contains("- location: Paris\n"));
     bench.chat("bob", "What is my name? Where do I live? Alice? Paris?").await;
     assert_eq!(system(&bench), "");
-    let told_bob: Vec<String> = prompt(bench.model.seen().last().unwrap());
+    let told_bob: Vec<String> = prompt(bench.model.requests().last().unwrap());
     assert_eq!(told_bob.len(), 1);
     // The same account on another channel is another owner, too.
     let elsewhere = StartRun {
-        origin: Origin { channel: "telegram".into(), ..origin("alice") },
+        origin: ConversationOrigin { channel: "telegram".into(), ..origin("alice") },
         content: "What is my name?".into(),
         client_id: "x".into(),
         model: None,
@@ -34,7 +34,7 @@ async fn a_fact_never_reaches_another_account() {
         let (channel, query) = ("web".to_owned(), "name paris".to_owned());
         let page = PageRequest::new(None, None);
         let search = Command::SearchMemory { channel, account: account.to_owned(), query, page };
-        let Reply::Facts(facts) = bench.ask(&caller(1), search).await.unwrap() else { panic!("not facts") };
+        let BoardReply::Facts(facts) = bench.ask(&caller(1), search).await.unwrap() else { panic!("not facts") };
         facts.items.len()
     };
     assert_eq!((found("alice").await, found("bob").await), (2, 0));
@@ -47,7 +47,7 @@ async fn facts_outlive_the_session_and_other_peers_share_them() {
     let purge = Command::ClearSession { session: SessionRef::Origin(origin("alice")), purge: true };
     bench.ask(&caller(1), purge).await.unwrap();
     let with_peer = StartRun {
-        origin: Origin { peer: Some("group".into()), ..origin("alice") },
+        origin: ConversationOrigin { peer: Some("group".into()), ..origin("alice") },
         content: "hello".into(),
         client_id: "x".into(),
         model: None,
@@ -73,7 +73,7 @@ async fn a_newer_fact_replaces_the_older_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_turn_teaches_nothing() {
-    let fails = vec![answering(), Beat::Fail(crate::model::ModelError::Timeout("idle".into()))];
+    let fails = vec![answering(), ScriptStep::Fail(crate::model::ModelError::Timeout("idle".into()))];
     let bench = bench([fails]);
     bench.chat("alice", "My name is Alice.").await;
     bench.chat("alice", "hello").await;
@@ -91,7 +91,7 @@ async fn fifty_turns_fit_under_the_cap_and_an_old_fact_is_still_known() {
         bench.chat("alice", &content).await;
     }
     bench.chat("alice", "What is my cat's name?").await;
-    let seen = bench.model.seen();
+    let seen = bench.model.requests();
     let last = seen.last().unwrap();
     assert!(last.system.contains("Schnurrbert"), "recalled from fifty turns back: {}", last.system);
     for (turn, request) in seen.iter().enumerate() {

@@ -19,8 +19,8 @@ impl Bench {
 
 /// The run is dropped as if the process had died: nothing more is recorded.
 pub(super) async fn die(bench: &Bench, run: RunId) {
-    let live = bench.board.live().get(&run).cloned().expect("a live run");
-    live.stops.suspend.cancel();
+    let live = bench.board.live_runs().get(&run).cloned().expect("a live run");
+    live.control.suspend.cancel();
     let_others_run().await;
 }
 
@@ -60,7 +60,7 @@ async fn a_cut_answer_is_asked_for_again_in_a_new_node() {
         ]
     );
     let turn = bench.store.turns(turn_query()).await.unwrap().items;
-    assert_eq!(turn[0].messages.iter().map(crate::model::Message::text).collect::<Vec<_>>(), ["go", "whole"]);
+    assert_eq!(turn[0].messages.iter().map(crate::model::ModelMessage::text).collect::<Vec<_>>(), ["go", "whole"]);
 }
 
 fn turn_query() -> crate::port::TurnQuery {
@@ -136,7 +136,7 @@ async fn a_call_of_unknown_outcome_asks_where_it_says_so() {
     bench.board.recover().await.unwrap();
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may unsure run").await;
-    let Event::ApprovalWanted(request) = &wanted.event else { panic!() };
+    let Event::ApprovalRequested(request) = &wanted.event else { panic!() };
     // The question says that this is no ordinary approval, and what an answer does.
     let reason = request.reason().unwrap();
     assert!(reason.starts_with("the server stopped while unsure was running: it may already have run."), "{reason}");
@@ -152,7 +152,7 @@ async fn a_call_of_unknown_outcome_asks_where_it_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waited_for_a_person_has_not_begun() {
     let bench = bench_with([call(&[("once", json!({}))], 1, 1)], |setup| {
-        setup.policy.rules.push((Glob::new("once"), crate::tool::Approval::Ask));
+        setup.policy.rules.push((Glob::new("once"), crate::tool::ApprovalMode::Ask));
     });
     let (run, mut followed) = bench.begin_run("r", "go").await;
     until(&mut followed, "may once run").await;

@@ -2,18 +2,24 @@
 
 use super::*;
 use crate::command::{CallTool, FolderChoice, RunPlan};
-use crate::model::Role;
+use crate::model::MessageRole;
 
 pub(super) fn plan(agent: &str) -> RunPlan {
-    RunPlan { agent: agent.into(), usual_model: None, adaptive: false, detach: false, verbose: false }
+    RunPlan { agent: agent.into(), default_model: None, adaptive: false, detach: false, verbose: false }
 }
 
 pub(super) fn on_runs(connection: u64) -> Caller {
     Caller { surface: Surface::Runs, ..caller(connection) }
 }
 
-pub(super) fn runs_origin(thread: Option<&str>) -> Origin {
-    Origin { channel: "runs".into(), account: "local".into(), peer: thread.map(str::to_owned), guild: None, team: None }
+pub(super) fn runs_origin(thread: Option<&str>) -> ConversationOrigin {
+    ConversationOrigin {
+        channel: "runs".into(),
+        account: "local".into(),
+        peer: thread.map(str::to_owned),
+        guild: None,
+        team: None,
+    }
 }
 
 pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPlan) -> Command {
@@ -39,10 +45,10 @@ impl Bench {
         (run, self.follow(run).await)
     }
 
-    async fn messages(&self, before: Option<u64>, limit: usize) -> (Vec<(u64, Role, String)>, bool) {
+    async fn messages(&self, before: Option<u64>, limit: usize) -> (Vec<(u64, MessageRole, String)>, bool) {
         let session = SessionRef::Key(runs_origin(Some("t")).session_key("default"));
         let command = Command::ReadMessages { session, before, limit };
-        let Reply::Messages { messages, has_more } = self.ask(&on_runs(1), command).await.unwrap() else {
+        let BoardReply::Messages { messages, has_more } = self.ask(&on_runs(1), command).await.unwrap() else {
             panic!("not messages")
         };
         (messages.into_iter().map(|message| (message.seq, message.role, message.text)).collect(), has_more)
@@ -85,7 +91,9 @@ async fn a_run_tells_of_its_nodes_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn pieces_of_arguments_are_told_under_the_id_of_their_call() {
-    let piece = |text: &str| Beat::Say(ModelEvent::CallPiece { index: 0, name: "echo".into(), text: text.to_owned() });
+    let piece = |text: &str| {
+        ScriptStep::Emit(ModelEvent::ToolCallChunk { index: 0, name: "echo".into(), text: text.to_owned() })
+    };
     let mut script = call(&[("echo", json!({"a": 1}))], 1, 1);
     script.splice(1..1, [piece(""), piece("{\"a\""), piece(": 1}")]);
     let bench = bench([script]);
@@ -96,10 +104,10 @@ async fn pieces_of_arguments_are_told_under_the_id_of_their_call() {
     let ids: Vec<_> = records
         .iter()
         .filter_map(|record| {
-            if let Event::Arguments { call, .. } | Event::ToolStarted { call, .. } = &record.event {
+            if let Event::ToolArguments { call, .. } | Event::ToolStarted { call, .. } = &record.event {
                 return Some(call.clone());
             }
-            let Event::Answered(Answered::Whole { calls, .. }) = &record.event else { return None };
+            let Event::ModelCallEnded(ModelCallOutcome::Completed { calls, .. }) = &record.event else { return None };
             calls.first().map(|call| call.id.clone())
         })
         .collect();
@@ -182,7 +190,7 @@ async fn a_kept_run_outlives_its_listeners() {
     let (gate, wait) = closed_gate();
     let bench = bench([say_and_wait(&["a"], wait)]);
     let (run, followed) = bench.begin_run("r", "go").await;
-    bench.ask(&on_runs(1), Command::KeepRun(run)).await.unwrap();
+    bench.ask(&on_runs(1), Command::DetachRun(run)).await.unwrap();
     drop(followed);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.live_runs(), 1);
@@ -226,7 +234,7 @@ async fn a_batch_takes_the_path_of_every_call() {
 async fn a_batch_cannot_slip_a_call_past_the_policy() {
     let calls = json!({"calls": [{"tool": "write", "parameters": {}}]});
     let bench = bench_with([call(&[("batch", calls)], 1, 1)], |setup| {
-        setup.policy.rules.push((Glob::new("write"), crate::tool::Approval::Deny));
+        setup.policy.rules.push((Glob::new("write"), crate::tool::ApprovalMode::Deny));
     });
     let (_, followed) = bench.begin_run("r", "go").await;
     rest(followed).await;
@@ -248,7 +256,7 @@ async fn a_tool_called_by_itself_is_in_the_audit_trail() {
     // `write` needs a run in this workshop's notes only; `fails` and `panics` do not get that far.
     let unknown = bench.ask(&on_runs(1), call("nothing_like_it")).await.unwrap_err();
     assert_eq!(unknown.message, "tool not found: nothing_like_it");
-    let Reply::ToolCalled(output) = bench.ask(&on_runs(1), call("panics")).await.unwrap() else { panic!() };
+    let BoardReply::ToolCalled(output) = bench.ask(&on_runs(1), call("panics")).await.unwrap() else { panic!() };
     assert_eq!(&*output.content, "panics failed inside");
     let audit = bench.audit().await;
     assert_eq!((&*audit[0].action, &*audit[0].subject, &*audit[0].detail), ("tool.call", "panics", "error"));

@@ -9,8 +9,8 @@ fn token_client() -> Caller {
     Caller { principal: "token".into(), ..caller(7) }
 }
 
-fn in_channel(channel: &str) -> Origin {
-    Origin { channel: channel.into(), ..origin("alice") }
+fn in_channel(channel: &str) -> ConversationOrigin {
+    ConversationOrigin { channel: channel.into(), ..origin("alice") }
 }
 
 /// Everything that reads or changes what was said in a conversation.
@@ -27,7 +27,7 @@ fn commands_about(session: &SessionRef) -> Vec<Command> {
 
 async fn listed(bench: &Bench, caller: &Caller) -> Vec<SessionKey> {
     let command = Command::ListSessions { filter: SessionFilter::default(), page: PageRequest::new(None, None) };
-    let Reply::Sessions(page) = bench.ask(caller, command).await.unwrap() else { panic!("not sessions") };
+    let BoardReply::Sessions(page) = bench.ask(caller, command).await.unwrap() else { panic!("not sessions") };
     page.items.into_iter().map(|row| row.key).collect()
 }
 
@@ -41,7 +41,7 @@ async fn nobody_else_reads_clears_or_goes_on_with_a_conversation() {
         assert_eq!(refused.kind, ErrorKind::Forbidden, "{command:?}");
     }
     assert_eq!(bench.said("alice").await, ["my secret", "ok"]);
-    assert_eq!(bench.model.seen().len(), 1, "the model was not asked");
+    assert_eq!(bench.model.requests().len(), 1, "the model was not asked");
     assert_eq!(listed(&bench, &stranger()).await, []);
     assert_eq!(listed(&bench, &caller(1)).await, [session("alice")]);
     assert_eq!(listed(&bench, &operator()).await, [session("alice")]);
@@ -135,7 +135,7 @@ fn hook() -> ChannelOptions {
         name: "hook".into(),
         plugin: "adapter".into(),
         wait: None,
-        max_waiting: 1,
+        max_open_deliveries: 1,
         replay_window: Duration::from_secs(60),
     }
 }

@@ -5,16 +5,16 @@ use futures_core::future::BoxFuture;
 use super::*;
 use crate::port::{ModelProvider, ServerControl};
 use crate::reply::{AgentModel, ReloadReport};
-use crate::tool::Approval;
+use crate::tool::ApprovalMode;
 
 /// As the bench has them, to be changed.
-fn settings(bench: &Bench) -> Settings {
+fn settings(bench: &Bench) -> BoardSettings {
     let agents = bench.board.0.agents.get();
     let agents = agents.all().iter().map(|agent| AgentSpec::clone(agent)).collect();
-    Settings {
+    BoardSettings {
         agents: AgentTable::new(agents, Vec::new()).unwrap(),
         approval_policy: ApprovalPolicy::default(),
-        limits: Limits::default(),
+        limits: BoardLimits::default(),
         budgets: BudgetLimits::default(),
         prices: PriceTable(Vec::new()),
     }
@@ -32,12 +32,12 @@ async fn what_has_begun_ends_with_its_model_and_the_next_turn_has_the_new_one() 
     let (_, running) = bench.begin("alice", "hi").await;
     let other = ScriptedModel::new([say(&["new"], 1, 1)]);
     let agents = AgentTable::new(vec![agent(&bench, "default", &other, "script-2")], Vec::new()).unwrap();
-    bench.board.apply(Settings { agents, ..settings(&bench) });
+    bench.board.apply_settings(BoardSettings { agents, ..settings(&bench) });
     gate.add_permits(1);
     assert_eq!(rest(running).await[1], "text old");
     assert_eq!(bench.chat("alice", "again").await[1], "text new");
-    assert_eq!((bench.model.seen().len(), other.seen().len()), (1, 1));
-    assert_eq!(&*other.seen()[0].model, "script-2");
+    assert_eq!((bench.model.requests().len(), other.requests().len()), (1, 1));
+    assert_eq!(&*other.requests()[0].model, "script-2");
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,12 +47,12 @@ async fn bindings_and_agents_as_tools_follow() {
     let coder = ScriptedModel::new([say(&["from coder"], 1, 1)]);
     let default = agent(&bench, "default", &bench.model, "script-1");
     let agents = vec![default, agent(&bench, "coder", &coder, "script-1")];
-    let binding = Binding { agent: "coder".into(), channel: Some("web".into()), ..Binding::default() };
+    let binding = AgentBinding { agent: "coder".into(), channel: Some("web".into()), ..AgentBinding::default() };
     let agents = AgentTable::new(agents, vec![binding]).unwrap();
-    bench.board.apply(Settings { agents, ..settings(&bench) });
+    bench.board.apply_settings(BoardSettings { agents, ..settings(&bench) });
     assert_eq!(bench.chat("alice", "hi").await[1], "text from coder");
     assert_eq!(bench.offered(), before + 2, "both are tools now");
-    bench.board.apply(Settings {
+    bench.board.apply_settings(BoardSettings {
         agents: AgentTable::new(vec![agent(&bench, "default", &coder, "m")], vec![]).unwrap(),
         ..settings(&bench)
     });
@@ -63,9 +63,9 @@ async fn bindings_and_agents_as_tools_follow() {
 async fn approval_rules_and_limits_count_for_the_next_call() {
     let scripts = [call(&[("write", json!({}))], 1, 1), say(&["done"], 1, 1)];
     let bench = bench(scripts);
-    let rules = vec![(Glob::new("write"), Approval::Deny)];
-    let limits = Limits { session_queue: 0, ..Limits::default() };
-    bench.board.apply(Settings { approval_policy: ApprovalPolicy { rules }, limits, ..settings(&bench) });
+    let rules = vec![(Glob::new("write"), ApprovalMode::Deny)];
+    let limits = BoardLimits { session_queue: 0, ..BoardLimits::default() };
+    bench.board.apply_settings(BoardSettings { approval_policy: ApprovalPolicy { rules }, limits, ..settings(&bench) });
     let events = bench.chat("alice", "go").await;
     assert!(events.contains(&"error write is not allowed here by the approval policy".to_owned()), "{events:?}");
     assert_eq!(bench.workshop.executed(), [""; 0]);
@@ -75,14 +75,15 @@ async fn approval_rules_and_limits_count_for_the_next_call() {
 async fn budgets_and_the_line_of_a_session_are_what_they_are_now() {
     let bench = bench([vec![closed_gate().1]]);
     let (_, _running) = bench.begin("alice", "0").await;
-    let limits = Limits { session_queue: 0, ..Limits::default() };
+    let limits = BoardLimits { session_queue: 0, ..BoardLimits::default() };
     let budgets = BudgetLimits { daily: Some(1), ..BudgetLimits::default() };
-    bench.board.apply(Settings { limits, budgets, ..settings(&bench) });
+    bench.board.apply_settings(BoardSettings { limits, budgets, ..settings(&bench) });
     let refused = bench.ask(&caller(1), start("alice", "1")).await.unwrap_err();
     assert_eq!(refused.message, "session busy: 0 requests are waiting for it");
     let refused = bench.ask(&caller(1), start("bob", "1")).await.unwrap_err();
     assert!(refused.message.starts_with("token budget exceeded (daily: "), "{}", refused.message);
-    let Reply::Budget(report) = bench.ask(&caller(1), Command::BudgetStatus { session: None }).await.unwrap() else {
+    let BoardReply::Budget(report) = bench.ask(&caller(1), Command::BudgetStatus { session: None }).await.unwrap()
+    else {
         panic!("not a budget")
     };
     assert_eq!(report.daily.limit, Some(1));
@@ -94,8 +95,8 @@ async fn places_for_runs_grow_and_shrink() {
     let scripts = (0..4).map(|_| say_and_wait(&["x"], closed.clone()));
     let bench = bench_with(scripts, |setup| setup.limits.concurrent_runs = 1);
     let at_work = async |places: usize, wanted: usize| {
-        let limits = Limits { concurrent_runs: places, ..Limits::default() };
-        bench.board.apply(Settings { limits, ..settings(&bench) });
+        let limits = BoardLimits { concurrent_runs: places, ..BoardLimits::default() };
+        bench.board.apply_settings(BoardSettings { limits, ..settings(&bench) });
         let_others_run().await;
         assert_eq!(bench.live_runs(), wanted, "with {places} places");
     };
@@ -114,7 +115,7 @@ async fn places_for_runs_grow_and_shrink() {
     at_work(2, 2).await;
     gate.add_permits(2);
     let_others_run().await;
-    assert_eq!((bench.live_runs(), bench.model.seen().len()), (0, 4));
+    assert_eq!((bench.live_runs(), bench.model.requests().len()), (0, 4));
 }
 
 #[derive(Debug)]
@@ -135,10 +136,10 @@ async fn a_reload_is_the_operators_and_is_on_record() {
         (ErrorKind::Conflict, "this server reads its configuration only when it starts")
     );
     let report = ReloadReport { changed: vec!["a.b".into(), "c".into()], ..ReloadReport::default() };
-    bench.board.belongs_to(Arc::new(Control(report.clone())));
+    bench.board.set_server_control(Arc::new(Control(report.clone())));
     assert_eq!(bench.ask(&caller(1), Command::ReloadSettings).await.unwrap_err().kind, ErrorKind::Forbidden);
     let told = bench.ask(&operator(), Command::ReloadSettings).await.unwrap();
-    assert_eq!(told, Reply::Reloaded(Box::new(report)));
+    assert_eq!(told, BoardReply::Reloaded(Box::new(report)));
     let audit = bench.audit().await;
     let row = audit.iter().find(|row| &*row.action == "server.reload").expect("an audit row");
     assert_eq!((&*row.principal, &*row.detail), ("operator", "a.b c"));
@@ -154,7 +155,7 @@ async fn the_operator_learns_how_the_server_is_even_while_it_stops() {
     let board = bench.board.clone();
     let drained = draining.spawn(async move { board.drain(Duration::from_secs(3600)).await });
     let_others_run().await;
-    let Reply::Server(report) = bench.ask(&operator(), Command::DescribeServer).await.unwrap() else {
+    let BoardReply::Server(report) = bench.ask(&operator(), Command::DescribeServer).await.unwrap() else {
         panic!("not a report")
     };
     assert!(report.is_draining);

@@ -22,11 +22,11 @@ impl Dice {
 }
 
 fn scripts(dice: &mut Dice) -> Vec<Script> {
-    let text = || Beat::Say(ModelEvent::Text("partly".into()));
+    let text = || ScriptStep::Emit(ModelEvent::Text("partly".into()));
     let mut script = || match dice.roll(6) {
         0 => call(&[("echo", json!({})), ("fails", json!({}))], 9, 4),
         1 => call(&[("nosuch", json!({})), ("panics_later", json!({}))], 9, 4),
-        2 => vec![answering(), text(), Beat::Fail(ModelError::Unavailable("gone".into()))],
+        2 => vec![answering(), text(), ScriptStep::Fail(ModelError::Unavailable("gone".into()))],
         3 => vec![answering(), text()],
         _ => say(&["well", ", ", "yes"], 12, 3),
     };
@@ -55,8 +55,8 @@ async fn client(board: Board, number: u64) -> Option<RunId> {
         reply = ask => reply,
         () = give_up => unreachable!("it never ends"),
     };
-    let Ok(Reply::RunStarted(run)) = reply else { return None };
-    let mut followed = board.follow(&me, Topic::Run(run), Seq::FIRST, Pace::Sets).await.ok()?;
+    let Ok(BoardReply::RunStarted(run)) = reply else { return None };
+    let mut followed = board.follow(&me, Topic::Run(run), Seq::FIRST, FollowerPacing::Paced).await.ok()?;
     let listens = dice.roll(8);
     let mut expected = Seq::FIRST;
     while let Some(Ok(record)) = followed.next().await {
@@ -82,7 +82,7 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
     });
     if faulty {
         bench.store.fail(|batch| {
-            let unlucky = |write: &crate::port::Write| matches!(write, crate::port::Write::Event(record) if record.seq.0 > 3 && record.seq.0 % 3 == 0);
+            let unlucky = |write: &crate::port::StoreWrite| matches!(write, crate::port::StoreWrite::Event(record) if record.seq.0 > 3 && record.seq.0 % 3 == 0);
             batch.writes.iter().any(unlucky)
         });
     }
@@ -114,8 +114,8 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
             assert_eq!(record.seq, expected);
             expected = record.last_seq().next();
         }
-        let ends = records.iter().filter(|record| record.event.is_last()).count();
-        assert!(ends == 1 && records.last().unwrap().event.is_last(), "one end, at the end");
+        let ends = records.iter().filter(|record| record.event.ends_topic()).count();
+        assert!(ends == 1 && records.last().unwrap().event.ends_topic(), "one end, at the end");
         if row.state == crate::port::RunState::Ended(RunOutcome::Completed) {
             *completed.entry(row.session).or_default() += 1;
         }
@@ -131,7 +131,7 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
         );
         let used: u64 =
             usage.iter().filter(|group| group.key == session(account).as_str()).map(|group| group.tokens.total()).sum();
-        let spent = restarted.store.spent(vec![BudgetScope::Session(session(account))]).await.unwrap();
+        let spent = restarted.store.tokens_spent(vec![BudgetScope::Session(session(account))]).await.unwrap();
         assert_eq!(spent, [used], "budgets add up");
         if !faulty {
             assert_eq!(bench.spent(account).await[0], (used, 0), "memory and store agree");

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::*;
-use crate::model::{Part, StopReason};
-use crate::tool::Approval;
+use crate::model::{ContentPart, StopReason};
+use crate::tool::ApprovalMode;
 
 /// The model calls these tools, then says `done`.
 fn calls(tools: &[(&str, Value)]) -> [Script; 2] {
@@ -16,9 +16,9 @@ fn calls(tools: &[(&str, Value)]) -> [Script; 2] {
 fn call_with(name: &str, input: ToolInput) -> [Script; 2] {
     let calls = vec![
         answering(),
-        Beat::Say(ModelEvent::Text("Let me see.".into())),
-        Beat::Say(ModelEvent::Call { index: 0, id: "theirs".into(), name: name.into(), input }),
-        Beat::Say(ModelEvent::Stop(StopReason::ToolCalls)),
+        ScriptStep::Emit(ModelEvent::Text("Let me see.".into())),
+        ScriptStep::Emit(ModelEvent::ToolCall { index: 0, id: "theirs".into(), name: name.into(), input }),
+        ScriptStep::Emit(ModelEvent::Stop(StopReason::ToolCalls)),
     ];
     [calls, say(&["done"], 20, 1)]
 }
@@ -57,15 +57,15 @@ async fn the_intent_is_on_record_before_the_tool_runs() {
 }
 
 fn allow_all(setup: &mut Setup) {
-    setup.policy.rules.push((Glob::new("*"), Approval::Allow));
+    setup.policy.rules.push((Glob::new("*"), ApprovalMode::Allow));
 }
 
 #[derive(Debug)]
 struct Picky;
 
-impl SchemaCheck for Picky {
-    fn check(&self, _schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaProblem> {
-        if arguments.is_object() { Ok(()) } else { Err(SchemaProblem::new("not an object")) }
+impl SchemaValidator for Picky {
+    fn check(&self, _schema: &Arc<Value>, arguments: &Value) -> Result<(), SchemaViolation> {
+        if arguments.is_object() { Ok(()) } else { Err(SchemaViolation::new("not an object")) }
     }
 }
 
@@ -73,7 +73,7 @@ impl SchemaCheck for Picky {
 async fn a_call_that_cannot_be_made_is_an_answer_to_the_model() {
     let json = |value: Value| ToolInput::Json(value.into());
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
-    let deny = (Glob::new("write"), Approval::Deny);
+    let deny = (Glob::new("write"), ApprovalMode::Deny);
     for (name, input, result) in [
         ("nosuch", json(json!({})), "unknown tool: nosuch".to_owned()),
         ("echo", ToolInput::Malformed("{\"a\":".into()), "arguments of echo are not valid JSON".to_owned()),
@@ -110,7 +110,7 @@ async fn arguments_of_any_depth_can_be_stored_and_read_back() {
             let bytes = crate::record::encode_messages(&turn.messages);
             assert_eq!(crate::record::decode_messages(1, &bytes).unwrap(), turn.messages, "depth {depth}");
         }
-        let run = bench.store.run_of_session(&session("alice")).await.unwrap().unwrap().run;
+        let run = bench.store.latest_run_of_session(&session("alice")).await.unwrap().unwrap().run;
         for record in bench.store.events(&Topic::Run(run), Seq::FIRST, 100).await.unwrap() {
             let (version, bytes) = crate::record::encode_entry(record.node, &record.event);
             let read = crate::record::decode_entry(version, &bytes).unwrap();
@@ -135,7 +135,7 @@ async fn calls_of_one_answer_run_side_by_side() {
     let bench = bench(calls(&[("waits", json!({})), ("echo", json!({})), ("panics", json!({})), ("waits", json!({}))]));
     let (_, mut followed) = bench.begin("alice", "go").await;
     until(&mut followed, "result {}").await;
-    assert_eq!(bench.model.seen().len(), 1, "the model hears of the results together");
+    assert_eq!(bench.model.requests().len(), 1, "the model hears of the results together");
     bench.workshop.gate.add_permits(2);
     let rest = rest(followed).await;
     assert_eq!(rest.iter().filter(|event| *event == "result waited").count(), 2);
@@ -163,9 +163,15 @@ async fn call_ids_are_made_here_and_pair_calls_with_results() {
         }
     }
     assert_eq!((all.len(), open.len()), (4, 0));
-    let told = bench.model.seen();
+    let told = bench.model.requests();
     let pairs: Vec<_> = told[1].messages.iter().flat_map(|message| &message.parts).collect();
-    let [_, Part::ToolCall(first), Part::ToolCall(second), Part::ToolResult(one), Part::ToolResult(two)] = pairs[..]
+    let [
+        _,
+        ContentPart::ToolCall(first),
+        ContentPart::ToolCall(second),
+        ContentPart::ToolResult(one),
+        ContentPart::ToolResult(two),
+    ] = pairs[..]
     else {
         panic!("two calls and two results: {pairs:?}")
     };
@@ -178,7 +184,7 @@ async fn a_model_that_never_stops_calling_fails_the_run() {
     let bench = bench_with(forever, |setup| setup.agent.reasoning.max_model_calls = Some(3));
     let events = bench.chat("alice", "go").await;
     assert_eq!(events[events.len() - 2..], ["failed tool-use loop exceeded max iterations", "end Failed"]);
-    assert_eq!(bench.model.seen().len(), 3);
+    assert_eq!(bench.model.requests().len(), 3);
     assert_eq!(bench.spent("alice").await[0], (6, 0));
     assert_eq!(bench.said("alice").await, [""; 0]);
 }
@@ -199,7 +205,7 @@ async fn agents_are_offered_their_own_tools_and_webhooks_only_named_ones() {
         let caller = Caller { surface, ..caller(1) };
         let run = started(bench.ask(&caller, start("alice", "go")).await);
         let events = rest(bench.follow(run).await).await;
-        assert_eq!(bench.model.seen()[0].tools.len(), offered, "{tools:?} {surface:?}");
+        assert_eq!(bench.model.requests()[0].tools.len(), offered, "{tools:?} {surface:?}");
         let expected = if offered > 8 { "result waited" } else { "error unknown tool: waits" };
         assert!(events.iter().any(|event| event == expected), "what is not offered cannot be called: {events:?}");
     }
@@ -208,8 +214,8 @@ async fn agents_are_offered_their_own_tools_and_webhooks_only_named_ones() {
 #[tokio::test(start_paused = true)]
 async fn a_runaway_answer_is_cut() {
     let endless = std::iter::once(answering())
-        .chain((0..9 * 1024).map(|_| Beat::Say(ModelEvent::Text("x".repeat(1024)))))
-        .chain([Beat::Wait(Arc::new(Semaphore::new(0)))]);
+        .chain((0..9 * 1024).map(|_| ScriptStep::Emit(ModelEvent::Text("x".repeat(1024)))))
+        .chain([ScriptStep::Wait(Arc::new(Semaphore::new(0)))]);
     let bench = bench([endless.collect()]);
     let events = bench.chat("alice", "go").await;
     assert_eq!(
@@ -228,7 +234,7 @@ async fn changed_tools_are_approved_by_the_operator_and_it_is_on_record() {
     assert_eq!(refused.kind, ErrorKind::Forbidden);
     assert_eq!(
         bench.ask(&operator(), approve("workshop")).await.unwrap(),
-        Reply::ToolsApproved(vec!["write".into(), "once".into()])
+        BoardReply::ToolsApproved(vec!["write".into(), "once".into()])
     );
     let audit = bench.audit().await;
     assert_eq!((&*audit[0].action, &*audit[0].subject, &*audit[0].detail), ("tools.approve", "workshop", "write once"));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::*;
 use crate::model::ToolCall;
 use crate::port::ToolHost;
-use crate::tool::{Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use crate::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 
 #[derive(Debug)]
 pub(super) struct Workshop {
@@ -35,7 +35,7 @@ impl Workshop {
     }
 
     async fn note(&self, session: &SessionKey, name: &str) {
-        let row = self.store.run_of_session(session).await.unwrap().expect("a stored run");
+        let row = self.store.latest_run_of_session(session).await.unwrap().expect("a stored run");
         let records = self.store.events(&Topic::Run(row.run), Seq::FIRST, 1000).await.unwrap();
         let events = records.iter().map(|record| short(record)).collect();
         self.executed.lock().unwrap().push((name.to_owned(), events));
@@ -54,17 +54,17 @@ impl ToolHost for Workshop {
             input_schema: json!({"type": "object"}).into(),
             effect,
             timeout: None,
-            unknown_outcome: UnknownOutcome::Fail,
+            unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: "builtin",
             traits: None,
         };
         let harmless = ["echo", "fails", "hangs", "huge", "panics", "panics_later", "waits"];
-        let mut specs: Vec<ToolSpec> = harmless.iter().map(|name| spec(name, Effect::ReadOnly)).collect();
-        specs.push(spec("write", Effect::Writes));
-        specs.push(ToolSpec { unknown_outcome: UnknownOutcome::Retry, ..spec("slow_write", Effect::Writes) });
-        specs.push(ToolSpec { unknown_outcome: UnknownOutcome::Fail, ..spec("once", Effect::Writes) });
-        specs.push(ToolSpec { unknown_outcome: UnknownOutcome::Ask, ..spec("unsure", Effect::Writes) });
-        specs.push(spec("talks", Effect::ReadOnly));
+        let mut specs: Vec<ToolSpec> = harmless.iter().map(|name| spec(name, ToolEffect::ReadOnly)).collect();
+        specs.push(spec("write", ToolEffect::Writes));
+        specs.push(ToolSpec { unknown_outcome: UnknownOutcomePolicy::Retry, ..spec("slow_write", ToolEffect::Writes) });
+        specs.push(ToolSpec { unknown_outcome: UnknownOutcomePolicy::Fail, ..spec("once", ToolEffect::Writes) });
+        specs.push(ToolSpec { unknown_outcome: UnknownOutcomePolicy::Ask, ..spec("unsure", ToolEffect::Writes) });
+        specs.push(spec("talks", ToolEffect::ReadOnly));
         specs.into()
     }
 
@@ -95,9 +95,9 @@ impl ToolHost for Workshop {
                     panic!("a tool that panics")
                 }
                 "talks" => {
-                    scope.voice.say("half way").await;
+                    scope.progress.send_text("half way").await;
                     tokio::task::yield_now().await;
-                    scope.voice.say("nearly there").await;
+                    scope.progress.send_text("nearly there").await;
                     ToolOutput::ok("talked")
                 }
                 "waits" | "slow_write" | "once" | "unsure" => {

@@ -5,18 +5,18 @@ use super::*;
 use crate::command::WorkspaceCommand;
 use crate::workspaces::Workspace;
 
-async fn wanted(bench: &Bench, caller: &Caller, command: WorkspaceCommand) -> Result<Reply, BoardError> {
+async fn wanted(bench: &Bench, caller: &Caller, command: WorkspaceCommand) -> Result<BoardReply, BoardError> {
     bench.ask(caller, Command::Workspaces(command)).await
 }
 
 async fn created(bench: &Bench, caller: &Caller, name: Option<&str>) -> Workspace {
     let command = WorkspaceCommand::Create { name: name.map(Into::into) };
-    let Ok(Reply::Workspace(workspace)) = wanted(bench, caller, command).await else { panic!("not a workspace") };
+    let Ok(BoardReply::Workspace(workspace)) = wanted(bench, caller, command).await else { panic!("not a workspace") };
     workspace
 }
 
 async fn names(bench: &Bench, caller: &Caller) -> Vec<String> {
-    let Ok(Reply::Workspaces(found)) = wanted(bench, caller, WorkspaceCommand::List).await else {
+    let Ok(BoardReply::Workspaces(found)) = wanted(bench, caller, WorkspaceCommand::List).await else {
         panic!("not workspaces")
     };
     found.iter().map(|workspace| workspace.name.to_string()).collect()
@@ -25,7 +25,7 @@ async fn names(bench: &Bench, caller: &Caller) -> Vec<String> {
 async fn threads(bench: &Bench, caller: &Caller, workspace: &Workspace) -> Result<Vec<String>, ErrorKind> {
     let command = WorkspaceCommand::ListThreads { workspace: workspace.id.clone() };
     match wanted(bench, caller, command).await {
-        Ok(Reply::WorkspaceThreads(found)) => Ok(found.iter().map(|known| known.thread.to_string()).collect()),
+        Ok(BoardReply::WorkspaceThreads(found)) => Ok(found.iter().map(|known| known.thread.to_string()).collect()),
         Ok(other) => panic!("not threads: {other:?}"),
         Err(error) => Err(error.kind),
     }

@@ -13,7 +13,7 @@ fn agent(name: &str, description: Option<&str>) -> AgentSpec {
         provider: ScriptedModel::new([]),
         model: "script-1".into(),
         strategy: StrategyKind::React,
-        reasoning: crate::run::strategy::Reasoning::default(),
+        reasoning: crate::run::strategy::ReasoningOptions::default(),
         source: crate::agent::AgentSource::User,
         description: description.map(Arc::from),
         max_tokens: 1000,
@@ -37,14 +37,18 @@ fn every_agent_is_a_tool() {
     assert_eq!((&*default.name, &*coder.name), ("agent.default", "agent.coder"));
     assert!(coder.description.contains(" About it: writes programs. "), "{}", coder.description);
     assert!(!default.description.contains("About"), "{}", default.description);
-    assert_eq!((coder.kind, coder.effect, coder.unknown_outcome), ("agent", Effect::Writes, UnknownOutcome::Ask));
+    assert_eq!(
+        (coder.kind, coder.effect, coder.unknown_outcome),
+        ("agent", ToolEffect::Writes, UnknownOutcomePolicy::Ask)
+    );
     assert_eq!(coder.timeout, Some(Duration::from_secs(630)), "longer than the run itself may take");
 }
 
 #[test]
 fn arguments_are_read() {
     let read = |arguments: Value| {
-        read(&arguments).map(|(message, thread)| (message.to_string(), thread.map(|thread| thread.to_string())))
+        parse_arguments(&arguments)
+            .map(|(message, thread)| (message.to_string(), thread.map(|thread| thread.to_string())))
     };
     let message = "m".to_owned();
     assert_eq!(read(json!({"message": "m"})), Ok((message.clone(), None)));

@@ -3,21 +3,22 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::tool::ToolData;
+use crate::tool::StructuredOutput;
 
-fn key(session: &str, arguments: &str) -> Key {
-    Key { session: session.into(), pool: "p".into(), tool: "t".into(), arguments: arguments.into() }
+fn key(session: &str, arguments: &str) -> CacheKey {
+    CacheKey { session: session.into(), pool: "p".into(), tool: "t".into(), arguments: arguments.into() }
 }
 
 fn large(bytes: usize) -> ToolOutput {
-    ToolOutput::ok("").with(ToolData { binary: Some(Bytes::from(vec![0; bytes])), ..ToolData::default() })
+    ToolOutput::ok("")
+        .with_structured(StructuredOutput { binary: Some(Bytes::from(vec![0; bytes])), ..StructuredOutput::default() })
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_result_is_given_out_until_its_time_is_over_and_only_to_its_session() {
-    let (mut cache, now) = (Cache::default(), Instant::now());
+    let (mut cache, now) = (ResultCache::default(), Instant::now());
     cache.put(key("a", "{}"), ToolOutput::ok("1"), MINUTE, now);
     assert_eq!(cache.get(&key("a", "{}"), now + MINUTE / 2), Some(ToolOutput::ok("1")));
     assert_eq!(cache.get(&key("b", "{}"), now), None);
@@ -28,7 +29,7 @@ fn a_result_is_given_out_until_its_time_is_over_and_only_to_its_session() {
 
 #[test]
 fn a_newer_result_replaces_an_older_one_and_outlives_its_place_in_the_order() {
-    let (mut cache, now) = (Cache::default(), Instant::now());
+    let (mut cache, now) = (ResultCache::default(), Instant::now());
     cache.put(key("a", "{}"), large(3 << 20), MINUTE, now);
     cache.put(key("a", "{}"), ToolOutput::ok("new"), MINUTE, now);
     for number in 0..30 {
@@ -39,7 +40,7 @@ fn a_newer_result_replaces_an_older_one_and_outlives_its_place_in_the_order() {
 
 #[test]
 fn what_is_kept_is_bounded_and_the_oldest_go_first() {
-    let (mut cache, now) = (Cache::default(), Instant::now());
+    let (mut cache, now) = (ResultCache::default(), Instant::now());
     for number in 0..40 {
         cache.put(key("a", &number.to_string()), large(3 << 20), MINUTE, now);
     }
@@ -56,11 +57,11 @@ fn what_is_kept_is_bounded_and_the_oldest_go_first() {
 
 #[test]
 fn a_session_that_ends_takes_its_results_along() {
-    let (mut cache, now) = (Cache::default(), Instant::now());
+    let (mut cache, now) = (ResultCache::default(), Instant::now());
     cache.put(key("a", "1"), ToolOutput::ok("1"), MINUTE, now);
     cache.put(key("a", "2"), ToolOutput::ok("2"), MINUTE, now);
     cache.put(key("b", "1"), ToolOutput::ok("3"), MINUTE, now);
-    assert_eq!(cache.forget("a"), 2);
+    assert_eq!(cache.remove_session("a"), 2);
     assert_eq!(cache.get(&key("a", "1"), now), None);
     assert!(cache.get(&key("b", "1"), now).is_some());
 }

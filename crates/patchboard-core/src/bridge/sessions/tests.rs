@@ -1,8 +1,8 @@
 //! Who has a session, for how long, and what goes with it.
 
 use super::*;
-use crate::access::{Caller, Grants, Surface};
-use crate::id::ConnId;
+use crate::access::{Caller, GrantSet, Surface};
+use crate::id::ConnectionId;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -14,25 +14,25 @@ fn by_worker(id: &str) -> OpenSession {
     OpenSession { worker: Some(WorkerId("w_1".into())), ..wanted(id) }
 }
 
-fn opener() -> Opener {
-    Opener::of(&Caller {
+fn opener() -> SessionOpener {
+    SessionOpener::of(&Caller {
         surface: Surface::Bridge,
         principal: "local".into(),
-        connection: ConnId(1),
-        grants: Grants::CLIENT,
+        connection: ConnectionId(1),
+        grants: GrantSet::CLIENT,
     })
 }
 
-const WORKER: Who<'_> = Who::Worker("w_1");
+const WORKER: BridgeCaller<'_> = BridgeCaller::Worker("w_1");
 
 /// Opens it at once.
-fn opened(sessions: &mut Sessions, wanted: &OpenSession, now: Instant) {
+fn opened(sessions: &mut SessionTable, wanted: &OpenSession, now: Instant) {
     let opening = sessions.open(wanted, &opener(), at(0), now).unwrap();
-    assert!(matches!(opening, Opening::Done), "{opening:?}");
+    assert!(matches!(opening, SessionTransition::Done), "{opening:?}");
 }
 
-fn place() -> Place {
-    Place {
+fn place() -> SessionScope {
+    SessionScope {
         session: SessionKey::conversation("main", "web", "ann", "x"),
         owner: MemoryOwner::account("web", "ann"),
         folder: None,
@@ -41,14 +41,14 @@ fn place() -> Place {
 }
 
 /// Ends it, and nothing is left of it; says how many things it had.
-fn ended(sessions: &mut Sessions, id: &str, who: Who<'_>) -> Option<usize> {
+fn ended(sessions: &mut SessionTable, id: &str, who: BridgeCaller<'_>) -> Option<usize> {
     match sessions.close(id, who) {
-        Opening::Done => None,
-        Opening::After(ended) => {
-            sessions.cleaned_up(&ended.id);
+        SessionTransition::Done => None,
+        SessionTransition::CleanUpFirst(ended) => {
+            sessions.finish_cleanup(&ended.id);
             Some(ended.resources)
         }
-        Opening::Wait => panic!("nobody cleans up"),
+        SessionTransition::WaitForCleanup => panic!("nobody cleans up"),
     }
 }
 
@@ -73,12 +73,12 @@ fn tool(name: &str) -> WorkerTool {
 
 #[test]
 fn going_on_with_a_session_keeps_what_is_not_given_anew() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     let config = SessionConfig { caching: true, cache_ttl: HOUR, telemetry: true };
     sessions
         .open(&OpenSession { metadata: metadata("ann"), config: Some(config), ..wanted("s") }, &opener(), at(1), now)
         .unwrap();
-    let about = |sessions: &mut Sessions| sessions.about("s", Who::Client, now);
+    let about = |sessions: &mut SessionTable| sessions.describe("s", BridgeCaller::Client, now);
     sessions.open(&wanted("s"), &opener(), at(2), now).unwrap();
     assert_eq!(about(&mut sessions), Some((metadata("ann"), at(1))));
     assert_eq!(sessions.config("s").unwrap().0, config);
@@ -93,7 +93,7 @@ fn going_on_with_a_session_keeps_what_is_not_given_anew() {
 
 #[test]
 fn the_quota_is_for_new_sessions_of_clients_only() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 2), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 2), Instant::now());
     opened(&mut sessions, &wanted("a"), now);
     opened(&mut sessions, &wanted("b"), now);
     let refused = sessions.open(&wanted("c"), &opener(), at(0), now).unwrap_err();
@@ -101,7 +101,7 @@ fn the_quota_is_for_new_sessions_of_clients_only() {
     assert!(refused.message.starts_with("session_quota_exceeded"));
     opened(&mut sessions, &wanted("a"), now);
     opened(&mut sessions, &by_worker("session_1"), now);
-    assert_eq!(ended(&mut sessions, "a", Who::Client), Some(1));
+    assert_eq!(ended(&mut sessions, "a", BridgeCaller::Client), Some(1));
     opened(&mut sessions, &wanted("c"), now);
     // Too old is gone, taken out or not, and does not count twice.
     for name in ["d", "e"] {
@@ -112,140 +112,144 @@ fn the_quota_is_for_new_sessions_of_clients_only() {
 
 #[test]
 fn a_session_lives_as_long_as_clients_use_it() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     opened(&mut sessions, &wanted("s"), now);
-    assert!(sessions.look("s", Who::Client, now + HOUR / 2).is_some());
+    assert!(sessions.touch("s", BridgeCaller::Client, now + HOUR / 2).is_some());
     // A worker's looks, its calls, and its opening it again, do not count.
     opened(&mut sessions, &by_worker("s"), now + HOUR);
-    assert!(sessions.look("s", WORKER, now + HOUR + HOUR / 4).is_some());
-    assert!(sessions.about("s", WORKER, now + HOUR + HOUR / 4).is_some());
-    assert!(sessions.enter("s", WORKER, now + HOUR + HOUR / 4).is_some());
-    assert!(sessions.look("s", WORKER, now + HOUR + HOUR / 2).is_none());
-    assert!(sessions.about("s", Who::Client, now + HOUR + HOUR / 2).is_none());
+    assert!(sessions.touch("s", WORKER, now + HOUR + HOUR / 4).is_some());
+    assert!(sessions.describe("s", WORKER, now + HOUR + HOUR / 4).is_some());
+    assert!(sessions.begin_call("s", WORKER, now + HOUR + HOUR / 4).is_some());
+    assert!(sessions.touch("s", WORKER, now + HOUR + HOUR / 2).is_none());
+    assert!(sessions.describe("s", BridgeCaller::Client, now + HOUR + HOUR / 2).is_none());
     assert_eq!(sessions.expire(now + HOUR + HOUR / 2), 1);
-    assert_eq!(sessions.over(), [Arc::from("s")]);
+    assert_eq!(sessions.ended_ids(), [Arc::from("s")]);
 }
 
 #[test]
 fn a_session_does_not_grow_old_during_a_call() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     opened(&mut sessions, &wanted("s"), now);
-    let seen = sessions.enter("s", Who::Client, now).unwrap();
-    let (stand_in, number) = sessions.stand_in(place(), None, || "agent-1".into(), at(0), now);
+    let seen = sessions.begin_call("s", BridgeCaller::Client, now).unwrap();
+    let (stand_in, number) = sessions.agent_session(place(), None, || "agent-1".into(), at(0), now);
     let late = now + 5 * HOUR;
     assert_eq!(sessions.expire(late), 0);
-    assert!(sessions.look("s", WORKER, late).is_some() && sessions.look("agent-1", WORKER, late).is_some());
+    assert!(sessions.touch("s", WORKER, late).is_some() && sessions.touch("agent-1", WORKER, late).is_some());
     // The end of a call is a use.
-    sessions.leave("s", seen.number, late);
-    sessions.leave(&stand_in, number, late);
+    sessions.end_call("s", seen.serial, late);
+    sessions.end_call(&stand_in, number, late);
     assert_eq!(sessions.expire(late + HOUR / 2), 0);
     assert_eq!(sessions.expire(late + HOUR), 2);
 }
 
 #[test]
 fn the_end_of_a_call_says_nothing_about_the_next_session_of_that_name() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     opened(&mut sessions, &wanted("s"), now);
-    let first = sessions.enter("s", Who::Client, now).unwrap();
-    assert!(sessions.is_there("s", first.number));
-    ended(&mut sessions, "s", Who::Client);
+    let first = sessions.begin_call("s", BridgeCaller::Client, now).unwrap();
+    assert!(sessions.is_current("s", first.serial));
+    ended(&mut sessions, "s", BridgeCaller::Client);
     opened(&mut sessions, &wanted("s"), now);
-    assert!(!sessions.is_there("s", first.number));
-    let second = sessions.enter("s", Who::Client, now).unwrap();
-    sessions.leave("s", first.number, now);
+    assert!(!sessions.is_current("s", first.serial));
+    let second = sessions.begin_call("s", BridgeCaller::Client, now).unwrap();
+    sessions.end_call("s", first.serial, now);
     assert_eq!(sessions.expire(now + 2 * HOUR), 0, "its own call is still under way");
-    sessions.leave("s", second.number, now);
+    sessions.end_call("s", second.serial, now);
     assert_eq!(sessions.expire(now + HOUR), 1);
 }
 
 #[test]
 fn a_name_is_free_again_when_everything_of_it_is_gone() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     opened(&mut sessions, &wanted("s"), now);
-    let gate = sessions.enter("s", WORKER, now).unwrap().gate;
-    let Opening::After(ended) = sessions.close("s", Who::Client) else { panic!() };
+    let gate = sessions.begin_call("s", WORKER, now).unwrap().tasks;
+    let SessionTransition::CleanUpFirst(ended) = sessions.close("s", BridgeCaller::Client) else { panic!() };
     assert!(gate.stop.is_cancelled(), "the server's own tools hear of it at once");
-    assert!(sessions.look("s", Who::Client, now).is_none());
-    assert!(matches!(sessions.open(&wanted("s"), &opener(), at(0), now), Ok(Opening::Wait)));
-    assert!(matches!(sessions.close("s", Who::Client), Opening::Wait));
+    assert!(sessions.touch("s", BridgeCaller::Client, now).is_none());
+    assert!(matches!(sessions.open(&wanted("s"), &opener(), at(0), now), Ok(SessionTransition::WaitForCleanup)));
+    assert!(matches!(sessions.close("s", BridgeCaller::Client), SessionTransition::WaitForCleanup));
     assert!(sessions.open(&by_worker("s"), &opener(), at(0), now).is_err(), "a worker does not wait and gets none");
     // Left half-way, the next one who comes goes on.
-    sessions.left_over(ended);
-    assert_eq!(sessions.over(), [Arc::from("s")]);
-    let Ok(Opening::After(ended)) = sessions.open(&wanted("s"), &opener(), at(0), now) else { panic!() };
-    assert!(sessions.take_over("s").is_none());
-    sessions.cleaned_up(&ended.id);
+    sessions.requeue_cleanup(ended);
+    assert_eq!(sessions.ended_ids(), [Arc::from("s")]);
+    let Ok(SessionTransition::CleanUpFirst(ended)) = sessions.open(&wanted("s"), &opener(), at(0), now) else {
+        panic!()
+    };
+    assert!(sessions.claim_cleanup("s").is_none());
+    sessions.finish_cleanup(&ended.id);
     opened(&mut sessions, &wanted("s"), now);
     // The same for one that was too old when its name was wanted.
-    let Ok(Opening::After(ended)) = sessions.open(&wanted("s"), &opener(), at(0), now + HOUR) else { panic!() };
+    let Ok(SessionTransition::CleanUpFirst(ended)) = sessions.open(&wanted("s"), &opener(), at(0), now + HOUR) else {
+        panic!()
+    };
     assert_eq!((&*ended.id, ended.resources), ("s", 1));
 }
 
 #[test]
 fn names_of_an_earlier_server_can_be_cleaned_up_too() {
-    let mut sessions = Sessions::new(HOUR, 10);
-    assert_eq!(ended(&mut sessions, "s", Who::Client), Some(0));
+    let mut sessions = SessionTable::new(HOUR, 10);
+    assert_eq!(ended(&mut sessions, "s", BridgeCaller::Client), Some(0));
     assert_eq!(ended(&mut sessions, "s", WORKER), None);
-    assert_eq!(ended(&mut sessions, &"x".repeat(MAX_ID + 1), Who::Client), None);
+    assert_eq!(ended(&mut sessions, &"x".repeat(MAX_ID + 1), BridgeCaller::Client), None);
     assert!(sessions.ending.is_empty());
 }
 
 #[test]
 fn a_worker_makes_one_session_and_does_not_bring_back_others() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     opened(&mut sessions, &by_worker("session_1"), now);
     let late = sessions.open(&by_worker("gone"), &opener(), at(0), now).unwrap_err();
     assert_eq!(late.message, "Session not found: gone");
     let other = OpenSession { worker: Some(WorkerId("w_2".into())), ..wanted("session_1") };
     assert!(sessions.open(&other, &opener(), at(0), now).is_err(), "another worker's own");
     // Its own lives as long as it uses it, and comes back if it is needed again.
-    assert!(sessions.look("session_1", WORKER, now + HOUR / 2).is_some());
-    assert!(sessions.look("session_1", WORKER, now + HOUR).is_some());
+    assert!(sessions.touch("session_1", WORKER, now + HOUR / 2).is_some());
+    assert!(sessions.touch("session_1", WORKER, now + HOUR).is_some());
     opened(&mut sessions, &by_worker("session_1"), now + 9 * HOUR);
-    assert!(sessions.look("session_1", WORKER, now + 9 * HOUR).is_some());
-    assert_eq!(ended(&mut sessions, "session_1", Who::Worker("w_2")), None);
+    assert!(sessions.touch("session_1", WORKER, now + 9 * HOUR).is_some());
+    assert_eq!(ended(&mut sessions, "session_1", BridgeCaller::Worker("w_2")), None);
     assert_eq!(ended(&mut sessions, "session_1", WORKER), Some(1));
     opened(&mut sessions, &by_worker("session_2"), now);
 }
 
 #[test]
 fn clients_have_nothing_to_do_with_the_servers_own_sessions_and_workers_do_not_end_theirs() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     opened(&mut sessions, &by_worker("session_1"), now);
-    sessions.stand_in(place(), None, || "agent-1".into(), at(0), now);
+    sessions.agent_session(place(), None, || "agent-1".into(), at(0), now);
     opened(&mut sessions, &wanted("s"), now);
     for id in ["session_1", "agent-1"] {
-        assert!(sessions.look(id, Who::Client, now).is_none(), "{id}");
-        assert!(sessions.enter(id, Who::Client, now).is_none(), "{id}");
-        assert!(sessions.about(id, Who::Client, now).is_none(), "{id}");
+        assert!(sessions.touch(id, BridgeCaller::Client, now).is_none(), "{id}");
+        assert!(sessions.begin_call(id, BridgeCaller::Client, now).is_none(), "{id}");
+        assert!(sessions.describe(id, BridgeCaller::Client, now).is_none(), "{id}");
         assert!(sessions.register(id, vec![tool("a")], &"python-1".into(), now).is_err(), "{id}");
         let refused = sessions.open(&wanted(id), &opener(), at(0), now).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Conflict, "{id}");
-        assert_eq!(ended(&mut sessions, id, Who::Client), None, "{id}");
-        assert!(sessions.look(id, WORKER, now).is_some(), "{id}");
+        assert_eq!(ended(&mut sessions, id, BridgeCaller::Client), None, "{id}");
+        assert!(sessions.touch(id, WORKER, now).is_some(), "{id}");
     }
     for id in ["s", "agent-1"] {
         assert_eq!(ended(&mut sessions, id, WORKER), None, "{id}");
-        assert!(sessions.look(id, WORKER, now).is_some(), "{id}");
+        assert!(sessions.touch(id, WORKER, now).is_some(), "{id}");
     }
-    assert!(sessions.look("session_1", Who::Worker("w_2"), now).is_none());
+    assert!(sessions.touch("session_1", BridgeCaller::Worker("w_2"), now).is_none());
 }
 
 #[test]
 fn ids_and_metadata_are_bounded() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     for id in ["", " ", &"x".repeat(MAX_ID + 1)] {
         let refused = sessions.open(&wanted(id), &opener(), at(0), now).unwrap_err();
         assert!(refused.message.starts_with("invalid_id"), "{refused}");
     }
     let long = OpenSession { metadata: metadata(&"x".repeat(MAX_METADATA)), ..wanted("s") };
     assert!(sessions.open(&long, &opener(), at(0), now).is_err());
-    assert!(sessions.look("s", Who::Client, now).is_none());
+    assert!(sessions.touch("s", BridgeCaller::Client, now).is_none());
 }
 
 #[test]
 fn tools_are_registered_all_or_none_and_go_with_the_session() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 10), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     let by = Arc::from("python-1");
     assert_eq!(sessions.register("s", vec![tool("a")], &by, now).unwrap_err().message, "Session not found: s");
     opened(&mut sessions, &wanted("s"), now);
@@ -257,57 +261,57 @@ fn tools_are_registered_all_or_none_and_go_with_the_session() {
     let many = (0..MAX_TOOLS).map(|number| tool(&number.to_string())).collect();
     assert!(sessions.register("s", many, &by, now).is_err());
     assert_eq!(sessions.tools("s").len(), 1);
-    assert_eq!(ended(&mut sessions, "s", Who::Client), Some(2));
+    assert_eq!(ended(&mut sessions, "s", BridgeCaller::Client), Some(2));
     opened(&mut sessions, &wanted("s"), now);
     sessions.register("s", vec![tool("a")], &by, now).unwrap();
 }
 
 #[test]
 fn a_conversation_has_one_stand_in_that_is_not_counted_and_says_nothing() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 1), Instant::now());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 1), Instant::now());
     opened(&mut sessions, &wanted("s"), now);
-    let (id, number) = sessions.stand_in(place(), None, || "agent-1".into(), at(0), now);
-    assert_eq!(sessions.stand_in(place(), None, || "agent-2".into(), at(0), now), (id.clone(), number));
-    assert_eq!(sessions.look("agent-1", WORKER, now).unwrap().session, place().session);
+    let (id, number) = sessions.agent_session(place(), None, || "agent-1".into(), at(0), now);
+    assert_eq!(sessions.agent_session(place(), None, || "agent-2".into(), at(0), now), (id.clone(), number));
+    assert_eq!(sessions.touch("agent-1", WORKER, now).unwrap().session, place().session);
     for _ in 0..2 {
-        sessions.leave(&id, number, now);
+        sessions.end_call(&id, number, now);
     }
     assert_eq!(sessions.expire(now + HOUR), 2);
     // What the conversation keeps does not go with it.
-    assert!(!sessions.take_over("agent-1").unwrap().has_variables);
-    assert!(sessions.take_over("s").unwrap().has_variables);
-    assert_eq!(&*sessions.stand_in(place(), None, || "agent-3".into(), at(0), now).0, "agent-3");
+    assert!(!sessions.claim_cleanup("agent-1").unwrap().has_variables);
+    assert!(sessions.claim_cleanup("s").unwrap().has_variables);
+    assert_eq!(&*sessions.agent_session(place(), None, || "agent-3".into(), at(0), now).0, "agent-3");
 }
 
 #[test]
 fn calls_of_workers_stand_beneath_the_run_they_work_for() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 1), Instant::now());
-    let top = Nesting::top(place().session, None);
-    let deep = top.beneath(crate::id::RunId(uuid::Uuid::nil()), None);
-    let (id, number) = sessions.stand_in(place(), Some(deep), || "agent-1".into(), at(0), now);
-    assert_eq!(sessions.enter(&id, WORKER, now).unwrap().nesting.unwrap().depth(), 1);
-    sessions.leave(&id, number, now);
-    assert!(sessions.enter(&id, WORKER, now).unwrap().nesting.is_none());
+    let (mut sessions, now) = (SessionTable::new(HOUR, 1), Instant::now());
+    let top = CallChain::root(place().session, None);
+    let deep = top.child(crate::id::RunId(uuid::Uuid::nil()), None);
+    let (id, number) = sessions.agent_session(place(), Some(deep), || "agent-1".into(), at(0), now);
+    assert_eq!(sessions.begin_call(&id, WORKER, now).unwrap().call_chain.unwrap().depth(), 1);
+    sessions.end_call(&id, number, now);
+    assert!(sessions.begin_call(&id, WORKER, now).unwrap().call_chain.is_none());
 }
 
 #[test]
 fn sessions_of_the_servers_own_making_are_bounded_and_those_in_use_stay() {
-    let (mut sessions, now) = (Sessions::new(HOUR, 1), Instant::now());
-    let stand_in = |sessions: &mut Sessions, number: usize| {
+    let (mut sessions, now) = (SessionTable::new(HOUR, 1), Instant::now());
+    let stand_in = |sessions: &mut SessionTable, number: usize| {
         let session = SessionKey::conversation("main", "web", &number.to_string(), "x");
         let fresh = || format!("agent-{number}").into();
         let now = now + Duration::from_millis(number as u64);
-        sessions.stand_in(Place { session, ..place() }, None, fresh, at(0), now)
+        sessions.agent_session(SessionScope { session, ..place() }, None, fresh, at(0), now)
     };
     let in_use = stand_in(&mut sessions, 0);
-    for number in 1..=MAX_INNER {
+    for number in 1..=MAX_INTERNAL_SESSIONS {
         let (id, no) = stand_in(&mut sessions, number);
-        sessions.leave(&id, no, now + Duration::from_millis(number as u64));
+        sessions.end_call(&id, no, now + Duration::from_millis(number as u64));
     }
-    assert!(sessions.by_id.len() <= MAX_INNER);
-    assert!(sessions.is_there(&in_use.0, in_use.1));
-    assert!(sessions.look("agent-1", WORKER, now).is_none());
-    assert!(sessions.look(&format!("agent-{MAX_INNER}"), WORKER, now).is_some());
+    assert!(sessions.by_id.len() <= MAX_INTERNAL_SESSIONS);
+    assert!(sessions.is_current(&in_use.0, in_use.1));
+    assert!(sessions.touch("agent-1", WORKER, now).is_none());
+    assert!(sessions.touch(&format!("agent-{MAX_INTERNAL_SESSIONS}"), WORKER, now).is_some());
     // Workers hear that those are over.
-    assert_eq!(sessions.over().len(), MAX_INNER / 100);
+    assert_eq!(sessions.ended_ids().len(), MAX_INTERNAL_SESSIONS / 100);
 }

@@ -18,7 +18,7 @@ use crate::scripted::ManualClock;
 struct Bench {
     store: Arc<FaultyStore>,
     clock: Arc<ManualClock>,
-    variables: Variables,
+    variables: VariableStore,
 }
 
 impl Bench {
@@ -28,16 +28,16 @@ impl Bench {
 
     fn on(store: Arc<FaultyStore>) -> Self {
         let clock = Arc::new(ManualClock::default());
-        Self { variables: Variables::new(store.clone(), clock.clone()), store, clock }
+        Self { variables: VariableStore::new(store.clone(), clock.clone()), store, clock }
     }
 
     /// The next process.
     fn restarted(&self) -> Self {
         let (store, clock) = (self.store.clone(), self.clock.clone());
-        Self { variables: Variables::new(store.clone(), clock.clone()), store, clock }
+        Self { variables: VariableStore::new(store.clone(), clock.clone()), store, clock }
     }
 
-    async fn set(&self, name: &str, value: Value) -> Result<Done, Refusal> {
+    async fn set(&self, name: &str, value: Value) -> Result<ChangeOutcome, VariableError> {
         self.variables.set(&session("s"), wish(name, value)).await
     }
 
@@ -51,26 +51,26 @@ impl Bench {
     }
 
     /// What a watcher hears without waiting.
-    async fn poll(&self, since: Option<u64>) -> News {
+    async fn poll(&self, since: Option<u64>) -> WatchUpdate {
         self.watch(&[], since, Duration::ZERO).await
     }
 
-    async fn watch(&self, names: &[&str], since: Option<u64>, patience: Duration) -> News {
+    async fn watch(&self, names: &[&str], since: Option<u64>, patience: Duration) -> WatchUpdate {
         let names: Vec<Glob> = names.iter().map(|&name| Glob::new(name)).collect();
         let stop = CancellationToken::new();
         self.variables.watch(&session("s"), &names, since, patience, &stop).await.unwrap()
     }
 
     async fn kept(&self, key: &str) -> Option<Vec<u8>> {
-        self.store.kept(&Space::Session(session("s")), key).await.unwrap()
+        self.store.kv_get(&KvNamespace::Session(session("s")), key).await.unwrap()
     }
 
     fn rooms(&self) -> usize {
-        self.variables.0.rooms().by_session.len()
+        self.variables.0.sessions().by_session.len()
     }
 
     fn held(&self) -> usize {
-        self.variables.0.held.load(Ordering::Relaxed)
+        self.variables.0.held_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -78,15 +78,15 @@ fn session(id: &str) -> SessionKey {
     SessionKey::bridge(id)
 }
 
-fn wish(name: &str, value: Value) -> Setting {
-    Setting { name: name.into(), value: Arc::new(value), depends_on: None, if_version: None }
+fn wish(name: &str, value: Value) -> SetVariable {
+    SetVariable { name: name.into(), value: Arc::new(value), depends_on: None, if_version: None }
 }
 
 fn long(letter: &str) -> Value {
     Value::from(letter.repeat(MAX_INLINE + 1))
 }
 
-fn names(news: &News) -> Vec<&str> {
+fn names(news: &WatchUpdate) -> Vec<&str> {
     news.changes.iter().map(|change| &*change.name).collect()
 }
 
@@ -103,7 +103,7 @@ async fn variables_survive_a_restart_with_everything_about_them() {
     let bench = Bench::new();
     bench.set("short", json!({"n": 1})).await.unwrap();
     bench.set("long", long("x")).await.unwrap();
-    let needs = Setting { depends_on: Some(vec!["short".into()]), ..wish("needs", json!(null)) };
+    let needs = SetVariable { depends_on: Some(vec!["short".into()]), ..wish("needs", json!(null)) };
     bench.variables.set(&session("s"), needs).await.unwrap();
     bench.set("gone", json!(1)).await.unwrap();
     let cursor = bench.cursor().await;
@@ -142,8 +142,8 @@ async fn a_long_value_that_is_lost_takes_only_its_variable() {
     let bench = Bench::new();
     bench.set("x", long("a")).await.unwrap();
     bench.set("y", json!(1)).await.unwrap();
-    let writes = vec![keep(&session("s"), "variable/x".into(), None, Timestamp::UNIX_EPOCH)];
-    bench.store.commit(Batch { durability: Durability::Boundary, writes }).await.unwrap();
+    let writes = vec![put_write(&session("s"), "variable/x".into(), None, Timestamp::UNIX_EPOCH)];
+    bench.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
     let next = bench.restarted();
     assert_eq!((next.value("x").await, next.value("y").await), (None, Some(json!(1))));
 }
@@ -154,8 +154,8 @@ async fn a_failed_commit_leaves_what_was() {
     bench.set("x", json!(1)).await.unwrap();
     let cursor = bench.cursor().await;
     bench.store.fail(|_| true);
-    assert!(matches!(bench.set("x", json!(2)).await, Err(Refusal::Store(_))));
-    assert_eq!(bench.variables.forget(&session("s")).await, 0);
+    assert!(matches!(bench.set("x", json!(2)).await, Err(VariableError::Store(_))));
+    assert_eq!(bench.variables.delete_all(&session("s")).await, 0);
     assert_eq!(bench.value("x").await, Some(json!(1)));
     assert_eq!(bench.poll(Some(cursor)).await.changes, []);
     bench.store.heal();
@@ -172,7 +172,7 @@ async fn setters_of_one_session_come_one_after_the_other() {
     assert_eq!(versions, (1..=50).collect::<Vec<_>>());
     // Of those that expect the same version one wins.
     let sets = (0..20).map(|number| {
-        let wanted = Setting { if_version: Some(50), ..wish("x", json!(number)) };
+        let wanted = SetVariable { if_version: Some(50), ..wish("x", json!(number)) };
         async { bench.variables.set(&session("s"), wanted).await }
     });
     let won = join_all(sets).await.into_iter().filter(Result::is_ok).count();
@@ -214,10 +214,10 @@ async fn a_set_that_is_dropped_half_way_is_found_out_later() {
                 let after = {
                     let mut shelf = bench.variables.0.load(&session("s")).await.unwrap().unwrap();
                     shelf.set(wish("x", json!(2)), Timestamp::UNIX_EPOCH).unwrap();
-                    record::encode_shelf(&shelf, is_apart)
+                    record::encode_variable_set(&shelf, is_stored_separately)
                 };
-                let write = keep(&session("s"), KEPT_AS.into(), Some(after), Timestamp::UNIX_EPOCH);
-                let batch = Batch { durability: Durability::Boundary, writes: vec![write] };
+                let write = put_write(&session("s"), STORAGE_KEY.into(), Some(after), Timestamp::UNIX_EPOCH);
+                let batch = WriteBatch { durability: Durability::Boundary, writes: vec![write] };
                 bench.store.inner.commit(batch).await.unwrap();
             }
         }
@@ -254,13 +254,13 @@ async fn watching_ends_by_itself_or_when_stopped() {
     let cursor = bench.cursor().await;
     let started = Instant::now();
     let news = bench.watch(&[], None, MINUTE).await;
-    assert_eq!((news, started.elapsed()), (News { changes: vec![], cursor, reset: false }, MINUTE));
+    assert_eq!((news, started.elapsed()), (WatchUpdate { changes: vec![], cursor, reset: false }, MINUTE));
     let stop = CancellationToken::new();
     let here = session("s");
     let mut watching = pin!(bench.variables.watch(&here, &[], Some(cursor), MINUTE, &stop));
     begin(&mut watching).await;
     stop.cancel();
-    assert_eq!(watching.await.unwrap(), News { changes: vec![], cursor, reset: false });
+    assert_eq!(watching.await.unwrap(), WatchUpdate { changes: vec![], cursor, reset: false });
     assert_eq!(started.elapsed(), MINUTE);
 }
 
@@ -279,17 +279,17 @@ async fn forgetting_deletes_everything_and_tells_watchers() {
     bench.set("x", long("x")).await.unwrap();
     bench.set("y", json!(1)).await.unwrap();
     let (news, count) =
-        tokio::join!(bench.watch(&[], None, MINUTE), async { bench.variables.forget(&session("s")).await });
+        tokio::join!(bench.watch(&[], None, MINUTE), async { bench.variables.delete_all(&session("s")).await });
     assert_eq!((count, news.reset, names(&news)), (2, true, vec![]));
     assert_eq!((bench.kept("variables").await, bench.kept("variable/x").await), (None, None));
     assert_eq!(bench.value("x").await, None);
-    assert_eq!(bench.variables.forget(&session("s")).await, 0);
+    assert_eq!(bench.variables.delete_all(&session("s")).await, 0);
     // A new session of that name begins anew, and cursors of the old one are not taken for its own.
     assert_eq!(bench.set("x", json!(2)).await.unwrap().version, 1);
     let stale_cursor = news.cursor - 1;
     assert!(bench.poll(Some(stale_cursor)).await.reset);
     bench.clock.advance_seconds(1_000);
-    bench.variables.forget(&session("s")).await;
+    bench.variables.delete_all(&session("s")).await;
     let next = bench.restarted();
     next.set("x", json!(3)).await.unwrap();
     assert!(next.poll(Some(news.cursor + 1)).await.reset);
@@ -298,11 +298,11 @@ async fn forgetting_deletes_everything_and_tells_watchers() {
 #[tokio::test]
 async fn what_cannot_be_read_can_be_forgotten() {
     let bench = Bench::new();
-    let write = keep(&session("s"), KEPT_AS.into(), Some(b"{".to_vec()), Timestamp::UNIX_EPOCH);
-    let batch = Batch { durability: Durability::Boundary, writes: vec![write] };
+    let write = put_write(&session("s"), STORAGE_KEY.into(), Some(b"{".to_vec()), Timestamp::UNIX_EPOCH);
+    let batch = WriteBatch { durability: Durability::Boundary, writes: vec![write] };
     bench.store.commit(batch).await.unwrap();
-    assert!(matches!(bench.set("x", json!(1)).await, Err(Refusal::Store(StoreError::Corrupt { .. }))));
-    assert_eq!(bench.variables.forget(&session("s")).await, 0);
+    assert!(matches!(bench.set("x", json!(1)).await, Err(VariableError::Store(StoreError::Corrupt { .. }))));
+    assert_eq!(bench.variables.delete_all(&session("s")).await, 0);
     assert_eq!(bench.kept("variables").await, None);
     assert_eq!(bench.set("x", json!(1)).await.unwrap().version, 1);
 }
@@ -312,10 +312,10 @@ async fn a_purged_session_has_nothing_left() {
     let bench = Bench::new();
     bench.set("x", json!(1)).await.unwrap();
     bench.set("y", long("y")).await.unwrap();
-    let purge = Write::ClearSession { session: session("s"), at: Timestamp::UNIX_EPOCH, purge: true };
-    bench.store.commit(Batch { durability: Durability::Boundary, writes: vec![purge] }).await.unwrap();
+    let purge = StoreWrite::ClearSession { session: session("s"), at: Timestamp::UNIX_EPOCH, purge: true };
+    bench.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![purge] }).await.unwrap();
     assert_eq!((bench.kept("variables").await, bench.kept("variable/y").await), (None, None));
-    bench.variables.forget(&session("s")).await;
+    bench.variables.delete_all(&session("s")).await;
     assert_eq!(bench.value("x").await, None);
     bench.set("z", json!(1)).await.unwrap();
     let listed = bench.restarted().variables.list(&session("s"), "").await.unwrap();
@@ -330,11 +330,11 @@ async fn idle_sessions_are_let_go_and_watched_ones_still_hear() {
     let here = session("s");
     let mut watching = pin!(bench.variables.watch(&here, &[], None, MINUTE, &stop));
     begin(&mut watching).await;
-    for number in 0..MAX_ROOMS * 2 {
+    for number in 0..MAX_CACHED_SESSIONS * 2 {
         bench.variables.set(&session(&format!("s{number}")), wish("x", json!(number))).await.unwrap();
-        assert!(bench.rooms() <= MAX_ROOMS + 1, "{} rooms", bench.rooms());
+        assert!(bench.rooms() <= MAX_CACHED_SESSIONS + 1, "{} rooms", bench.rooms());
     }
-    assert!(bench.rooms() > MAX_ROOMS / 2, "{} rooms", bench.rooms());
+    assert!(bench.rooms() > MAX_CACHED_SESSIONS / 2, "{} rooms", bench.rooms());
     begin(&mut watching).await;
     bench.set("x", json!(2)).await.unwrap();
     assert_eq!(names(&watching.await.unwrap()), ["x"]);
@@ -346,12 +346,12 @@ async fn idle_sessions_are_let_go_and_watched_ones_still_hear() {
 #[tokio::test]
 async fn bytes_in_memory_are_bounded() {
     let bench = Bench::new();
-    let value = Value::from("x".repeat(shelf::MAX_VALUE - 2));
-    for number in 0..MAX_HELD / shelf::MAX_VALUE + 20 {
+    let value = Value::from("x".repeat(variable_set::MAX_VALUE - 2));
+    for number in 0..MAX_HELD_BYTES / variable_set::MAX_VALUE + 20 {
         bench.variables.set(&session(&format!("s{number}")), wish("x", value.clone())).await.unwrap();
-        assert!(bench.held() <= MAX_HELD, "{} bytes", bench.held());
+        assert!(bench.held() <= MAX_HELD_BYTES, "{} bytes", bench.held());
     }
-    assert!(bench.held() > MAX_HELD / 2);
+    assert!(bench.held() > MAX_HELD_BYTES / 2);
     let first = bench.variables.get(&session("s0"), "x").await.unwrap().unwrap();
     assert_eq!(*first.value, value);
 }

@@ -8,11 +8,13 @@ use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::shelf::{Change, Done, MAX_DEPENDENCIES, MAX_NAME, News, Setting, Variable};
-use super::{Refusal, Variables};
+use super::variable_set::{
+    ChangeOutcome, MAX_DEPENDENCIES, MAX_NAME, SetVariable, Variable, VariableChange, WatchUpdate,
+};
+use super::{VariableError, VariableStore};
 use crate::model::ToolCall;
 use crate::port::ToolHost;
-use crate::tool::{Effect, Glob, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use crate::tool::{Glob, ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 
 const KIND: &str = "builtin";
 const SET: &str = "variable_set";
@@ -24,13 +26,13 @@ const WATCH: &str = "variable_watch";
 /// Patterns one watcher may have.
 const MAX_PATTERNS: usize = 64;
 /// How long a watcher waits: unless told otherwise, and at most.
-const PATIENCE_MS: u64 = 30_000;
-const MAX_PATIENCE_MS: u64 = 60_000;
+const DEFAULT_WAIT_MS: u64 = 30_000;
+const MAX_WAIT_MS: u64 = 60_000;
 /// The limit of the call itself is never what ends a wait.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(75);
 
 #[derive(Debug)]
-pub(crate) struct VariableTools(pub(crate) Variables);
+pub(crate) struct VariableTools(pub(crate) VariableStore);
 
 /// Always the same list: whoever asks may compare.
 static SPECS: LazyLock<Arc<[ToolSpec]>> = LazyLock::new(|| [set(), get(), delete(), list(), watch()].into());
@@ -56,10 +58,10 @@ impl ToolHost for VariableTools {
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            match self.answer(scope, &call.name, arguments, &stop).await {
+            match self.execute(scope, &call.name, arguments, &stop).await {
                 Ok(value) => ToolOutput::json(&value),
-                Err(Refusal::Said(reason)) => ToolOutput::error(reason),
-                Err(Refusal::Store(error)) => {
+                Err(VariableError::Rejected(reason)) => ToolOutput::error(reason),
+                Err(VariableError::Store(error)) => {
                     tracing::error!(tool.name = %call.name, %error, "a tool could not use the store");
                     ToolOutput::error(format!("{} failed: storage: {error}", call.name))
                 }
@@ -69,26 +71,26 @@ impl ToolHost for VariableTools {
 }
 
 impl VariableTools {
-    async fn answer(
+    async fn execute(
         &self,
         scope: &ToolScope,
         tool: &str,
         arguments: &Value,
         stop: &CancellationToken,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, VariableError> {
         let Self(variables) = self;
         let session = &scope.session;
         match tool {
             SET => {
-                let wanted = setting(arguments)?;
+                let wanted = parse_set(arguments)?;
                 let name = wanted.name.clone();
-                let Done { version, stale } = variables.set(session, wanted).await?;
+                let ChangeOutcome { version, stale } = variables.set(session, wanted).await?;
                 Ok(json!({"name": name, "version": version, "stale": stale}))
             }
             GET => {
-                let name = name(arguments)?;
+                let name = parse_name(arguments)?;
                 let found = variables.get(session, name).await?;
-                let variable = found.ok_or_else(|| Refusal::Said(format!("no variable is named {name}")))?;
+                let variable = found.ok_or_else(|| VariableError::Rejected(format!("no variable is named {name}")))?;
                 let Variable { value, version, updated_at, depends_on, is_stale, .. } = variable;
                 Ok(json!({
                     "name": name,
@@ -100,7 +102,7 @@ impl VariableTools {
                 }))
             }
             DELETE => {
-                let name = name(arguments)?;
+                let name = parse_name(arguments)?;
                 let done = variables.delete(session, name).await?;
                 let is_deleted = done.is_some();
                 let stale = done.map(|done| done.stale).unwrap_or_default();
@@ -116,42 +118,45 @@ impl VariableTools {
             }
             WATCH => {
                 let names: Vec<Glob> =
-                    texts(arguments, "names")?.unwrap_or_default().into_iter().map(Glob::new).collect();
+                    parse_texts(arguments, "names")?.unwrap_or_default().into_iter().map(Glob::new).collect();
                 let since = arguments.get("since").and_then(Value::as_u64);
-                let patience = arguments.get("timeout_ms").and_then(Value::as_u64).unwrap_or(PATIENCE_MS);
-                let patience = Duration::from_millis(patience.min(MAX_PATIENCE_MS));
+                let patience = arguments.get("timeout_ms").and_then(Value::as_u64).unwrap_or(DEFAULT_WAIT_MS);
+                let patience = Duration::from_millis(patience.min(MAX_WAIT_MS));
                 let news = variables.watch(session, &names, since, patience, stop).await?;
-                Ok(tell(news))
+                Ok(watch_json(news))
             }
-            unknown => Err(Refusal::Said(format!("unknown tool: {unknown}"))),
+            unknown => Err(VariableError::Rejected(format!("unknown tool: {unknown}"))),
         }
     }
 }
 
-fn setting(arguments: &Value) -> Result<Setting, Refusal> {
-    let value = arguments.get("value").ok_or_else(|| Refusal::Said("`value` must be given".to_owned()))?;
-    Ok(Setting {
-        name: name(arguments)?.into(),
+fn parse_set(arguments: &Value) -> Result<SetVariable, VariableError> {
+    let value = arguments.get("value").ok_or_else(|| VariableError::Rejected("`value` must be given".to_owned()))?;
+    Ok(SetVariable {
+        name: parse_name(arguments)?.into(),
         value: Arc::new(value.clone()),
-        depends_on: texts(arguments, "depends_on")?,
+        depends_on: parse_texts(arguments, "depends_on")?,
         if_version: arguments.get("if_version").and_then(Value::as_u64),
     })
 }
 
-fn name(arguments: &Value) -> Result<&str, Refusal> {
-    arguments.get("name").and_then(Value::as_str).ok_or_else(|| Refusal::Said("`name` must be a text".to_owned()))
+fn parse_name(arguments: &Value) -> Result<&str, VariableError> {
+    arguments
+        .get("name")
+        .and_then(Value::as_str)
+        .ok_or_else(|| VariableError::Rejected("`name` must be a text".to_owned()))
 }
 
-fn texts(arguments: &Value, name: &str) -> Result<Option<Vec<Arc<str>>>, Refusal> {
+fn parse_texts(arguments: &Value, name: &str) -> Result<Option<Vec<Arc<str>>>, VariableError> {
     let Some(given) = arguments.get(name).filter(|given| !given.is_null()) else { return Ok(None) };
     let texts = given.as_array().and_then(|items| items.iter().map(|item| item.as_str().map(Arc::from)).collect());
-    texts.map(Some).ok_or_else(|| Refusal::Said(format!("`{name}` must be a list of texts")))
+    texts.map(Some).ok_or_else(|| VariableError::Rejected(format!("`{name}` must be a list of texts")))
 }
 
-fn tell(news: News) -> Value {
-    let News { changes, cursor, reset } = news;
-    let one = |change: Change| {
-        let Change { name, version, value, deleted, stale } = change;
+fn watch_json(news: WatchUpdate) -> Value {
+    let WatchUpdate { changes, cursor, reset } = news;
+    let one = |change: VariableChange| {
+        let VariableChange { name, version, value, deleted, stale } = change;
         let mut told = Map::new();
         told.insert("name".to_owned(), json!(name));
         told.insert("version".to_owned(), version.into());
@@ -181,23 +186,23 @@ fn set() -> ToolSpec {
         "depends_on": {"type": "array", "items": name_schema(), "maxItems": MAX_DEPENDENCIES},
         "if_version": {"type": "integer", "minimum": 0}
     });
-    spec(SET, description, Effect::Writes, properties, &["name", "value"])
+    spec(SET, description, ToolEffect::Writes, properties, &["name", "value"])
 }
 
 fn get() -> ToolSpec {
     let description = "Read a variable of this session: its value, its version and whether it is stale.";
-    spec(GET, description, Effect::ReadOnly, json!({"name": name_schema()}), &["name"])
+    spec(GET, description, ToolEffect::ReadOnly, json!({"name": name_schema()}), &["name"])
 }
 
 fn delete() -> ToolSpec {
     let description = "Delete a variable of this session. What depends on it becomes stale.";
-    spec(DELETE, description, Effect::Writes, json!({"name": name_schema()}), &["name"])
+    spec(DELETE, description, ToolEffect::Writes, json!({"name": name_schema()}), &["name"])
 }
 
 fn list() -> ToolSpec {
     let description = "List the variables of this session, without their values.";
     let properties = json!({"prefix": {"type": "string", "maxLength": MAX_NAME}});
-    spec(LIST, description, Effect::ReadOnly, properties, &[])
+    spec(LIST, description, ToolEffect::ReadOnly, properties, &[])
 }
 
 fn watch() -> ToolSpec {
@@ -215,11 +220,11 @@ fn watch() -> ToolSpec {
         "timeout_ms": {
             "type": "integer",
             "minimum": 0,
-            "maximum": MAX_PATIENCE_MS,
-            "description": format!("How long to wait; {PATIENCE_MS} by default.")
+            "maximum": MAX_WAIT_MS,
+            "description": format!("How long to wait; {DEFAULT_WAIT_MS} by default.")
         }
     });
-    let spec = spec(WATCH, description, Effect::ReadOnly, properties, &[]);
+    let spec = spec(WATCH, description, ToolEffect::ReadOnly, properties, &[]);
     ToolSpec { timeout: Some(WATCH_TIMEOUT), ..spec }
 }
 
@@ -227,7 +232,7 @@ fn name_schema() -> Value {
     json!({"type": "string", "pattern": format!("^[A-Za-z_][A-Za-z0-9_.-]{{0,{}}}$", MAX_NAME - 1)})
 }
 
-fn spec(name: &str, description: &str, effect: Effect, properties: Value, required: &[&str]) -> ToolSpec {
+fn spec(name: &str, description: &str, effect: ToolEffect, properties: Value, required: &[&str]) -> ToolSpec {
     let schema = json!({
         "type": "object",
         "properties": properties,
@@ -240,7 +245,7 @@ fn spec(name: &str, description: &str, effect: Effect, properties: Value, requir
         input_schema: Arc::new(schema),
         effect,
         // Done twice, a variable has a version more and the same value.
-        unknown_outcome: UnknownOutcome::Retry,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
         timeout: None,
         kind: KIND,
         traits: None,

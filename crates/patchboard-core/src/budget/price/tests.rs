@@ -1,7 +1,7 @@
 use super::*;
 
 fn table() -> PriceTable {
-    let price = |model: &str, input, output| Price { model: Glob::new(model), input, output };
+    let price = |model: &str, input, output| ModelPrice { model: Glob::new(model), input, output };
     PriceTable(vec![
         price("claude-haiku-*", 1.0, 5.0),
         price("claude-*", 3.0, 15.0),

@@ -3,7 +3,7 @@ use super::*;
 fn from(account: Option<&str>, peer: Option<&str>) -> (String, Option<String>) {
     let text = |text: Option<&str>| text.map(str::to_owned);
     let message = ChannelMessage { account: text(account), peer: text(peer), ..ChannelMessage::default() };
-    let Origin { channel, account, peer, guild, team } = origin("tg", &message);
+    let ConversationOrigin { channel, account, peer, guild, team } = origin("tg", &message);
     assert_eq!((channel.as_str(), guild, team), ("tg", None, None));
     (account, peer)
 }
@@ -24,22 +24,22 @@ fn what_is_over_holds_no_words() {
         name: "tg".into(),
         plugin: "tg".into(),
         wait: None,
-        max_waiting: 1,
+        max_open_deliveries: 1,
         replay_window: std::time::Duration::ZERO,
     };
-    let mut delivery = Delivery {
+    let mut delivery = OpenDelivery {
         id: DeliveryId(uuid::Uuid::from_u128(1)),
         channel: Arc::new(channel),
         key: "id:1".into(),
         state: DeliveryState::Answered,
         received_at: Timestamp::UNIX_EPOCH,
-        letter: Letter {
+        payload: DeliveryPayload {
             message: ChannelMessage { content: "secret".to_owned(), ..ChannelMessage::default() },
-            sent: 1,
-            ..Letter::default()
+            sent_count: 1,
+            ..DeliveryPayload::default()
         },
     };
-    delivery.seal(DeliveryState::Sent, None);
+    delivery.finish(DeliveryState::Sent, None);
     let row = delivery.row(Timestamp::UNIX_EPOCH);
     assert_eq!(
         (row.state, String::from_utf8(row.body).unwrap().as_str()),

@@ -4,25 +4,25 @@ fn now() -> Timestamp {
     "1994-11-06T08:49:00Z".parse().unwrap()
 }
 
-fn answered(status: u16, headers: &[(&str, &str)]) -> Result<Fetched, FetchError> {
+fn answered(status: u16, headers: &[(&str, &str)]) -> Result<FetchResponse, FetchError> {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Ok(Fetched { status, url: "https://api.example/".to_owned(), headers, body: Vec::new(), is_cut: false })
+    Ok(FetchResponse { status, url: "https://api.example/".to_owned(), headers, body: Vec::new(), is_truncated: false })
 }
 
-fn later(why: &str, after: Option<u64>) -> Sent {
-    Sent::Later { why: why.to_owned(), after: after.map(Duration::from_secs) }
+fn later(why: &str, after: Option<u64>) -> SendOutcome {
+    SendOutcome::Retry { why: why.to_owned(), after: after.map(Duration::from_secs) }
 }
 
-fn never(why: &str) -> Sent {
-    Sent::Never { why: why.to_owned() }
+fn never(why: &str) -> SendOutcome {
+    SendOutcome::Failed { why: why.to_owned() }
 }
 
 #[test]
 fn what_may_work_later_is_told_from_what_never_will() {
     let seconds = [("Retry-After", " 30 ")];
     for (result, expected) in [
-        (answered(200, &[]), Sent::Out),
-        (answered(204, &[]), Sent::Out),
+        (answered(200, &[]), SendOutcome::Sent),
+        (answered(204, &[]), SendOutcome::Sent),
         (answered(302, &[]), never("answered 302")),
         (answered(400, &seconds), never("answered 400")),
         (answered(404, &[]), never("answered 404")),
@@ -36,21 +36,21 @@ fn what_may_work_later_is_told_from_what_never_will() {
         (Err(FetchError::Failed("no connection".to_owned())), later("no connection", None)),
         (Err(FetchError::Refused("not granted".to_owned())), never("not granted")),
         (Err(FetchError::BadRequest("no host".to_owned())), never("no host")),
-        (Err(FetchError::Cancelled), Sent::Stopped),
+        (Err(FetchError::Cancelled), SendOutcome::Stopped),
     ] {
         let shown = format!("{result:?}");
-        assert_eq!(Sent::of(result, now()), expected, "{shown}");
+        assert_eq!(SendOutcome::of(result, now()), expected, "{shown}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_are_tried_eight_times_in_ten_minutes() {
     let seconds = |pause: Option<Duration>| pause.map(|pause| pause.as_secs());
-    let mut plain = Backoff::for_requests();
+    let mut plain = RetrySchedule::for_requests();
     let pauses: Vec<_> = std::iter::from_fn(|| seconds(plain.pause(None))).collect();
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64]);
 
-    let mut patient = Backoff::for_requests();
+    let mut patient = RetrySchedule::for_requests();
     assert_eq!(seconds(patient.pause(Some(Duration::from_secs(30)))), Some(30), "as long as it was asked to");
     assert_eq!(seconds(patient.pause(Some(Duration::from_secs(1)))), Some(2), "but no less than usual");
     assert_eq!(seconds(patient.pause(Some(Duration::from_secs(601)))), None, "too long");
@@ -62,7 +62,7 @@ async fn requests_are_tried_eight_times_in_ten_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn adapters_are_waited_for_as_long_as_there_is_time() {
-    let mut backoff = Backoff::for_adapters();
+    let mut backoff = RetrySchedule::for_adapters();
     let mut pauses = Vec::new();
     while let Some(pause) = backoff.pause(None) {
         pauses.push(pause.as_secs());

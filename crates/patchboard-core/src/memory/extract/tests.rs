@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn check(text: &str, expected: &[(&str, &str)]) {
-    let facts = facts(text);
+    let facts = stated_facts(text);
     let found: Vec<(&str, &str)> = facts.iter().map(|fact| (fact.predicate.as_str(), fact.object.as_str())).collect();
     assert_eq!(found, expected, "{text}");
 }
@@ -55,23 +55,23 @@ fn any_script() {
 #[test]
 fn bounded() {
     let many = "my name is x. ".repeat(1000);
-    assert_eq!(facts(&many).len(), MAX_FACTS);
+    assert_eq!(stated_facts(&many).len(), MAX_FACTS);
     let long = format!("my name is {}", "x".repeat(MAX_OBJECT + 1));
     check(&long, &[]);
-    let huge = "é".repeat(MAX_READ);
+    let huge = "é".repeat(MAX_TEXT_BYTES);
     check(&huge, &[]);
 }
 
 proptest! {
     #[test]
     fn never_panics(text in ".*") {
-        facts(&text);
+        stated_facts(&text);
     }
 
     #[test]
     fn a_stated_name_is_found_whatever_stands_before(prefix in "[^.!?\n]{0,40}") {
         let text = format!("{prefix}\nmy name is Zoë");
-        let found = facts(&text);
+        let found = stated_facts(&text);
         prop_assert!(found.iter().any(|fact| fact.predicate == "name" && fact.object == "Zoë"));
     }
 }

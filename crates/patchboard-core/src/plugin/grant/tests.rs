@@ -1,6 +1,6 @@
 use super::*;
 
-fn read(text: &str) -> Result<PluginGrant, BadGrant> {
+fn read(text: &str) -> Result<PluginGrant, GrantParseError> {
     text.parse()
 }
 

@@ -15,7 +15,7 @@ fn request(body: Option<&[u8]>, timeout: Option<Duration>) -> ChannelRequest {
 }
 
 /// In the order of the fixture file.
-fn every_letter() -> Vec<channel::Letter> {
+fn every_letter() -> Vec<channel::DeliveryPayload> {
     let text = |text: &str| Some(text.to_owned());
     let message = ChannelMessage {
         id: None,
@@ -28,35 +28,44 @@ fn every_letter() -> Vec<channel::Letter> {
     };
     let bare = ChannelMessage { content: "hi".to_owned(), ..ChannelMessage::default() };
     vec![
-        channel::Letter { message: message.clone(), ..channel::Letter::default() },
-        channel::Letter { message: bare, asked_before: 1, cut_off: 1, ..channel::Letter::default() },
-        channel::Letter {
+        channel::DeliveryPayload { message: message.clone(), ..channel::DeliveryPayload::default() },
+        channel::DeliveryPayload {
+            message: bare,
+            earlier_runs: 1,
+            interrupted_runs: 1,
+            ..channel::DeliveryPayload::default()
+        },
+        channel::DeliveryPayload {
             message,
             requests: vec![
                 request(Some(b"{\"text\":\"ok\"}"), None),
                 request(Some(&[0, 255]), Some(Duration::from_millis(1500))),
                 ChannelRequest { headers: Vec::new(), ..request(None, None) },
             ],
-            sent: 1,
-            ..channel::Letter::default()
+            sent_count: 1,
+            ..channel::DeliveryPayload::default()
         },
-        channel::Letter { sent: 3, ..channel::Letter::default() },
-        channel::Letter { problem: text("api.example: answered 400"), is_returned: true, ..channel::Letter::default() },
+        channel::DeliveryPayload { sent_count: 3, ..channel::DeliveryPayload::default() },
+        channel::DeliveryPayload {
+            problem: text("api.example: answered 400"),
+            is_failure_reported: true,
+            ..channel::DeliveryPayload::default()
+        },
     ]
 }
 
 #[test]
 fn version_1_letters_stay_readable_and_are_written_as_they_always_were() {
     let written: Vec<_> =
-        every_letter().iter().map(|letter| String::from_utf8(encode_letter(letter)).unwrap()).collect();
+        every_letter().iter().map(|letter| String::from_utf8(encode_delivery_payload(letter)).unwrap()).collect();
     assert_eq!(OPEN.lines().collect::<Vec<_>>(), written);
-    let read: Vec<_> = OPEN.lines().map(|line| decode_letter(line.as_bytes()).unwrap()).collect();
+    let read: Vec<_> = OPEN.lines().map(|line| decode_delivery_payload(line.as_bytes()).unwrap()).collect();
     assert_eq!(read, every_letter());
 }
 
 #[test]
 fn what_is_no_letter_is_refused() {
     for bad in ["", "{}", "{\"v2\":{}}", "{\"v1\":7}", "{\"v1\":{\"sent\":-1}}"] {
-        assert!(decode_letter(bad.as_bytes()).is_err(), "{bad}");
+        assert!(decode_delivery_payload(bad.as_bytes()).is_err(), "{bad}");
     }
 }

@@ -9,27 +9,27 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{call, decode_entry, encode_entry, every_event, every_message, text};
-use crate::agent::{Origin, StrategyKind};
-use crate::event::{Answered, Event, NodeOutcome, Pieces};
+use crate::agent::{ConversationOrigin, StrategyKind};
+use crate::event::{Event, ModelCallOutcome, NodeOutcome, TextChunks};
 use crate::id::{CallId, NodeId};
-use crate::model::{Message, StopReason, ToolCall, ToolInput};
-use crate::run::brief::Briefing;
-use crate::run::finding::{Finding, Task};
+use crate::model::{ModelMessage, StopReason, ToolCall, ToolInput};
+use crate::run::finding::{PlannedTask, StrategyFinding};
+use crate::run::spec::RunSpec;
 use crate::run::strategy::NodeKey;
 
-fn briefing() -> Briefing {
-    Briefing {
+fn briefing() -> RunSpec {
+    RunSpec {
         folder_granted: false,
         client_id: "run-7".into(),
         thread: Some("thread-1".into()),
-        agent_asked: "got".into(),
+        requested_agent: "got".into(),
         strategy: StrategyKind::Got,
         adaptive: true,
         detached: true,
         verbose: false,
         model: None,
         folder: Some(Arc::from(Path::new("/srv/wörk"))),
-        origin: Origin {
+        origin: ConversationOrigin {
             channel: "runs".to_owned(),
             account: "alice".to_owned(),
             peer: Some("thread-1".to_owned()),
@@ -42,21 +42,27 @@ fn briefing() -> Briefing {
     }
 }
 
-fn short_briefing() -> Briefing {
-    Briefing {
+fn short_briefing() -> RunSpec {
+    RunSpec {
         thread: None,
         adaptive: false,
         detached: false,
         verbose: true,
         folder: None,
-        origin: Origin { channel: "runs".to_owned(), account: "alice".to_owned(), peer: None, guild: None, team: None },
+        origin: ConversationOrigin {
+            channel: "runs".to_owned(),
+            account: "alice".to_owned(),
+            peer: None,
+            guild: None,
+            team: None,
+        },
         history: Vec::new(),
         ..briefing()
     }
 }
 
-fn task(id: &str) -> Task {
-    Task { id: id.into(), description: format!("do {id}").into() }
+fn task(id: &str) -> PlannedTask {
+    PlannedTask { id: id.into(), description: format!("do {id}").into() }
 }
 
 fn edge(from: &str, to: &str) -> (Arc<str>, Arc<str>) {
@@ -66,51 +72,57 @@ fn edge(from: &str, to: &str) -> (Arc<str>, Arc<str>) {
 /// One of every kind and form, in the order of the fixture file.
 fn every_entry() -> Vec<(Option<NodeId>, Event)> {
     let id = || CallId("call-1".into());
-    let briefed = |strategy| Event::Briefed(Arc::new(Briefing { strategy, ..short_briefing() }));
-    let answered = |stop, calls| Event::Answered(Answered::Whole { stop, calls });
+    let briefed = |strategy| Event::RunBriefed(Arc::new(RunSpec { strategy, ..short_briefing() }));
+    let answered = |stop, calls| Event::ModelCallEnded(ModelCallOutcome::Completed { stop, calls });
     let new = vec![
-        Event::Briefed(Arc::new(briefing())),
+        Event::RunBriefed(Arc::new(briefing())),
         briefed(StrategyKind::React),
         briefed(StrategyKind::Dup),
         briefed(StrategyKind::Tot),
-        Event::NodeEntered { key: NodeKey(3), name: "think".into(), again: false },
-        Event::NodeEntered { key: NodeKey(u32::MAX), name: "act".into(), again: true },
+        Event::NodeEntered { key: NodeKey(3), name: "think".into(), is_reentry: false },
+        Event::NodeEntered { key: NodeKey(u32::MAX), name: "act".into(), is_reentry: true },
         Event::NodeLeft(NodeOutcome::Done),
         Event::NodeLeft(NodeOutcome::Failed("no model".into())),
         Event::NodeLeft(NodeOutcome::Interrupted),
-        Event::Draft(["Hé", "", "llo"].into_iter().collect()),
-        Event::Arguments { call: id(), name: "read".into(), begins: true, pieces: Pieces::one("") },
-        Event::Arguments {
+        Event::DraftText(["Hé", "", "llo"].into_iter().collect()),
+        Event::ToolArguments { call: id(), name: "read".into(), is_first: true, pieces: TextChunks::of_single("") },
+        Event::ToolArguments {
             call: id(),
             name: "read".into(),
-            begins: false,
+            is_first: false,
             pieces: ["{\"pa", "th\""].into_iter().collect(),
         },
         answered(StopReason::EndOfTurn, Vec::new()),
         answered(StopReason::ToolCalls, vec![call(), ToolCall { input: ToolInput::Malformed("{".into()), ..call() }]),
         answered(StopReason::MaxTokens, Vec::new()),
         answered(StopReason::Refused, Vec::new()),
-        Event::Answered(Answered::Failed("connection refused".into())),
-        Event::Found(Finding::Understood {
+        Event::ModelCallEnded(ModelCallOutcome::Failed("connection refused".into())),
+        Event::FindingRecorded(StrategyFinding::Understood {
             goal: "a trip".into(),
             constraints: vec!["cheap".into(), "short".into()],
             context: "summer".into(),
         }),
-        Event::Found(Finding::Expanded { depth: 1, candidates: vec!["by train".into(), "by boat".into()] }),
-        Event::Found(Finding::Evaluated { chosen: 1, scores: vec![0.1, 0.9] }),
-        Event::Found(Finding::Backtracked { reason: "too dear".into(), to_depth: 0 }),
-        Event::Found(Finding::Planned { tasks: vec![task("a"), task("b")], edges: vec![edge("a", "b")] }),
-        Event::Found(Finding::TaskStarted { task: "a".into() }),
-        Event::Found(Finding::TaskCompleted { task: "a".into(), result: "done".into() }),
-        Event::Found(Finding::TaskFailed { task: "b".into(), error: "no road".into() }),
-        Event::Found(Finding::TaskExpanded {
+        Event::FindingRecorded(StrategyFinding::Expanded {
+            depth: 1,
+            candidates: vec!["by train".into(), "by boat".into()],
+        }),
+        Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 1, scores: vec![0.1, 0.9] }),
+        Event::FindingRecorded(StrategyFinding::Backtracked { reason: "too dear".into(), to_depth: 0 }),
+        Event::FindingRecorded(StrategyFinding::Planned {
+            tasks: vec![task("a"), task("b")],
+            edges: vec![edge("a", "b")],
+        }),
+        Event::FindingRecorded(StrategyFinding::TaskStarted { task: "a".into() }),
+        Event::FindingRecorded(StrategyFinding::TaskCompleted { task: "a".into(), result: "done".into() }),
+        Event::FindingRecorded(StrategyFinding::TaskFailed { task: "b".into(), error: "no road".into() }),
+        Event::FindingRecorded(StrategyFinding::TaskExpanded {
             task: "a".into(),
             tasks: vec![task("a.1")],
             edges: vec![edge("a", "a.1"), edge("a.1", "b")],
             dropped: vec![edge("a", "b")],
         }),
         Event::ToolStarted { call: id(), name: "read".into() },
-        Event::ToolSaid { call: id(), name: "read".into(), pieces: ["half", " way"].into_iter().collect() },
+        Event::ToolProgress { call: id(), name: "read".into(), pieces: ["half", " way"].into_iter().collect() },
     ];
     // New kinds without a node and with one; old ones with a node.
     let without = new.iter().cloned().map(|event| (None, event));
@@ -130,15 +142,16 @@ fn version_2_entries_stay_readable_and_are_written_as_they_always_were() {
 #[test]
 fn what_json_cannot_hold_is_written_as_something_it_can() {
     let scores = vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MIN_POSITIVE];
-    let (version, bytes) = encode_entry(None, &Event::Found(Finding::Evaluated { chosen: 0, scores }));
+    let (version, bytes) =
+        encode_entry(None, &Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores }));
     let read = decode_entry(version, &bytes).unwrap();
     let scores = vec![0.0, 0.0, 0.0, f32::MIN_POSITIVE];
-    assert_eq!(read, (None, Event::Found(Finding::Evaluated { chosen: 0, scores })));
+    assert_eq!(read, (None, Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores })));
 }
 
 #[test]
 fn a_briefing_with_a_model_of_its_own_is_version_4() {
-    let briefed = Event::Briefed(Arc::new(Briefing { model: Some("main/m-2".into()), ..short_briefing() }));
+    let briefed = Event::RunBriefed(Arc::new(RunSpec { model: Some("main/m-2".into()), ..short_briefing() }));
     let entries = [(None, briefed.clone()), (Some(NodeId(3)), briefed)];
     let fixture = include_str!("../fixtures/v4.entries.jsonl");
     let written: Vec<String> = entries.iter().map(|(node, event)| text(encode_entry(*node, event), 4)).collect();
@@ -149,10 +162,10 @@ fn a_briefing_with_a_model_of_its_own_is_version_4() {
 
 #[test]
 fn a_granted_folder_is_noted_in_version_2() {
-    let briefed = Event::Briefed(Arc::new(Briefing { folder_granted: true, ..briefing() }));
+    let briefed = Event::RunBriefed(Arc::new(RunSpec { folder_granted: true, ..briefing() }));
     let (version, bytes) = encode_entry(None, &briefed);
     assert_eq!(decode_entry(version, &bytes).unwrap(), (None, briefed));
-    let without = text(encode_entry(None, &Event::Briefed(Arc::new(briefing()))), 2);
+    let without = text(encode_entry(None, &Event::RunBriefed(Arc::new(briefing()))), 2);
     let noted = text((version, bytes), 2).replace(r#","folder_granted":true"#, "");
     assert_eq!(noted, without, "what was stored before has no such field");
 }
@@ -162,10 +175,10 @@ fn a_granted_folder_is_noted_in_version_2() {
 fn a_folder_that_is_no_text_loses_what_is_not() {
     use std::os::unix::ffi::OsStrExt;
     let folder: Arc<Path> = Arc::from(Path::new(std::ffi::OsStr::from_bytes(b"/srv/\xff/a")));
-    let briefed = Event::Briefed(Arc::new(Briefing { folder: Some(folder), ..briefing() }));
+    let briefed = Event::RunBriefed(Arc::new(RunSpec { folder: Some(folder), ..briefing() }));
     let (version, bytes) = encode_entry(None, &briefed);
-    let expected = Briefing { folder: Some(Arc::from(Path::new("/srv/\u{fffd}/a"))), ..briefing() };
-    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, Event::Briefed(Arc::new(expected))));
+    let expected = RunSpec { folder: Some(Arc::from(Path::new("/srv/\u{fffd}/a"))), ..briefing() };
+    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, Event::RunBriefed(Arc::new(expected))));
 }
 
 #[test]
@@ -188,7 +201,7 @@ pub(super) fn any_text() -> impl Strategy<Value = Arc<str>> {
     "\\PC{0,12}|[\\x00-\\x1f\"\\\\]{0,4}".prop_map(Arc::from)
 }
 
-fn any_pieces() -> impl Strategy<Value = Pieces> {
+fn any_pieces() -> impl Strategy<Value = TextChunks> {
     vec(".{0,8}", 1..6).prop_map(|pieces| pieces.iter().map(String::as_str).collect())
 }
 
@@ -202,75 +215,70 @@ fn any_call() -> impl Strategy<Value = ToolCall> {
     (any_text(), any_text(), input).prop_map(|(id, name, input)| ToolCall { id: CallId(id), name, input })
 }
 
-fn any_tasks() -> impl Strategy<Value = Vec<Task>> {
-    vec((any_text(), any_text()).prop_map(|(id, description)| Task { id, description }), 0..4)
+fn any_tasks() -> impl Strategy<Value = Vec<PlannedTask>> {
+    vec((any_text(), any_text()).prop_map(|(id, description)| PlannedTask { id, description }), 0..4)
 }
 
 fn any_edges() -> impl Strategy<Value = Vec<(Arc<str>, Arc<str>)>> {
     vec((any_text(), any_text()), 0..4)
 }
 
-fn any_finding() -> impl Strategy<Value = Finding> {
+fn any_finding() -> impl Strategy<Value = StrategyFinding> {
     let score = any::<f32>().prop_filter("finite", |score| score.is_finite());
     prop_oneof![
-        (any_text(), vec(any_text(), 0..4), any_text()).prop_map(|(goal, constraints, context)| Finding::Understood {
-            goal,
-            constraints,
-            context
-        }),
-        (any::<u32>(), vec(any_text(), 0..4)).prop_map(|(depth, candidates)| Finding::Expanded { depth, candidates }),
-        (any::<u32>(), vec(score, 0..6)).prop_map(|(chosen, scores)| Finding::Evaluated { chosen, scores }),
-        (any_text(), any::<u32>()).prop_map(|(reason, to_depth)| Finding::Backtracked { reason, to_depth }),
-        (any_tasks(), any_edges()).prop_map(|(tasks, edges)| Finding::Planned { tasks, edges }),
+        (any_text(), vec(any_text(), 0..4), any_text())
+            .prop_map(|(goal, constraints, context)| StrategyFinding::Understood { goal, constraints, context }),
+        (any::<u32>(), vec(any_text(), 0..4))
+            .prop_map(|(depth, candidates)| StrategyFinding::Expanded { depth, candidates }),
+        (any::<u32>(), vec(score, 0..6)).prop_map(|(chosen, scores)| StrategyFinding::Evaluated { chosen, scores }),
+        (any_text(), any::<u32>()).prop_map(|(reason, to_depth)| StrategyFinding::Backtracked { reason, to_depth }),
+        (any_tasks(), any_edges()).prop_map(|(tasks, edges)| StrategyFinding::Planned { tasks, edges }),
         (any_text(), any_tasks(), any_edges(), any_edges())
-            .prop_map(|(task, tasks, edges, dropped)| Finding::TaskExpanded { task, tasks, edges, dropped }),
+            .prop_map(|(task, tasks, edges, dropped)| StrategyFinding::TaskExpanded { task, tasks, edges, dropped }),
     ]
 }
 
-fn any_briefing() -> impl Strategy<Value = Briefing> {
+fn any_briefing() -> impl Strategy<Value = RunSpec> {
     let names = (any_text(), option::of(any_text()), any_text(), any_text(), any_text());
     let rest = (option::of("[^\\x00]{1,12}"), option::of(".{0,6}"), vec(any_text(), 0..3), any::<[bool; 4]>());
-    (names, rest).prop_map(|((client_id, thread, agent_asked, message, system), (folder, peer, said, flags))| {
-        Briefing {
-            folder_granted: flags[3],
-            client_id,
-            thread,
-            agent_asked,
-            message,
-            system,
-            adaptive: flags[0],
-            detached: flags[1],
-            verbose: flags[2],
-            folder: folder.map(|folder| Arc::from(Path::new(&folder))),
-            origin: Origin { peer, ..briefing().origin },
-            history: said.into_iter().map(Message::user).collect(),
-            ..briefing()
-        }
+    (names, rest).prop_map(|((client_id, thread, agent_asked, message, system), (folder, peer, said, flags))| RunSpec {
+        folder_granted: flags[3],
+        client_id,
+        thread,
+        requested_agent: agent_asked,
+        message,
+        system,
+        adaptive: flags[0],
+        detached: flags[1],
+        verbose: flags[2],
+        folder: folder.map(|folder| Arc::from(Path::new(&folder))),
+        origin: ConversationOrigin { peer, ..briefing().origin },
+        history: said.into_iter().map(ModelMessage::user).collect(),
+        ..briefing()
     })
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
     let id = || any_text().prop_map(CallId);
     prop_oneof![
-        any_briefing().prop_map(|briefing| Event::Briefed(Arc::new(briefing))),
-        (any::<u32>(), any_text(), any::<bool>()).prop_map(|(key, name, again)| Event::NodeEntered {
+        any_briefing().prop_map(|briefing| Event::RunBriefed(Arc::new(briefing))),
+        (any::<u32>(), any_text(), any::<bool>()).prop_map(|(key, name, is_reentry)| Event::NodeEntered {
             key: NodeKey(key),
             name,
-            again
+            is_reentry
         }),
         any_text().prop_map(|message| Event::NodeLeft(NodeOutcome::Failed(message))),
-        any_pieces().prop_map(Event::Text),
-        any_pieces().prop_map(Event::Draft),
-        (id(), any_text(), any::<bool>(), any_pieces()).prop_map(|(call, name, begins, pieces)| Event::Arguments {
-            call,
-            name,
-            begins,
-            pieces
-        }),
-        vec(any_call(), 0..4).prop_map(|calls| Event::Answered(Answered::Whole { stop: StopReason::ToolCalls, calls })),
+        any_pieces().prop_map(Event::AnswerText),
+        any_pieces().prop_map(Event::DraftText),
+        (id(), any_text(), any::<bool>(), any_pieces())
+            .prop_map(|(call, name, is_first, pieces)| Event::ToolArguments { call, name, is_first, pieces }),
+        vec(any_call(), 0..4).prop_map(|calls| Event::ModelCallEnded(ModelCallOutcome::Completed {
+            stop: StopReason::ToolCalls,
+            calls
+        })),
         any_call().prop_map(Event::ToolRequested),
-        any_finding().prop_map(Event::Found),
-        (id(), any_text(), any_pieces()).prop_map(|(call, name, pieces)| Event::ToolSaid { call, name, pieces }),
+        any_finding().prop_map(Event::FindingRecorded),
+        (id(), any_text(), any_pieces()).prop_map(|(call, name, pieces)| Event::ToolProgress { call, name, pieces }),
     ]
 }
 

@@ -10,64 +10,74 @@ use proptest::sample::select;
 
 use super::entries::any_text;
 use super::{RecordError, decode_entry, encode_entry, text};
-use crate::app::message::{AppNotice, Decision, End, Failure, MessageEvent, Response, Rest, Scored, Stage, Utterance};
-use crate::app::{InputMethod, Priority};
+use crate::app::message::{
+    AppNotice, AppResponse, AttemptFailure, FinalState, MessageEvent, ParkedState, RoutingDecision, RoutingStage,
+    ScoredApp, Utterance,
+};
+use crate::app::{InputMethod, NoticePriority};
 use crate::event::Event;
 use crate::id::NodeId;
 
-const STAGES: [Stage; 11] = [
-    Stage::Direct,
-    Stage::FollowUp,
-    Stage::Alias,
-    Stage::Rule,
-    Stage::Matcher,
-    Stage::Meaning,
-    Stage::Model,
-    Stage::NextBest,
-    Stage::CatchAll,
-    Stage::Manual,
-    Stage::Nobody,
+const STAGES: [RoutingStage; 11] = [
+    RoutingStage::Direct,
+    RoutingStage::FollowUp,
+    RoutingStage::Alias,
+    RoutingStage::Rule,
+    RoutingStage::Matcher,
+    RoutingStage::Meaning,
+    RoutingStage::Model,
+    RoutingStage::NextBest,
+    RoutingStage::CatchAll,
+    RoutingStage::Manual,
+    RoutingStage::Nobody,
 ];
-const PRIORITIES: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
-const FAILURES: [Failure; 3] = [Failure::Timeout, Failure::Disconnected, Failure::Interrupted];
-const RESTS: [Rest; 2] = [Rest::Queued, Rest::Held];
-const ENDS: [End; 3] = [End::Refused, End::Expired, End::Cancelled];
+const PRIORITIES: [NoticePriority; 3] = [NoticePriority::Low, NoticePriority::Normal, NoticePriority::High];
+const FAILURES: [AttemptFailure; 3] =
+    [AttemptFailure::Timeout, AttemptFailure::Disconnected, AttemptFailure::Interrupted];
+const RESTS: [ParkedState; 2] = [ParkedState::Queued, ParkedState::Held];
+const ENDS: [FinalState; 3] = [FinalState::Refused, FinalState::Expired, FinalState::Cancelled];
 
 fn spoken() -> Utterance {
     Utterance {
         text: "notes: \"büy\" milk\nand bread".into(),
         input: InputMethod::Voice,
         confidence: Some(0.92),
-        only: Some("notes".into()),
+        only_app: Some("notes".into()),
         principal: "token:main".into(),
         surface: "hub".into(),
         expires_at: "2026-11-16T12:00:00.123456789Z".parse().unwrap(),
     }
 }
 
-fn decision(stage: Stage) -> Decision {
-    Decision {
+fn decision(stage: RoutingStage) -> RoutingDecision {
+    RoutingDecision {
         stage,
         apps: vec!["notes".into(), "lamps".into()],
         text: Some("buy milk".into()),
         reason: "it is about lists".into(),
         candidates: vec![
-            Scored { app: "notes".into(), score: 3.25, confidence: 0.9, why: vec!["milk".into(), "list".into()] },
-            Scored { app: "lamps".into(), score: -0.5, confidence: 0.0, why: Vec::new() },
+            ScoredApp {
+                app: "notes".into(),
+                score: 3.25,
+                confidence: 0.9,
+                reasons: vec!["milk".into(), "list".into()],
+            },
+            ScoredApp { app: "lamps".into(), score: -0.5, confidence: 0.0, reasons: Vec::new() },
         ],
     }
 }
 
-fn notice(priority: Priority, expects_reply: bool) -> Response {
+fn notice(priority: NoticePriority, expects_reply: bool) -> AppResponse {
     let (title, body) = ("notes".into(), "Which list?".into());
-    Response::Notice(AppNotice { title, body, priority, expects_reply })
+    AppResponse::Notice(AppNotice { title, body, priority, expects_reply })
 }
 
 /// One of every kind and form, in the order of the fixture file.
 fn every_entry() -> Vec<(Option<NodeId>, Event)> {
     let app = || Arc::from("notes");
-    let typed = Utterance { input: InputMethod::Text, confidence: None, only: None, ..spoken() };
-    let nobody = Decision { apps: Vec::new(), text: None, candidates: Vec::new(), ..decision(Stage::Nobody) };
+    let typed = Utterance { input: InputMethod::Text, confidence: None, only_app: None, ..spoken() };
+    let nobody =
+        RoutingDecision { apps: Vec::new(), text: None, candidates: Vec::new(), ..decision(RoutingStage::Nobody) };
     let mut events = vec![
         MessageEvent::Submitted(Arc::new(spoken())),
         MessageEvent::Submitted(Arc::new(typed)),
@@ -76,17 +86,17 @@ fn every_entry() -> Vec<(Option<NodeId>, Event)> {
     events.extend(STAGES.map(|stage| MessageEvent::Decided(Arc::new(decision(stage)))));
     events.push(MessageEvent::Sent { app: app() });
     let responses = [
-        Response::Ack,
-        Response::Reject { reason: None },
-        Response::Reject { reason: Some("not mine".into()) },
-        notice(Priority::Low, false),
-        notice(Priority::Normal, false),
-        notice(Priority::High, true),
+        AppResponse::Ack,
+        AppResponse::Reject { reason: None },
+        AppResponse::Reject { reason: Some("not mine".into()) },
+        notice(NoticePriority::Low, false),
+        notice(NoticePriority::Normal, false),
+        notice(NoticePriority::High, true),
     ];
     events.extend(responses.map(|response| MessageEvent::Answered { app: app(), response }));
     events.extend(FAILURES.map(|failure| MessageEvent::Failed { app: app(), failure }));
-    events.extend(RESTS.map(|rest| MessageEvent::Rested { rest, reason: "nobody is there".into() }));
-    events.extend(ENDS.map(|end| MessageEvent::Ended { end, reason: "so it is".into() }));
+    events.extend(RESTS.map(|rest| MessageEvent::Parked { state: rest, reason: "nobody is there".into() }));
+    events.extend(ENDS.map(|end| MessageEvent::Ended { final_state: end, reason: "so it is".into() }));
     events.push(MessageEvent::Reopened { app: None, by: "token:main".into() });
     events.push(MessageEvent::Reopened { app: Some(app()), by: "token:main".into() });
     let mut entries: Vec<_> = events.into_iter().map(|event| (None, Event::Message(event))).collect();
@@ -114,8 +124,8 @@ fn figures_json_cannot_hold_are_written_as_something_it_can() {
             |confidence| MessageEvent::Submitted(Arc::new(Utterance { confidence: Some(confidence), ..spoken() }));
         check(submitted(strange), MessageEvent::Submitted(Arc::new(Utterance { confidence: None, ..spoken() })));
         let decided = |score, confidence| {
-            let candidates = vec![Scored { app: "notes".into(), score, confidence, why: Vec::new() }];
-            MessageEvent::Decided(Arc::new(Decision { candidates, ..decision(Stage::Matcher) }))
+            let candidates = vec![ScoredApp { app: "notes".into(), score, confidence, reasons: Vec::new() }];
+            MessageEvent::Decided(Arc::new(RoutingDecision { candidates, ..decision(RoutingStage::Matcher) }))
         };
         check(decided(strange, 0.5), decided(0.0, 0.5));
         check(decided(0.5, strange), decided(0.5, 0.0));
@@ -163,7 +173,7 @@ fn any_utterance() -> impl Strategy<Value = Utterance> {
             text,
             input,
             confidence,
-            only,
+            only_app: only,
             principal,
             surface,
             expires_at,
@@ -171,19 +181,19 @@ fn any_utterance() -> impl Strategy<Value = Utterance> {
     )
 }
 
-fn any_decision() -> impl Strategy<Value = Decision> {
+fn any_decision() -> impl Strategy<Value = RoutingDecision> {
     let scored = (any_text(), any_figure(), any_figure(), vec(any_text(), 0..3))
-        .prop_map(|(app, score, confidence, why)| Scored { app, score, confidence, why });
+        .prop_map(|(app, score, confidence, why)| ScoredApp { app, score, confidence, reasons: why });
     (select(STAGES.to_vec()), vec(any_text(), 0..4), option::of(any_text()), any_text(), vec(scored, 0..4))
-        .prop_map(|(stage, apps, text, reason, candidates)| Decision { stage, apps, text, reason, candidates })
+        .prop_map(|(stage, apps, text, reason, candidates)| RoutingDecision { stage, apps, text, reason, candidates })
 }
 
-fn any_response() -> impl Strategy<Value = Response> {
+fn any_response() -> impl Strategy<Value = AppResponse> {
     let notice = (any_text(), any_text(), select(PRIORITIES.to_vec()), any::<bool>());
     prop_oneof![
-        Just(Response::Ack),
-        option::of(any_text()).prop_map(|reason| Response::Reject { reason }),
-        notice.prop_map(|(title, body, priority, expects_reply)| Response::Notice(AppNotice {
+        Just(AppResponse::Ack),
+        option::of(any_text()).prop_map(|reason| AppResponse::Reject { reason }),
+        notice.prop_map(|(title, body, priority, expects_reply)| AppResponse::Notice(AppNotice {
             title,
             body,
             priority,
@@ -199,8 +209,9 @@ fn any_event() -> impl Strategy<Value = MessageEvent> {
         any_text().prop_map(|app| MessageEvent::Sent { app }),
         (any_text(), any_response()).prop_map(|(app, response)| MessageEvent::Answered { app, response }),
         (any_text(), select(FAILURES.to_vec())).prop_map(|(app, failure)| MessageEvent::Failed { app, failure }),
-        (select(RESTS.to_vec()), any_text()).prop_map(|(rest, reason)| MessageEvent::Rested { rest, reason }),
-        (select(ENDS.to_vec()), any_text()).prop_map(|(end, reason)| MessageEvent::Ended { end, reason }),
+        (select(RESTS.to_vec()), any_text()).prop_map(|(state, reason)| MessageEvent::Parked { state, reason }),
+        (select(ENDS.to_vec()), any_text())
+            .prop_map(|(final_state, reason)| MessageEvent::Ended { final_state, reason }),
         (option::of(any_text()), any_text()).prop_map(|(app, by)| MessageEvent::Reopened { app, by }),
     ]
 }

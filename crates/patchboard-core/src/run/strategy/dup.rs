@@ -5,77 +5,89 @@
 
 use std::sync::Arc;
 
-use super::react::{Names, React};
-use super::words::{self, kept, object_with, text_of};
-use super::{Brief, Finish, Input, NodeKey, Step, Strategy, ToolUse, Voice};
+use super::prompt_text::{self, find_json_object, truncate_shared, value_text};
+use super::react::{NodeNames, React};
+use super::{
+    AnswerKind, NodeKey, Strategy, StrategyInput, StrategyOutcome, StrategySpec, StrategyStep, ToolAvailability,
+};
 use crate::agent::StrategyKind;
-use crate::model::Message;
-use crate::run::finding::Finding;
+use crate::model::ModelMessage;
+use crate::run::finding::StrategyFinding;
 
 mod prompts;
 
-const NAMES: Names = Names { think: "plan", between: &["observe"] };
+const NODE_NAMES: NodeNames = NodeNames { think: "plan", between: &["observe"] };
 
 // Notes are shown with every later question, so they are kept short; what goes on is cut.
 const GOAL_BYTES: usize = 2_000;
 const CONSTRAINT_BYTES: usize = 500;
-const CONSTRAINTS: usize = 32;
+const MAX_CONSTRAINTS: usize = 32;
 const CONTEXT_BYTES: usize = 4_000;
 
 #[derive(Debug)]
 pub(super) struct Dup {
-    rounds: React,
+    react: React,
     /// What `understand` is asked; taken when it is.
-    question: Option<Vec<Message>>,
-    understanding: Option<NodeKey>,
+    question: Option<Vec<ModelMessage>>,
+    understanding_node: Option<NodeKey>,
 }
 
 impl Dup {
-    pub(super) fn new(brief: Brief) -> Self {
+    pub(super) fn new(brief: StrategySpec) -> Self {
         let model_calls = brief.reasoning.model_calls(StrategyKind::Dup);
         // With one call there is nothing to prepare an answer with: it is the answer.
-        let question = (model_calls > 1)
-            .then(|| words::ask(&words::in_words(&brief.history), &brief.user, prompts::UNDERSTAND.to_owned()));
+        let question = (model_calls > 1).then(|| {
+            prompt_text::with_instruction(
+                &prompt_text::tool_parts_as_text(&brief.history),
+                &brief.user,
+                prompts::UNDERSTAND.to_owned(),
+            )
+        });
         let left = model_calls - u32::from(question.is_some());
-        Self { rounds: React::with_names(brief, NAMES, left), question, understanding: None }
+        Self { react: React::with_node_names(brief, NODE_NAMES, left), question, understanding_node: None }
     }
 
-    fn understand(&mut self, messages: Vec<Message>, steps: &mut Vec<Step>) {
-        let node = self.rounds.enter("understand", steps);
-        self.understanding = Some(node);
-        steps.push(Step::AskModel { node, messages, tools: ToolUse::Withheld, voice: Voice::Draft });
+    fn understand(&mut self, messages: Vec<ModelMessage>, steps: &mut Vec<StrategyStep>) {
+        let node = self.react.enter("understand", steps);
+        self.understanding_node = Some(node);
+        steps.push(StrategyStep::AskModel {
+            node,
+            messages,
+            tools: ToolAvailability::Withheld,
+            answer_kind: AnswerKind::Draft,
+        });
     }
 
-    fn understood(&mut self, node: NodeKey, text: &str, steps: &mut Vec<Step>) {
-        self.understanding = None;
-        let understood = Understanding::read(text);
+    fn understood(&mut self, node: NodeKey, text: &str, steps: &mut Vec<StrategyStep>) {
+        self.understanding_node = None;
+        let understood = Understanding::parse(text);
         if !understood.is_empty() {
-            self.rounds.give_hint(prompts::hint(&understood));
+            self.react.set_hint(prompts::hint(&understood));
         }
         let Understanding { goal, constraints, context } = understood;
-        steps.push(Step::Tell { node, finding: Finding::Understood { goal, constraints, context } });
-        steps.push(Step::Leave { node, failed: None });
-        self.rounds.think(steps);
+        steps.push(StrategyStep::Report { node, finding: StrategyFinding::Understood { goal, constraints, context } });
+        steps.push(StrategyStep::Leave { node, failed: None });
+        self.react.think(steps);
     }
 }
 
 impl Strategy for Dup {
-    fn advance(&mut self, input: Input, steps: &mut Vec<Step>) {
+    fn advance(&mut self, input: StrategyInput, steps: &mut Vec<StrategyStep>) {
         match (input, self.question.take()) {
-            (Input::Begin, Some(messages)) => self.understand(messages, steps),
-            (Input::ModelAnswered { node, completion }, _) if self.understanding == Some(node) => {
+            (StrategyInput::Begin, Some(messages)) => self.understand(messages, steps),
+            (StrategyInput::ModelAnswered { node, completion }, _) if self.understanding_node == Some(node) => {
                 self.understood(node, &completion.text, steps);
             }
-            (Input::ModelFailed { node, error }, _) if self.understanding == Some(node) => {
-                steps.push(Step::Leave { node, failed: Some(error.clone()) });
-                steps.push(Step::Finish(Finish::Failed(error)));
+            (StrategyInput::ModelFailed { node, error }, _) if self.understanding_node == Some(node) => {
+                steps.push(StrategyStep::Leave { node, failed: Some(error.clone()) });
+                steps.push(StrategyStep::Finish(StrategyOutcome::Failed(error)));
             }
-            (input, _) => self.rounds.advance(input, steps),
+            (input, _) => self.react.advance(input, steps),
         }
     }
 
-    fn transcript(&self) -> Vec<Message> {
-        self.rounds.transcript()
+    fn transcript(&self) -> Vec<ModelMessage> {
+        self.react.transcript()
     }
 }
 
@@ -93,22 +105,22 @@ impl Understanding {
     }
 
     /// JSON as asked for; else lines with headings; else the whole text is context.
-    fn read(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         Self::from_json(text)
             .or_else(|| Self::from_lines(text))
-            .unwrap_or_else(|| Self { context: kept(text, CONTEXT_BYTES), ..Self::default() })
+            .unwrap_or_else(|| Self { context: truncate_shared(text, CONTEXT_BYTES), ..Self::default() })
     }
 
     fn from_json(text: &str) -> Option<Self> {
         let object =
-            ["core_goal", "key_constraints", "relevant_context"].iter().find_map(|key| object_with(text, key))?;
-        let field = |name: &str| object.get(name).and_then(text_of).unwrap_or_default();
+            ["core_goal", "key_constraints", "relevant_context"].iter().find_map(|key| find_json_object(text, key))?;
+        let field = |name: &str| object.get(name).and_then(value_text).unwrap_or_default();
         let constraints = match object.get("key_constraints") {
-            Some(serde_json::Value::Array(items)) => items.iter().filter_map(text_of).collect(),
-            Some(other) => text_of(other).iter().flat_map(|text| text.lines()).map(str::to_owned).collect(),
+            Some(serde_json::Value::Array(items)) => items.iter().filter_map(value_text).collect(),
+            Some(other) => value_text(other).iter().flat_map(|text| text.lines()).map(str::to_owned).collect(),
             None => Vec::new(),
         };
-        Some(Self::of(&field("core_goal"), constraints, &field("relevant_context")))
+        Some(Self::from_parts(&field("core_goal"), constraints, &field("relevant_context")))
     }
 
     fn from_lines(text: &str) -> Option<Self> {
@@ -116,7 +128,7 @@ impl Understanding {
         let mut under: Option<Heading> = None;
         for line in text.lines() {
             let line = line.trim().trim_start_matches(['-', '*', '#', '•', ' ']);
-            let (heading, rest) = Heading::of(line).map_or((under, line), |(heading, rest)| (Some(heading), rest));
+            let (heading, rest) = Heading::parse(line).map_or((under, line), |(heading, rest)| (Some(heading), rest));
             under = heading;
             let rest = rest.trim().trim_matches('*').trim();
             if rest.is_empty() {
@@ -129,15 +141,16 @@ impl Understanding {
                 Some(Heading::Context) => add_line(&mut context, rest),
             }
         }
-        under.map(|_| Self::of(&goal, constraints, &context))
+        under.map(|_| Self::from_parts(&goal, constraints, &context))
     }
 
-    fn of(goal: &str, constraints: Vec<String>, context: &str) -> Self {
-        let constraints = constraints.iter().map(|text| kept(text, CONSTRAINT_BYTES)).filter(|text| !text.is_empty());
+    fn from_parts(goal: &str, constraints: Vec<String>, context: &str) -> Self {
+        let constraints =
+            constraints.iter().map(|text| truncate_shared(text, CONSTRAINT_BYTES)).filter(|text| !text.is_empty());
         Self {
-            goal: kept(goal, GOAL_BYTES),
-            constraints: constraints.take(CONSTRAINTS).collect(),
-            context: kept(context, CONTEXT_BYTES),
+            goal: truncate_shared(goal, GOAL_BYTES),
+            constraints: constraints.take(MAX_CONSTRAINTS).collect(),
+            context: truncate_shared(context, CONTEXT_BYTES),
         }
     }
 }
@@ -158,7 +171,7 @@ enum Heading {
 
 impl Heading {
     /// `Core goal: …` and its like, with what follows the colon.
-    fn of(line: &str) -> Option<(Self, &str)> {
+    fn parse(line: &str) -> Option<(Self, &str)> {
         let (label, rest) = line.split_once(':')?;
         let label = label.trim_matches(['*', '_', '`', '"', ' ']).replace('_', " ").to_lowercase();
         let heading = match label.as_str() {

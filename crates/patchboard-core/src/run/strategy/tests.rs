@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
-use crate::model::{Part, ToolInput};
+use crate::model::{ContentPart, ToolInput};
 
 mod properties;
 
@@ -14,22 +14,22 @@ mod properties;
 pub(super) struct Stage {
     machine: Box<dyn Strategy>,
     /// The latest question of each node.
-    questions: BTreeMap<u32, Vec<Message>>,
+    questions: BTreeMap<u32, Vec<ModelMessage>>,
     pub(super) asked: u32,
 }
 
-pub(super) fn brief(reasoning: Reasoning) -> Brief {
-    Brief {
-        history: vec![Message::user("earlier"), Message::assistant("yes")],
-        user: Message::user("now"),
+pub(super) fn brief(reasoning: ReasoningOptions) -> StrategySpec {
+    StrategySpec {
+        history: vec![ModelMessage::user("earlier"), ModelMessage::assistant("yes")],
+        user: ModelMessage::user("now"),
         reasoning,
         adaptive: false,
         tag: "tot".into(),
     }
 }
 
-pub(super) fn calls(max_model_calls: u32) -> Reasoning {
-    Reasoning { max_model_calls: Some(max_model_calls), ..Reasoning::default() }
+pub(super) fn calls(max_model_calls: u32) -> ReasoningOptions {
+    ReasoningOptions { max_model_calls: Some(max_model_calls), ..ReasoningOptions::default() }
 }
 
 pub(super) fn tool_call(id: &str) -> ToolCall {
@@ -42,12 +42,12 @@ pub(super) fn completion(text: &str, calls: &[&str]) -> Completion {
 }
 
 impl Stage {
-    pub(super) fn of(kind: StrategyKind, brief: Brief) -> Self {
+    pub(super) fn of(kind: StrategyKind, brief: StrategySpec) -> Self {
         Self { machine: build(kind, brief), questions: BTreeMap::new(), asked: 0 }
     }
 
     pub(super) fn begin(&mut self) -> Vec<String> {
-        self.put(Input::Begin)
+        self.put(StrategyInput::Begin)
     }
 
     /// The model answers `node` in words.
@@ -57,39 +57,39 @@ impl Stage {
 
     /// The model answers `node` and calls tools.
     pub(super) fn calls(&mut self, node: u32, text: &str, calls: &[&str]) -> Vec<String> {
-        self.put(Input::ModelAnswered { node: NodeKey(node), completion: completion(text, calls) })
+        self.put(StrategyInput::ModelAnswered { node: NodeKey(node), completion: completion(text, calls) })
     }
 
     pub(super) fn fails(&mut self, node: u32, error: &str) -> Vec<String> {
-        self.put(Input::ModelFailed { node: NodeKey(node), error: error.into() })
+        self.put(StrategyInput::ModelFailed { node: NodeKey(node), error: error.into() })
     }
 
     pub(super) fn tool(&mut self, id: &str, output: &str) -> Vec<String> {
-        self.put(Input::ToolFinished { call: CallId(id.into()), output: ToolOutput::ok(output) })
+        self.put(StrategyInput::ToolFinished { call: CallId(id.into()), output: ToolOutput::ok(output) })
     }
 
     pub(super) fn tool_fails(&mut self, id: &str, output: &str) -> Vec<String> {
-        self.put(Input::ToolFinished { call: CallId(id.into()), output: ToolOutput::error(output) })
+        self.put(StrategyInput::ToolFinished { call: CallId(id.into()), output: ToolOutput::error(output) })
     }
 
     /// The last message of the node's latest question.
     pub(super) fn question(&self, node: u32) -> String {
-        self.questions.get(&node).and_then(|messages| messages.last()).map(Message::text).unwrap_or_default()
+        self.questions.get(&node).and_then(|messages| messages.last()).map(ModelMessage::text).unwrap_or_default()
     }
 
-    pub(super) fn conversation(&self, node: u32) -> &[Message] {
+    pub(super) fn conversation(&self, node: u32) -> &[ModelMessage] {
         self.questions.get(&node).map(Vec::as_slice).unwrap_or_default()
     }
 
-    pub(super) fn transcript(&self) -> Vec<Message> {
+    pub(super) fn transcript(&self) -> Vec<ModelMessage> {
         self.machine.transcript()
     }
 
-    fn put(&mut self, input: Input) -> Vec<String> {
+    fn put(&mut self, input: StrategyInput) -> Vec<String> {
         let mut steps = Vec::new();
         self.machine.advance(input, &mut steps);
         for step in &steps {
-            if let Step::AskModel { node, messages, .. } = step {
+            if let StrategyStep::AskModel { node, messages, .. } = step {
                 self.questions.insert(node.0, messages.clone());
                 self.asked += 1;
             }
@@ -98,48 +98,48 @@ impl Stage {
     }
 }
 
-fn short(step: &Step) -> String {
+fn short(step: &StrategyStep) -> String {
     match step {
-        Step::Enter { node, name } => format!("enter {name} {}", node.0),
-        Step::Leave { node, failed: None } => format!("leave {}", node.0),
-        Step::Leave { node, failed: Some(error) } => format!("leave {}: {error}", node.0),
-        Step::Tell { node, finding } => format!("tell {}: {}", node.0, told(finding)),
-        Step::AskModel { node, messages, tools, voice } => {
+        StrategyStep::Enter { node, name } => format!("enter {name} {}", node.0),
+        StrategyStep::Leave { node, failed: None } => format!("leave {}", node.0),
+        StrategyStep::Leave { node, failed: Some(error) } => format!("leave {}: {error}", node.0),
+        StrategyStep::Report { node, finding } => format!("tell {}: {}", node.0, told(finding)),
+        StrategyStep::AskModel { node, messages, tools, answer_kind: voice } => {
             let tools = match tools {
-                ToolUse::Offered => "tools",
-                ToolUse::Withheld => "no tools",
+                ToolAvailability::Offered => "tools",
+                ToolAvailability::Withheld => "no tools",
             };
             let voice = match voice {
-                Voice::Reply => "reply",
-                Voice::Draft => "draft",
+                AnswerKind::Reply => "reply",
+                AnswerKind::Draft => "draft",
             };
             format!("ask {}: {} messages, {tools}, {voice}", node.0, messages.len())
         }
-        Step::CallTool { node, call } => format!("call {} in {}", call.id, node.0),
-        Step::Finish(Finish::Completed) => "done".to_owned(),
-        Step::Finish(Finish::Failed(message)) => format!("failed: {message}"),
+        StrategyStep::CallTool { node, call } => format!("call {} in {}", call.id, node.0),
+        StrategyStep::Finish(StrategyOutcome::Completed) => "done".to_owned(),
+        StrategyStep::Finish(StrategyOutcome::Failed(message)) => format!("failed: {message}"),
     }
 }
 
-fn told(finding: &Finding) -> String {
+fn told(finding: &StrategyFinding) -> String {
     let edges = |edges: &[(std::sync::Arc<str>, std::sync::Arc<str>)]| {
         edges.iter().map(|(from, to)| format!("{from}>{to}")).collect::<Vec<_>>().join(" ")
     };
     match finding {
-        Finding::Understood { goal, constraints, context } => {
+        StrategyFinding::Understood { goal, constraints, context } => {
             format!("understood {goal:?} with [{}] in {context:?}", constraints.join(" | "))
         }
-        Finding::Expanded { depth, candidates } => format!("expanded at {depth}: {}", candidates.join(" | ")),
-        Finding::Evaluated { chosen, scores } => format!("evaluated: {chosen} of {scores:?}"),
-        Finding::Backtracked { reason, to_depth } => format!("back to {to_depth}: {reason}"),
-        Finding::Planned { tasks, edges: arrows } => {
+        StrategyFinding::Expanded { depth, candidates } => format!("expanded at {depth}: {}", candidates.join(" | ")),
+        StrategyFinding::Evaluated { chosen, scores } => format!("evaluated: {chosen} of {scores:?}"),
+        StrategyFinding::Backtracked { reason, to_depth } => format!("back to {to_depth}: {reason}"),
+        StrategyFinding::Planned { tasks, edges: arrows } => {
             let ids: Vec<&str> = tasks.iter().map(|task| &*task.id).collect();
             format!("planned {} ({})", ids.join(" "), edges(arrows))
         }
-        Finding::TaskStarted { task } => format!("started {task}"),
-        Finding::TaskCompleted { task, result } => format!("completed {task}: {result}"),
-        Finding::TaskFailed { task, error } => format!("failed {task}: {error}"),
-        Finding::TaskExpanded { task, tasks, edges: arrows, dropped } => {
+        StrategyFinding::TaskStarted { task } => format!("started {task}"),
+        StrategyFinding::TaskCompleted { task, result } => format!("completed {task}: {result}"),
+        StrategyFinding::TaskFailed { task, error } => format!("failed {task}: {error}"),
+        StrategyFinding::TaskExpanded { task, tasks, edges: arrows, dropped } => {
             let ids: Vec<&str> = tasks.iter().map(|task| &*task.id).collect();
             format!("expanded {task} into {} ({}) without ({})", ids.join(" "), edges(arrows), edges(dropped))
         }
@@ -147,16 +147,16 @@ fn told(finding: &Finding) -> String {
 }
 
 /// The text of each message's parts, for transcripts with tools: `user: …`, `assistant: … call a`, `user: a=…`.
-pub(super) fn lines(messages: &[Message]) -> Vec<String> {
-    let line = |message: &Message| {
+pub(super) fn lines(messages: &[ModelMessage]) -> Vec<String> {
+    let line = |message: &ModelMessage| {
         let parts = message.parts.iter().map(|part| match part {
-            Part::Text(text) => text.to_string(),
-            Part::ToolCall(call) => format!("call {}", call.id),
-            Part::ToolResult(result) => format!("{}={}", result.call, result.content),
+            ContentPart::Text(text) => text.to_string(),
+            ContentPart::ToolCall(call) => format!("call {}", call.id),
+            ContentPart::ToolResult(result) => format!("{}={}", result.call, result.content),
         });
         let role = match message.role {
-            crate::model::Role::User => "user",
-            crate::model::Role::Assistant => "assistant",
+            crate::model::MessageRole::User => "user",
+            crate::model::MessageRole::Assistant => "assistant",
         };
         format!("{role}: {}", parts.collect::<Vec<_>>().join(" "))
     };

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::tool::UnknownOutcome;
+use crate::tool::UnknownOutcomePolicy;
 
 #[test]
 fn globs() {
@@ -30,13 +30,13 @@ fn globs() {
     }
 }
 
-fn decide(rules: &[(&str, Approval)], name: &str, effect: Effect, surface: Surface) -> Approval {
+fn decide(rules: &[(&str, ApprovalMode)], name: &str, effect: ToolEffect, surface: Surface) -> ApprovalMode {
     let tool = ToolSpec {
         name: name.into(),
         description: "".into(),
         input_schema: json!({}).into(),
         effect,
-        unknown_outcome: UnknownOutcome::Fail,
+        unknown_outcome: UnknownOutcomePolicy::Fail,
         timeout: None,
         kind: "builtin",
         traits: None,
@@ -47,7 +47,7 @@ fn decide(rules: &[(&str, Approval)], name: &str, effect: Effect, surface: Surfa
 
 #[test]
 fn the_most_specific_rule_wins_and_a_tie_goes_to_the_stricter() {
-    use Approval::{Allow, Ask, Deny};
+    use ApprovalMode::{Allow, Ask, Deny};
     let rules = [("*", Allow), ("bash", Ask), ("app.*", Deny), ("app.n*", Ask), ("app.no*", Deny), ("app.*es", Allow)];
     for (name, expected) in [
         ("read", Allow),
@@ -58,19 +58,19 @@ fn the_most_specific_rule_wins_and_a_tie_goes_to_the_stricter() {
         ("app.nes", Allow),
         ("app.notes", Deny),
     ] {
-        assert_eq!(decide(&rules, name, Effect::Writes, Surface::Gateway), expected, "{name}");
+        assert_eq!(decide(&rules, name, ToolEffect::Writes, Surface::Gateway), expected, "{name}");
     }
 }
 
 #[test]
 fn without_rules_the_effect_and_the_surface_decide() {
     for (effect, surface, expected) in [
-        (Effect::ReadOnly, Surface::Webhook, Approval::Allow),
-        (Effect::Writes, Surface::Gateway, Approval::Ask),
-        (Effect::Writes, Surface::Runs, Approval::Allow),
-        (Effect::Writes, Surface::Cli, Approval::Allow),
-        (Effect::Writes, Surface::Webhook, Approval::Deny),
-        (Effect::Writes, Surface::Bridge, Approval::Ask),
+        (ToolEffect::ReadOnly, Surface::Webhook, ApprovalMode::Allow),
+        (ToolEffect::Writes, Surface::Gateway, ApprovalMode::Ask),
+        (ToolEffect::Writes, Surface::Runs, ApprovalMode::Allow),
+        (ToolEffect::Writes, Surface::Cli, ApprovalMode::Allow),
+        (ToolEffect::Writes, Surface::Webhook, ApprovalMode::Deny),
+        (ToolEffect::Writes, Surface::Bridge, ApprovalMode::Ask),
     ] {
         assert_eq!(decide(&[], "tool", effect, surface), expected, "{effect:?} {surface:?}");
     }
@@ -79,9 +79,9 @@ fn without_rules_the_effect_and_the_surface_decide() {
 #[test]
 fn a_batch_is_judged_by_its_calls_unless_a_rule_names_it() {
     let mut policy = ApprovalPolicy::default();
-    assert_eq!(policy.decide(&batch::spec(), Surface::Gateway), Approval::Allow);
-    policy.rules.push((Glob::new("batch"), Approval::Deny));
-    assert_eq!(policy.decide(&batch::spec(), Surface::Gateway), Approval::Deny);
+    assert_eq!(policy.decide(&batch::spec(), Surface::Gateway), ApprovalMode::Allow);
+    policy.rules.push((Glob::new("batch"), ApprovalMode::Deny));
+    assert_eq!(policy.decide(&batch::spec(), Surface::Gateway), ApprovalMode::Deny);
 }
 
 #[test]
@@ -89,29 +89,29 @@ fn programs_call_each_others_tools_and_those_of_the_server_that_are_for_everyone
     let policy = ApprovalPolicy::default();
     let tool = |name: &str, effect, kind| ToolSpec { name: name.into(), effect, kind, ..batch::spec() };
     for (spec, offered, expected) in [
-        (tool("resize", Effect::Writes, WORKER_KIND), false, Approval::Allow),
-        (tool("read", Effect::ReadOnly, "builtin"), true, Approval::Allow),
-        (tool("hub_send", Effect::Writes, "app"), true, Approval::Allow),
-        (tool("variable_set", Effect::Writes, "builtin"), true, Approval::Allow),
-        (tool("bash", Effect::Writes, "builtin"), false, Approval::Ask),
+        (tool("resize", ToolEffect::Writes, WORKER_KIND), false, ApprovalMode::Allow),
+        (tool("read", ToolEffect::ReadOnly, "builtin"), true, ApprovalMode::Allow),
+        (tool("hub_send", ToolEffect::Writes, "app"), true, ApprovalMode::Allow),
+        (tool("variable_set", ToolEffect::Writes, "builtin"), true, ApprovalMode::Allow),
+        (tool("bash", ToolEffect::Writes, "builtin"), false, ApprovalMode::Ask),
         // Nobody makes their own tool one of the server's by its name.
-        (tool("remember", Effect::Writes, "mcp"), false, Approval::Ask),
-        (tool("hub_send", Effect::Writes, WORKER_KIND), false, Approval::Allow),
+        (tool("remember", ToolEffect::Writes, "mcp"), false, ApprovalMode::Ask),
+        (tool("hub_send", ToolEffect::Writes, WORKER_KIND), false, ApprovalMode::Allow),
     ] {
-        assert_eq!(is_for_programs(&spec), offered, "{}", spec.name);
+        assert_eq!(is_open_to_programs(&spec), offered, "{}", spec.name);
         assert_eq!(policy.decide(&spec, Surface::Bridge), expected, "{}", spec.name);
     }
 }
 
 #[test]
 fn agents_are_judged_by_what_they_do() {
-    use Approval::{Allow, Deny};
+    use ApprovalMode::{Allow, Deny};
     let tool = ToolSpec {
         name: "agent.helper".into(),
         description: "".into(),
         input_schema: json!({}).into(),
-        effect: Effect::Writes,
-        unknown_outcome: UnknownOutcome::Ask,
+        effect: ToolEffect::Writes,
+        unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
         kind: "agent",
         traits: None,
@@ -129,5 +129,5 @@ fn agents_are_judged_by_what_they_do() {
     }
     let rules = vec![(Glob::new("agent.*"), Deny)];
     assert_eq!(ApprovalPolicy { rules }.decide(&tool, Surface::Runs), Deny);
-    assert!(!is_for_programs(&tool), "programs see it only where the configuration says so");
+    assert!(!is_open_to_programs(&tool), "programs see it only where the configuration says so");
 }

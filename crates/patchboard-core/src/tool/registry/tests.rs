@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::model::ToolCall;
-use crate::tool::{Effect, ToolOutput, ToolScope, UnknownOutcome};
+use crate::tool::{ToolEffect, ToolOutput, ToolScope, UnknownOutcomePolicy};
 
 #[derive(Debug)]
 struct Host {
@@ -44,9 +44,9 @@ fn host(kind: &'static str, pool: Option<&'static str>, names: &[&str]) -> Arc<d
         name: (*name).into(),
         description: "".into(),
         input_schema: json!({}).into(),
-        effect: Effect::ReadOnly,
+        effect: ToolEffect::ReadOnly,
         timeout: None,
-        unknown_outcome: UnknownOutcome::Retry,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
         kind,
         traits: None,
     };
@@ -56,7 +56,7 @@ fn host(kind: &'static str, pool: Option<&'static str>, names: &[&str]) -> Arc<d
 /// Names and kinds of what is offered.
 fn offered(hosts: Vec<Arc<dyn ToolHost>>, allowed: Option<&[&str]>) -> Vec<String> {
     let allowed: Option<Vec<Glob>> = allowed.map(|globs| globs.iter().map(|glob| Glob::new(*glob)).collect());
-    let offer = ToolRegistry::new(hosts).offer(allowed.as_deref(), None);
+    let offer = ToolRegistry::new(hosts).tool_set(allowed.as_deref(), None);
     for spec in offer.specs.iter() {
         let (found, host) = offer.find(&spec.name).unwrap();
         assert_eq!((found, host.kind()), (spec, spec.kind));
@@ -124,23 +124,24 @@ fn names_of_apps_and_agents_are_theirs_even_when_they_are_not_there() {
 #[test]
 fn an_offer_is_put_together_anew_only_when_something_changed() {
     let registry = ToolRegistry::new(vec![host("builtin", None, &["read", "write"])]);
-    let first = registry.offer(None, None);
-    assert!(first.is(&registry.offer(None, None)));
-    assert!(!first.is(&registry.offer(Some(&[Glob::new("read")]), None)));
-    assert!(first.is(&registry.offer(None, None)));
-    let narrowed = first.only(|spec| &*spec.name == "write");
+    let first = registry.tool_set(None, None);
+    assert!(first.is_same(&registry.tool_set(None, None)));
+    assert!(!first.is_same(&registry.tool_set(Some(&[Glob::new("read")]), None)));
+    assert!(first.is_same(&registry.tool_set(None, None)));
+    let narrowed = first.filter(|spec| &*spec.name == "write");
     assert!(narrowed.find("read").is_none() && narrowed.find("write").is_some());
     assert!(narrowed.tokens < first.tokens);
 }
 
 #[test]
 fn tools_made_for_programs_reach_agents_only_if_they_list_them() {
-    let store = Arc::new(crate::local::LocalStore::default());
-    let variables = crate::bridge::variables::Variables::new(store, Arc::new(crate::scripted::ManualClock::default()));
+    let store = Arc::new(crate::in_memory::InMemoryStore::default());
+    let variables =
+        crate::bridge::variables::VariableStore::new(store, Arc::new(crate::scripted::ManualClock::default()));
     let registry = ToolRegistry::new(vec![Arc::new(crate::bridge::VariableTools(variables))]);
-    let count = |offer: Offer| offer.specs.len();
-    assert_eq!(count(registry.offer_to_agent(None, None)), 0);
-    assert_eq!(count(registry.offer(None, None)), 5);
-    assert_eq!(count(registry.offer_to_agent(Some(&[Glob::new("variable_get")]), None)), 1);
-    assert_eq!(count(registry.offer_to_agent(Some(&[Glob::new("*")]), None)), 5);
+    let count = |offer: ToolSet| offer.specs.len();
+    assert_eq!(count(registry.tool_set_for_agent(None, None)), 0);
+    assert_eq!(count(registry.tool_set(None, None)), 5);
+    assert_eq!(count(registry.tool_set_for_agent(Some(&[Glob::new("variable_get")]), None)), 1);
+    assert_eq!(count(registry.tool_set_for_agent(Some(&[Glob::new("*")]), None)), 5);
 }

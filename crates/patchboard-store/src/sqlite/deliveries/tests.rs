@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use patchboard_core::port::{Batch, Durability, Retention, Store, StoreError, Write};
+use patchboard_core::port::{Durability, RetentionCutoffs, Store, StoreError, StoreWrite, WriteBatch};
 
 use super::*;
 use crate::sqlite::{SqliteOptions, SqliteStore, schema};
@@ -24,8 +24,8 @@ fn row(number: usize, state: DeliveryState) -> DeliveryRow {
     }
 }
 
-fn batch(writes: Vec<Write>) -> Batch {
-    Batch { durability: Durability::Boundary, writes }
+fn batch(writes: Vec<StoreWrite>) -> WriteBatch {
+    WriteBatch { durability: Durability::Boundary, writes }
 }
 
 /// None of them looks at more rows than are wanted, however many are on record.
@@ -57,7 +57,7 @@ fn codes_of_states_stay_as_they_are() {
 async fn a_state_of_a_newer_program_is_not_guessed_at() {
     let (_folder, path) = in_folder("strange.db");
     let store = SqliteStore::open(SqliteOptions::new(&path)).unwrap();
-    store.commit(batch(vec![Write::Delivery(row(1, DeliveryState::Received))])).await.unwrap();
+    store.commit(batch(vec![StoreWrite::Delivery(row(1, DeliveryState::Received))])).await.unwrap();
     schema::open_for_writing(&path).unwrap().execute("UPDATE deliveries SET state = 77", []).unwrap();
     let error = store.delivery("telegram", "1").await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { what: "delivery state", .. }), "{error:?}");
@@ -67,10 +67,10 @@ async fn a_state_of_a_newer_program_is_not_guessed_at() {
 async fn one_call_of_prune_does_a_bounded_amount_of_work() {
     let (_folder, path) = in_folder("many.db");
     let store = SqliteStore::open(SqliteOptions::new(&path)).unwrap();
-    let rows = (1..=2 * PRUNE_DELIVERIES).map(|number| Write::Delivery(row(number, DeliveryState::Failed)));
+    let rows = (1..=2 * PRUNE_DELIVERIES).map(|number| StoreWrite::Delivery(row(number, DeliveryState::Failed)));
     store.commit(batch(rows.collect())).await.unwrap();
     let before = Timestamp::from_second(1_000_000).unwrap();
-    let retention = Retention { runs_before: before, events_before: before };
+    let retention = RetentionCutoffs { runs_before: before, events_before: before };
     assert!(store.prune(retention).await.unwrap());
     let is_there = async |number: usize| store.delivery("telegram", &number.to_string()).await.unwrap().is_some();
     assert!(!is_there(PRUNE_DELIVERIES).await, "oldest first");
@@ -90,7 +90,7 @@ async fn what_was_said_is_overwritten_when_it_is_over() {
             |size| DeliveryRow { state: DeliveryState::Answered, body: vec![b'.'; size], ..received.clone() };
         let sent = DeliveryRow { state: DeliveryState::Sent, body: Vec::new(), ..received.clone() };
         for row in [received.clone(), answered(2000), answered(10), sent] {
-            store.commit(batch(vec![Write::Delivery(row)])).await.unwrap();
+            store.commit(batch(vec![StoreWrite::Delivery(row)])).await.unwrap();
         }
     }
     store.close().await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use patchboard_core::app::message::MessageEvent;
 use patchboard_core::event::{Envelope, Event};
 use patchboard_core::id::Seq;
-use patchboard_core::port::{Batch, Durability, Retention, Store, StoreError, Write};
+use patchboard_core::port::{Durability, RetentionCutoffs, Store, StoreError, StoreWrite, WriteBatch};
 
 use super::*;
 use crate::sqlite::{SqliteOptions, SqliteStore, schema};
@@ -24,8 +24,8 @@ fn row(number: u128, state: MessageState) -> MessageRow {
     MessageRow { message: MessageId(Uuid::from_u128(number)), state, submitted_at: at, changed_at: at }
 }
 
-fn batch(writes: Vec<Write>) -> Batch {
-    Batch { durability: Durability::Boundary, writes }
+fn batch(writes: Vec<StoreWrite>) -> WriteBatch {
+    WriteBatch { durability: Durability::Boundary, writes }
 }
 
 fn query(state: Option<MessageState>, limit: usize) -> MessageQuery {
@@ -42,7 +42,8 @@ async fn messages_and_their_events_are_there_after_a_restart() {
         let event = Event::Message(MessageEvent::Sent { app: app.into() });
         Arc::new(Envelope { topic: topic.clone(), seq: Seq(seq), at: row.submitted_at, node: None, event })
     };
-    let writes = vec![Write::Event(told(1, "notes")), Write::Event(told(2, "lamps")), Write::Message(row)];
+    let writes =
+        vec![StoreWrite::Event(told(1, "notes")), StoreWrite::Event(told(2, "lamps")), StoreWrite::Message(row)];
     store.commit(batch(writes)).await.unwrap();
     store.close().await.unwrap();
 
@@ -52,7 +53,7 @@ async fn messages_and_their_events_are_there_after_a_restart() {
     assert_eq!(store.events(&topic, Seq::FIRST, 9).await.unwrap(), [told(1, "notes"), told(2, "lamps")]);
     // The writer knows nothing yet of what is stored: it goes on where the topic ended.
     let delivered = MessageRow { state: MessageState::Delivered, ..row };
-    store.commit(batch(vec![Write::Event(told(3, "notes")), Write::Message(delivered)])).await.unwrap();
+    store.commit(batch(vec![StoreWrite::Event(told(3, "notes")), StoreWrite::Message(delivered)])).await.unwrap();
     assert_eq!(store.last_seq(&topic).await.unwrap(), Seq(3));
     assert_eq!(store.messages(query(None, 9)).await.unwrap().items, [delivered]);
 }
@@ -89,7 +90,7 @@ fn codes_of_states_stay_as_they_are() {
 async fn a_state_of_a_newer_program_is_not_guessed_at() {
     let (_folder, path) = in_folder("strange.db");
     let store = open_store(&path);
-    store.commit(batch(vec![Write::Message(row(1, MessageState::Queued))])).await.unwrap();
+    store.commit(batch(vec![StoreWrite::Message(row(1, MessageState::Queued))])).await.unwrap();
     schema::open_for_writing(&path).unwrap().execute("UPDATE messages SET state = 77", []).unwrap();
     let error = store.messages(query(None, 1)).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { what: "message state", .. }), "{error:?}");
@@ -104,14 +105,14 @@ async fn a_message_with_many_events_is_a_call_of_its_own() {
         let event = Event::Message(MessageEvent::Sent { app: "notes".into() });
         let told = |seq| {
             let (topic, event) = (Topic::Message(row.message), event.clone());
-            Write::Event(Arc::new(Envelope { topic, seq: Seq(seq), at: row.submitted_at, node: None, event }))
+            StoreWrite::Event(Arc::new(Envelope { topic, seq: Seq(seq), at: row.submitted_at, node: None, event }))
         };
         let mut writes: Vec<_> = (1..=PRUNE_EVENTS as u64).map(told).collect();
-        writes.push(Write::Message(row));
+        writes.push(StoreWrite::Message(row));
         store.commit(batch(writes)).await.unwrap();
     }
     let before = Timestamp::from_second(100).unwrap();
-    let retention = Retention { runs_before: before, events_before: before };
+    let retention = RetentionCutoffs { runs_before: before, events_before: before };
     assert!(store.prune(retention).await.unwrap());
     assert_eq!(store.messages(query(None, 9)).await.unwrap().items, [row(2, MessageState::Delivered)], "oldest first");
     assert!(!store.prune(retention).await.unwrap());

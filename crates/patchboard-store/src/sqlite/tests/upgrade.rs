@@ -5,12 +5,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::app::message::{MessageEvent, MessageState};
 use patchboard_core::channel::{DeliveryId, DeliveryState};
-use patchboard_core::event::{Envelope, Event, NodeOutcome, Pieces, Topic};
+use patchboard_core::event::{Envelope, Event, NodeOutcome, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
-use patchboard_core::model::Message;
+use patchboard_core::model::ModelMessage;
 use patchboard_core::port::{
-    DeliveryRow, FactQuery, KeptSize, MessageQuery, MessageRow, ModelCallRow, RunRow, RunState, Space, Store,
-    TurnQuery, UnfinishedRun, Write,
+    DeliveryRow, FactQuery, KvNamespace, KvUsage, MessageQuery, MessageRow, ModelCallRow, RunRow, RunState, Store,
+    StoreWrite, TurnQuery, UnfinishedRun,
 };
 use uuid::Uuid;
 
@@ -84,12 +84,12 @@ async fn a_database_of_schema_1_is_brought_up_to_date_with_its_data() {
     let record = |seq, node, event| Envelope { topic: topic.clone(), seq: Seq(seq), at: at(1), node, event }.into();
     let mut records = vec![
         record(1, None, Event::RunStarted { session: session.clone(), agent: "main".into() }),
-        record(2, None, Event::Text(["Hel", "lo"].into_iter().collect())),
+        record(2, None, Event::AnswerText(["Hel", "lo"].into_iter().collect())),
     ];
     assert_eq!(store.events(&topic, Seq::FIRST, 10).await.unwrap(), records);
     let turns = TurnQuery { session: session.clone(), limit: 10, before: None };
     let turns = store.turns(turns).await.unwrap().items;
-    assert_eq!(turns.into_iter().flat_map(|turn| turn.messages).collect::<Vec<_>>(), [Message::user("hello")]);
+    assert_eq!(turns.into_iter().flat_map(|turn| turn.messages).collect::<Vec<_>>(), [ModelMessage::user("hello")]);
     let facts = FactQuery {
         owner: MemoryOwner::account("web", "alice"),
         text: String::new(),
@@ -102,14 +102,14 @@ async fn a_database_of_schema_1_is_brought_up_to_date_with_its_data() {
     assert_eq!(facts.iter().map(|fact| fact.object.as_str()).collect::<Vec<_>>(), ["tea"]);
 
     // And what is new can be written beside it.
-    let space = Space::Session(session);
-    assert_eq!(store.kept(&space, "todos").await.unwrap(), None);
+    let space = KvNamespace::Session(session);
+    assert_eq!(store.kv_get(&space, "todos").await.unwrap(), None);
     let new_call = ModelCallRow { number: 2, node: Some(NodeId(3)), ..old_call.clone() };
-    records.push(record(4, Some(NodeId(3)), Event::Draft(Pieces::one("a plan"))));
+    records.push(record(4, Some(NodeId(3)), Event::DraftText(TextChunks::of_single("a plan"))));
     let writes = vec![
-        Write::Event(records[2].clone()),
-        Write::OpenModelCall(new_call.clone()),
-        Write::Keep { space: space.clone(), key: "todos".into(), value: Some(b"[]".to_vec()), at: at(4) },
+        StoreWrite::Event(records[2].clone()),
+        StoreWrite::OpenModelCall(new_call.clone()),
+        StoreWrite::PutValue { namespace: space.clone(), key: "todos".into(), value: Some(b"[]".to_vec()), at: at(4) },
     ];
     store.commit(batch(writes)).await.unwrap();
     store.close().await.unwrap();
@@ -117,7 +117,7 @@ async fn a_database_of_schema_1_is_brought_up_to_date_with_its_data() {
     assert_eq!(store.events(&topic, Seq::FIRST, 10).await.unwrap(), records);
     let unfinished = UnfinishedRun { run: row, open_calls: vec![old_call, new_call] };
     assert_eq!(store.unfinished_runs().await.unwrap(), [unfinished]);
-    assert_eq!(store.kept(&space, "todos").await.unwrap(), Some(b"[]".to_vec()));
+    assert_eq!(store.kv_get(&space, "todos").await.unwrap(), Some(b"[]".to_vec()));
 }
 
 /// What a program of schema 2 wrote beside that.
@@ -151,8 +151,8 @@ async fn a_database_of_schema_2_is_brought_up_to_date_with_its_data() {
     let records = store.events(&Topic::Run(run), Seq(4), 10).await.unwrap();
     let last = records.iter().map(|record| (record.seq, record.node, &record.event)).collect::<Vec<_>>();
     assert_eq!(last, [(Seq(4), Some(NodeId(3)), &Event::NodeLeft(NodeOutcome::Done))]);
-    let space = Space::Session(SessionKey::conversation("main", "web", "alice", "1"));
-    assert_eq!(store.kept(&space, "todos").await.unwrap(), Some(b"[]".to_vec()));
+    let space = KvNamespace::Session(SessionKey::conversation("main", "web", "alice", "1"));
+    assert_eq!(store.kv_get(&space, "todos").await.unwrap(), Some(b"[]".to_vec()));
 
     // And what is new can be written beside it, even under the id of the run.
     assert_eq!(store.open_messages().await.unwrap(), []);
@@ -162,7 +162,7 @@ async fn a_database_of_schema_2_is_brought_up_to_date_with_its_data() {
     let event = Event::Message(MessageEvent::Sent { app: "notes".into() });
     let record = Envelope { topic: topic.clone(), seq: Seq::FIRST, at, node: None, event }.into();
     let row = MessageRow { message, state: MessageState::Sent, submitted_at: at, changed_at: at };
-    store.commit(batch(vec![Write::Event(Arc::clone(&record)), Write::Message(row)])).await.unwrap();
+    store.commit(batch(vec![StoreWrite::Event(Arc::clone(&record)), StoreWrite::Message(row)])).await.unwrap();
     store.close().await.unwrap();
     let store = open(&path).unwrap();
     let all = MessageQuery { state: None, limit: 10, cursor: None };
@@ -200,8 +200,8 @@ async fn a_database_of_schema_3_is_brought_up_to_date_with_its_data() {
     let held = MessageRow { message, state: MessageState::Held, submitted_at: at(4), changed_at: at(5) };
     assert_eq!(store.open_messages().await.unwrap(), [held]);
     assert_eq!(store.last_seq(&Topic::Run(RunId(Uuid::from_u128(1)))).await.unwrap(), Seq(4));
-    assert_eq!(store.kept(&Space::Server, "mcp/pins/files").await.unwrap(), Some(b"{}".to_vec()));
-    let keys = store.kept_keys(&Space::Server, "mcp/", None, 10).await.unwrap();
+    assert_eq!(store.kv_get(&KvNamespace::Server, "mcp/pins/files").await.unwrap(), Some(b"{}".to_vec()));
+    let keys = store.kv_keys(&KvNamespace::Server, "mcp/", None, 10).await.unwrap();
     assert_eq!(keys, ["mcp/pins/files".into()]);
 
     // And what is new can be written beside it.
@@ -215,15 +215,15 @@ async fn a_database_of_schema_3_is_brought_up_to_date_with_its_data() {
         changed_at: at(6),
         body: b"hello".to_vec(),
     };
-    let space = Space::Plugins("notes".into());
+    let space = KvNamespace::Plugins("notes".into());
     let writes = vec![
-        Write::Delivery(delivery.clone()),
-        Write::Keep { space: space.clone(), key: "milk".into(), value: Some(b"buy".to_vec()), at: at(6) },
+        StoreWrite::Delivery(delivery.clone()),
+        StoreWrite::PutValue { namespace: space.clone(), key: "milk".into(), value: Some(b"buy".to_vec()), at: at(6) },
     ];
     store.commit(batch(writes)).await.unwrap();
     store.close().await.unwrap();
     let store = open(&path).unwrap();
     assert_eq!(store.open_deliveries().await.unwrap(), std::slice::from_ref(&delivery));
     assert_eq!(store.delivery("telegram", "7").await.unwrap(), Some(delivery));
-    assert_eq!(store.kept_size(&space).await.unwrap(), KeptSize { keys: 1, bytes: 7 });
+    assert_eq!(store.kv_usage(&space).await.unwrap(), KvUsage { keys: 1, bytes: 7 });
 }

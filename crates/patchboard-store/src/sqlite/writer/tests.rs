@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use patchboard_core::event::{Envelope, Event, Pieces, Topic};
+use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{RunId, Seq};
-use patchboard_core::port::{Batch, Durability, Store, StoreError, Write};
+use patchboard_core::port::{Durability, Store, StoreError, StoreWrite, WriteBatch};
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
@@ -19,14 +19,14 @@ fn scribe(folder: &Path) -> WriteConnection {
     WriteConnection::new(schema::open_for_writing(&folder.join("writer.db")).unwrap())
 }
 
-fn batch(topic: u128, seq: u64, text: &str, durability: Durability) -> Batch {
-    let event = Event::Text(Pieces::one(text));
+fn batch(topic: u128, seq: u64, text: &str, durability: Durability) -> WriteBatch {
+    let event = Event::AnswerText(TextChunks::of_single(text));
     let topic = Topic::Run(RunId(Uuid::from_u128(topic)));
     let record = Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, node: None, event };
-    Batch { durability, writes: vec![Write::Event(Arc::new(record))] }
+    WriteBatch { durability, writes: vec![StoreWrite::Event(Arc::new(record))] }
 }
 
-fn commit_together(scribe: &mut WriteConnection, batches: Vec<Batch>) -> Vec<Result<(), StoreError>> {
+fn commit_together(scribe: &mut WriteConnection, batches: Vec<WriteBatch>) -> Vec<Result<(), StoreError>> {
     let room = Arc::new(Semaphore::new(batches.len()));
     let (group, answers): (Vec<_>, Vec<_>) = batches
         .into_iter()

@@ -3,17 +3,17 @@ use super::*;
 #[test]
 fn faults_carry_the_words_clients_look_for() {
     let cases = [
-        (Fault::Unavailable, "worker died", Code::Unavailable, "worker died"),
-        (Fault::QueueTimeout, "it never ran", Code::DeadlineExceeded, "queue_timeout: it never ran"),
-        (Fault::QueueTimeout, "queue_timeout after 10 s", Code::DeadlineExceeded, "queue_timeout after 10 s"),
-        (Fault::Saturated, "full", Code::ResourceExhausted, "pool_saturated: full"),
-        (Fault::WorkerBusy, "busy", Code::ResourceExhausted, "worker_busy: busy"),
-        (Fault::TimedOut, "stopped", Code::DeadlineExceeded, "stopped"),
-        (Fault::Cancelled, "cancelled", Code::Cancelled, "cancelled"),
-        (Fault::Invalid, "pickle", Code::InvalidArgument, "pickle"),
-        (Fault::Argument, "Invalid parameter a: no", Code::InvalidArgument, "Invalid parameter a: no"),
-        (Fault::NotFound, "gone", Code::NotFound, "gone"),
-        (Fault::Internal, "broken", Code::Internal, "broken"),
+        (ToolFault::Unavailable, "worker died", Code::Unavailable, "worker died"),
+        (ToolFault::QueueTimeout, "it never ran", Code::DeadlineExceeded, "queue_timeout: it never ran"),
+        (ToolFault::QueueTimeout, "queue_timeout after 10 s", Code::DeadlineExceeded, "queue_timeout after 10 s"),
+        (ToolFault::Saturated, "full", Code::ResourceExhausted, "pool_saturated: full"),
+        (ToolFault::WorkerBusy, "busy", Code::ResourceExhausted, "worker_busy: busy"),
+        (ToolFault::TimedOut, "stopped", Code::DeadlineExceeded, "stopped"),
+        (ToolFault::Cancelled, "cancelled", Code::Cancelled, "cancelled"),
+        (ToolFault::Invalid, "pickle", Code::InvalidArgument, "pickle"),
+        (ToolFault::Argument, "Invalid parameter a: no", Code::InvalidArgument, "Invalid parameter a: no"),
+        (ToolFault::NotFound, "gone", Code::NotFound, "gone"),
+        (ToolFault::Internal, "broken", Code::Internal, "broken"),
     ];
     for (fault, said, code, words) in cases {
         let status = super::fault_status(fault, said);

@@ -1,4 +1,4 @@
-use patchboard_core::tool::{Fault, ToolTraits, UnknownOutcome};
+use patchboard_core::tool::{ToolFault, ToolTraits, UnknownOutcomePolicy};
 use serde_json::json;
 
 use super::*;
@@ -8,8 +8,8 @@ fn spec(name: &str, kind: &'static str, schema: Value) -> ToolSpec {
         name: name.into(),
         description: format!("it {name}").into(),
         input_schema: schema.into(),
-        effect: Effect::ReadOnly,
-        unknown_outcome: UnknownOutcome::Retry,
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
         timeout: None,
         kind,
         traits: None,
@@ -117,12 +117,13 @@ fn parameters_become_arguments_and_bytes_stand_before_them() {
         "text": {"type": "string"}, "maybe": {"type": ["string", "null"]}, "list": {"type": "array"},
     }});
     let travel = CallOptions { correlation: None, trace: None, timeout: Duration::from_secs(1), chunks: None };
-    let call = ToolCallRequest::from(request).into_command(&spec("t", "worker", schema), Reach::All, travel).unwrap();
+    let call =
+        ToolCallRequest::from(request).into_command(&spec("t", "worker", schema), ToolFilter::All, travel).unwrap();
     let arguments = json!({"text": "[1]", "maybe": "{}", "list": [1], "raw": 12_345_678_901_234_567_890_u64});
     assert_eq!(*call.arguments, arguments);
-    assert_eq!(call.parcel.binary["data"], Bytes::from_static(b"\x00\xff"));
-    assert_eq!((&*call.parcel.session, &*call.name), ("s", "t"));
-    assert_eq!(call.parcel.timeout, Some(Duration::from_secs(1)));
+    assert_eq!(call.metadata.binary["data"], Bytes::from_static(b"\x00\xff"));
+    assert_eq!((&*call.metadata.session, &*call.name), ("s", "t"));
+    assert_eq!(call.metadata.timeout, Some(Duration::from_secs(1)));
 }
 
 #[test]
@@ -130,13 +131,15 @@ fn what_a_tool_answered_and_how_it_is_told() {
     let took = Duration::from_millis(12);
     let remote = spec("t", "worker", json!({}));
     let local = spec("t", "builtin", json!({}));
-    let data = |data: ToolData| ToolOutput::ok("").with(data);
+    let data = |data: StructuredOutput| ToolOutput::ok("").with_structured(data);
     let told = |output: ToolOutput, spec: &ToolSpec| {
         pb::ExecuteToolResponse::from(ToolCallOutcome::from_output(output, spec, took).unwrap())
     };
 
-    let json =
-        told(data(ToolData { json: Some(Bytes::from_static(b"9007199254740993")), ..ToolData::default() }), &remote);
+    let json = told(
+        data(StructuredOutput { json: Some(Bytes::from_static(b"9007199254740993")), ..StructuredOutput::default() }),
+        &remote,
+    );
     assert_eq!(
         json.result.unwrap(),
         Any { type_url: "type.snakepit.bridge/json".to_owned(), value: b"9007199254740993".to_vec() }
@@ -150,7 +153,11 @@ fn what_a_tool_answered_and_how_it_is_told() {
 
     let metadata = BTreeMap::from([("content_type".to_owned(), "application/x-npy".to_owned())]);
     let binary = told(
-        data(ToolData { binary: Some(Bytes::from_static(b"\x93NUMPY")), metadata, ..ToolData::default() }),
+        data(StructuredOutput {
+            binary: Some(Bytes::from_static(b"\x93NUMPY")),
+            metadata,
+            ..StructuredOutput::default()
+        }),
         &remote,
     );
     assert_eq!((binary.result, &binary.binary_result[..]), (None, &b"\x93NUMPY"[..]));
@@ -162,18 +169,18 @@ fn what_a_tool_answered_and_how_it_is_told() {
         (false, None, r#"{"type":"ValueError"}"#)
     );
     assert_eq!(told(ToolOutput::error("no luck"), &local).error_message, "Tool execution failed: no luck");
-    assert_eq!(told(ToolOutput::fault(Fault::NotFound, "no such tool"), &remote).error_message, "no such tool");
+    assert_eq!(told(ToolOutput::fault(ToolFault::NotFound, "no such tool"), &remote).error_message, "no such tool");
 
     // In the words of the bridge, whoever has the tool.
     for spec in [&remote, &local] {
         let unfit =
-            ToolCallOutcome::from_output(ToolOutput::fault(Fault::Argument, "Invalid parameter a: no"), spec, took);
+            ToolCallOutcome::from_output(ToolOutput::fault(ToolFault::Argument, "Invalid parameter a: no"), spec, took);
         let Err(ToolCallFailure::Response(words)) = unfit else { panic!("an argument that does not fit went through") };
         assert_eq!(words, "Invalid parameter a: no");
     }
 
     let Err(ToolCallFailure::Status(status)) =
-        ToolCallOutcome::from_output(ToolOutput::fault(Fault::Unavailable, "gone"), &remote, took)
+        ToolCallOutcome::from_output(ToolOutput::fault(ToolFault::Unavailable, "gone"), &remote, took)
     else {
         panic!("a worker that is gone answered");
     };
@@ -290,12 +297,12 @@ fn tools_are_told_with_what_is_known_about_them() {
 #[test]
 fn signals_are_told_in_parts() {
     let at = Timestamp::from_nanosecond(1_794_744_000_000_000_123).unwrap();
-    let signal = Signal::new("tool.execution.stop", at)
-        .measure("duration", Measure::Int(5))
-        .measure("share", Measure::Float(0.5))
-        .measure("word", Measure::Text("x".into()))
-        .note("tool", "t")
-        .correlated(Some("c".into()));
+    let signal = TelemetryEvent::new("tool.execution.stop", at)
+        .with_measure("duration", MeasuredValue::Int(5))
+        .with_measure("share", MeasuredValue::Float(0.5))
+        .with_measure("word", MeasuredValue::Text("x".into()))
+        .with_metadata("tool", "t")
+        .with_correlation(Some("c".into()));
     let event = telemetry_event(&signal, "here");
     assert_eq!(event.event_parts, ["tool", "execution", "stop"]);
     assert_eq!((event.timestamp_ns, event.correlation_id.as_str()), (1_794_744_000_000_000_123, "c"));
@@ -315,7 +322,7 @@ fn times_before_1970_have_positive_nanoseconds() {
 #[test]
 fn listeners_may_not_name_endless_patterns() {
     use pb::telemetry_control::Control;
-    let mut sieve = Sieve::default();
+    let mut sieve = EventFilter::default();
     let mut ask = |control| super::apply_control(pb::TelemetryControl { control }, &mut sieve);
     let many = |count: usize| (0..count).map(|number| format!("p{number}.*")).collect();
     assert_eq!(ask(None), Ok(None));

@@ -367,7 +367,7 @@ async fn nobody_without_its_secret_is_taken_for_a_worker_that_shows_it() {
         }
         assert!(client.ping(ping()).await.is_ok(), "what is wrong shows nothing");
         if is_declared {
-            secret.demand();
+            secret.require();
         } else {
             assert!(client.ping(shown("bits of a worker")).await.is_ok());
         }

@@ -1,6 +1,6 @@
 //! Results in pieces, and what is told to listeners.
 
-use patchboard_core::bridge::{Measure, Signal};
+use patchboard_core::bridge::{MeasuredValue, TelemetryEvent};
 use pb::telemetry_control::Control;
 use tokio::sync::mpsc;
 use tonic::Streaming;
@@ -188,7 +188,7 @@ impl Listener {
 }
 
 fn tell(bench: &Bench, name: &str) {
-    bench.signals.tell(|| Signal::new(name, jiff::Timestamp::UNIX_EPOCH));
+    bench.signals.emit(|| TelemetryEvent::new(name, jiff::Timestamp::UNIX_EPOCH));
 }
 
 #[tokio::test]
@@ -243,10 +243,12 @@ async fn events_say_when_where_and_for_whom() {
     let mut events = client.stream_telemetry(once).await.unwrap().into_inner();
     let signal = || {
         let at = jiff::Timestamp::from_second(NOW).unwrap();
-        Signal::new("mine", at).measure("count", Measure::Int(3)).correlated(Some("sp-3".into()))
+        TelemetryEvent::new("mine", at)
+            .with_measure("count", MeasuredValue::Int(3))
+            .with_correlation(Some("sp-3".into()))
     };
     let event = loop {
-        bench.signals.tell(signal);
+        bench.signals.emit(signal);
         if let Ok(event) = tokio::time::timeout(Duration::from_millis(10), events.message()).await {
             break event.unwrap().unwrap();
         }
@@ -268,7 +270,9 @@ async fn a_listener_that_does_not_keep_up_hears_what_it_missed() {
     // More than is kept, and more than the connection takes unread.
     let text: Arc<str> = "x".repeat(2000).into();
     for _ in 0..20_000 {
-        bench.signals.tell(|| Signal::new("many", jiff::Timestamp::UNIX_EPOCH).note("text", text.clone()));
+        bench
+            .signals
+            .emit(|| TelemetryEvent::new("many", jiff::Timestamp::UNIX_EPOCH).with_metadata("text", text.clone()));
     }
     let missed = loop {
         let event = listener.events.message().await.unwrap().unwrap();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use patchboard_core::channel::{ChannelAnswer, WebhookOutcome};
-use patchboard_core::reply::Reply;
-use patchboard_core::{BoardError, ErrorKind, Retry};
+use patchboard_core::channel::{WebhookOutcome, WebhookResponse};
+use patchboard_core::reply::BoardReply;
+use patchboard_core::{BoardError, ErrorKind, RetryHint};
 
 use super::VerifyError;
 use crate::gateway::{error, map, wire};
@@ -21,15 +21,15 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 /// What goes before the words of a model's provider.
 const PROVIDER_PREFIX: &str = "provider error: ";
 
-pub(super) fn webhook_response(reply: Reply) -> Response {
-    if let Reply::Webhook(outcome) = reply {
+pub(super) fn webhook_response(reply: BoardReply) -> Response {
+    if let BoardReply::Webhook(outcome) = reply {
         return match outcome {
             WebhookOutcome::Accepted(id) => {
                 json(StatusCode::ACCEPTED, &wire::WebhookReceipt::Delivery(id.0.to_string()))
             }
             WebhookOutcome::Duplicate => json(StatusCode::OK, &wire::WebhookReceipt::Duplicate(true)),
             WebhookOutcome::Ignored => json(StatusCode::OK, &wire::WebhookReceipt::Ignored(true)),
-            WebhookOutcome::Answer(answer) => adapter_response(answer),
+            WebhookOutcome::Respond(answer) => adapter_response(answer),
         };
     }
     WebhookRejection::from(BoardError::new(ErrorKind::Internal, "unexpected answer to a webhook")).into_response()
@@ -40,7 +40,7 @@ fn json(status: StatusCode, told: &wire::WebhookReceipt) -> Response {
 }
 
 /// An adapter says what it answers, and nothing about the connection.
-fn adapter_response(answer: ChannelAnswer) -> Response {
+fn adapter_response(answer: WebhookResponse) -> Response {
     let status = StatusCode::from_u16(answer.status.clamp(200, 599)).unwrap_or(StatusCode::OK);
     let kind = HeaderValue::from_str(&answer.content_type).ok().filter(|kind| !kind.is_empty());
     let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
@@ -106,11 +106,13 @@ impl From<BoardError> for WebhookRejection {
         }
         let status = error::status(&error);
         let retry_after = match error.retry {
-            Retry::After(pause) => Some(pause),
-            Retry::Never | Retry::Now => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(DEFAULT_RETRY_AFTER),
+            RetryHint::After(pause) => Some(pause),
+            RetryHint::Never | RetryHint::Now => {
+                (status == StatusCode::SERVICE_UNAVAILABLE).then_some(DEFAULT_RETRY_AFTER)
+            }
         };
         // When to come again is said in a header.
-        let text = error::text(&BoardError { retry: Retry::Never, ..error });
+        let text = error::text(&BoardError { retry: RetryHint::Never, ..error });
         Self { retry_after, ..Self::new(status, text) }
     }
 }

@@ -11,21 +11,22 @@ use patchboard_core::Board;
 use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
 use patchboard_core::app::hub::HubOptions;
 use patchboard_core::app::notice::NoticeOptions;
-use patchboard_core::board::{Limits, Parts};
-use patchboard_core::bridge::{BridgeOptions, Signals};
+use patchboard_core::board::{BoardLimits, BoardParts};
+use patchboard_core::bridge::{BridgeOptions, TelemetryBus};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
 use patchboard_core::channel::{
-    ChannelAnswer, ChannelError, ChannelMessage, ChannelOptions, ChannelReply, ChannelRequest, Incoming, Outgoing,
+    ChannelError, ChannelMessage, ChannelOptions, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook,
+    WebhookResponse,
 };
-use patchboard_core::live::Live;
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::plugin::{PluginCall, PluginError, PluginReport};
-use patchboard_core::port::{FetchError, Fetched, Plugins};
-use patchboard_core::run::strategy::Reasoning;
+use patchboard_core::port::{FetchError, FetchResponse, PluginRuntime};
+use patchboard_core::reloadable::Reloadable;
+use patchboard_core::run::strategy::ReasoningOptions;
 use patchboard_core::scripted::{
-    AnyArguments, AnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, say,
+    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, say,
 };
 use patchboard_core::tool::{ApprovalPolicy, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
@@ -59,29 +60,29 @@ struct Adapter {
 }
 
 impl Adapter {
-    fn read(webhook: &Webhook) -> Result<Incoming, ChannelError> {
+    fn read(webhook: &Webhook) -> Result<ParsedWebhook, ChannelError> {
         let text = String::from_utf8_lossy(&webhook.body).into_owned();
         let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
         Ok(match word {
-            "ignore" => Incoming::Ignore(rest.to_owned()),
+            "ignore" => ParsedWebhook::Ignore(rest.to_owned()),
             "respond" => {
                 let mut words = rest.splitn(3, ' ').map(str::to_owned);
                 let status = words.next().and_then(|status| status.parse().ok()).unwrap();
                 let (content_type, body) = (words.next().unwrap(), words.next().unwrap_or_default().into_bytes());
-                Incoming::Respond(ChannelAnswer { status, content_type, body })
+                ParsedWebhook::Respond(WebhookResponse { status, content_type, body })
             }
             "reject" => return Err(ChannelError::Rejected(rest.to_owned())),
             "trap" => return Err(ChannelError::Failed(rest.to_owned())),
             "gone" => return Err(ChannelError::Unavailable(rest.to_owned())),
             "id" => {
                 let (id, content) = rest.split_once(' ').unwrap();
-                Incoming::Message(ChannelMessage {
+                ParsedWebhook::Message(ChannelMessage {
                     id: Some(id.to_owned()),
                     content: content.to_owned(),
                     ..ChannelMessage::default()
                 })
             }
-            _ => Incoming::Message(ChannelMessage { content: text, ..ChannelMessage::default() }),
+            _ => ParsedWebhook::Message(ChannelMessage { content: text, ..ChannelMessage::default() }),
         })
     }
 
@@ -100,7 +101,7 @@ impl Adapter {
     }
 }
 
-impl Plugins for Adapter {
+impl PluginRuntime for Adapter {
     fn tools(&self) -> Arc<[ToolSpec]> {
         [].into()
     }
@@ -130,7 +131,7 @@ impl Plugins for Adapter {
         _plugin: &'a str,
         webhook: Webhook,
         stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Incoming, ChannelError>> {
+    ) -> BoxFuture<'a, Result<ParsedWebhook, ChannelError>> {
         let read = Self::read(&webhook);
         *self.last_stop.lock().unwrap() = Some(stop);
         self.webhooks.lock().unwrap().push(webhook);
@@ -143,10 +144,10 @@ impl Plugins for Adapter {
         _plugin: &'a str,
         reply: ChannelReply,
         _stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Outgoing, ChannelError>> {
+    ) -> BoxFuture<'a, Result<FormattedReply, ChannelError>> {
         self.replies.lock().unwrap().push(reply);
         self.replied.notify_one();
-        Box::pin(std::future::ready(Ok(Outgoing::default())))
+        Box::pin(std::future::ready(Ok(FormattedReply::default())))
     }
 
     fn send<'a>(
@@ -154,7 +155,7 @@ impl Plugins for Adapter {
         _plugin: &'a str,
         _request: ChannelRequest,
         _stop: CancellationToken,
-    ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
+    ) -> BoxFuture<'a, Result<FetchResponse, FetchError>> {
         Box::pin(std::future::ready(Err(FetchError::Refused("nothing is sent".to_owned()))))
     }
 }
@@ -223,7 +224,7 @@ impl Bench {
             gate: Arc::new(AuthGate::new("gateway", Some("the gateway's".into()), None, Arc::default())),
             guard: OriginGuard { surface: "gateway", allowed_hosts: Vec::new(), allowed_origins: Vec::new() },
             limits: PumpLimits::default(),
-            clients: Arc::new(Live::new(ClientLimits {
+            clients: Arc::new(Reloadable::new(ClientLimits {
                 rate: RateLimit { per_second: 1.0, burst: 1.0 },
                 max_message: 1024,
                 sign_in: Duration::from_secs(5),
@@ -293,7 +294,7 @@ fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, model: Arc<ScriptedMode
         provider: model,
         model: "script-1".into(),
         strategy: StrategyKind::React,
-        reasoning: Reasoning::default(),
+        reasoning: ReasoningOptions::default(),
         source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
@@ -309,11 +310,11 @@ fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, model: Arc<ScriptedMode
         name: name.into(),
         plugin: "adapter".into(),
         wait,
-        max_waiting: 2,
+        max_open_deliveries: 2,
         replay_window: Duration::from_secs(300),
     };
-    Board::assemble(Parts {
-        store: Arc::new(LocalStore::new()),
+    Board::assemble(BoardParts {
+        store: Arc::new(InMemoryStore::new()),
         clock,
         ids: Arc::new(CountingIds::default()),
         agents: AgentTable::new(vec![agent], vec![]).unwrap(),
@@ -326,21 +327,21 @@ fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, model: Arc<ScriptedMode
             channel("slack", None),
             channel("open", None),
         ],
-        signals: Signals::default(),
+        telemetry: TelemetryBus::default(),
         bridge: BridgeOptions::default(),
         tools: vec![],
         hub: HubOptions::default(),
         notices: NoticeOptions::default(),
         sinks: vec![],
-        schemas: Arc::new(AnyArguments),
+        schemas: Arc::new(AcceptAnyArguments),
         souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AnyFolder),
+        folders: Arc::new(AcceptAnyFolder),
         embedder: None,
         budgets,
         prices: PriceTable(vec![]),
         memory: MemoryOptions::default(),
         approval_policy: ApprovalPolicy::default(),
-        limits: Limits::default(),
+        limits: BoardLimits::default(),
         version: "1.2.3",
     })
 }

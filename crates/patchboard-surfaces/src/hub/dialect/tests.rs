@@ -1,6 +1,6 @@
 //! Floods, and any input at all.
 
-use patchboard_core::access::Grants;
+use patchboard_core::access::GrantSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -15,7 +15,7 @@ struct Client {
 impl Client {
     fn new() -> Self {
         let mut dialect = HubDialect::new(HubDialectOptions::default());
-        let identity = ClientIdentity { principal: "local".into(), grants: Grants::CLIENT };
+        let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
         dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
         Self { dialect, now: Duration::ZERO }
     }
@@ -24,7 +24,7 @@ impl Client {
         let mut client = Self::new();
         let steps = client.say(&registration());
         let [Step::Ask(ticket, Command::RegisterApp(_))] = *steps else { panic!("{steps:?}") };
-        client.answer(ticket, Reply::Registered { client: Uuid::nil() });
+        client.answer(ticket, BoardReply::AppRegistered { client: Uuid::nil() });
         client
     }
 
@@ -34,7 +34,7 @@ impl Client {
         steps
     }
 
-    fn answer(&mut self, ticket: Ticket, reply: Reply) -> Vec<Step> {
+    fn answer(&mut self, ticket: Ticket, reply: BoardReply) -> Vec<Step> {
         let mut steps = Vec::new();
         self.dialect.command_answered(ticket, Ok(reply), self.now, &mut steps);
         steps

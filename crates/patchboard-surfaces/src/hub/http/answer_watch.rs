@@ -34,7 +34,7 @@ impl AnswerWatch {
     pub(super) fn time_left(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
         match report.state {
             // It had its time with an app, and nothing more happens before that app is back.
-            MessageState::Queued if report.reason.is_some() && report.current().next().is_some() => None,
+            MessageState::Queued if report.reason.is_some() && report.current_attempts().next().is_some() => None,
             MessageState::Queued | MessageState::Sent => Some(UNBOUNDED),
             // The hub itself ends the wait for those that owe an answer.
             MessageState::Delivered if report.pending().next().is_some() => Some(UNBOUNDED),
@@ -47,7 +47,7 @@ impl AnswerWatch {
     fn notice_time_left(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
         let told = || report.notices.iter().skip(self.earlier_notices);
         let has_told = |app: &str| told().any(|(teller, _)| teller.eq_ignore_ascii_case(app));
-        let taken = report.current().filter(|attempt| attempt.state == AttemptState::Delivered);
+        let taken = report.current_attempts().filter(|attempt| attempt.state == AttemptState::Delivered);
         let silent = taken.filter(|attempt| !has_told(&attempt.app));
         let left = silent.map(|attempt| {
             let passed = Duration::try_from(now.duration_since(attempt.sent_at)).unwrap_or_default();

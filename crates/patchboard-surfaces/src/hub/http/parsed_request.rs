@@ -10,7 +10,7 @@ use patchboard_core::app::matcher::NO_APP;
 use patchboard_core::app::message::MessageState;
 use patchboard_core::command::{Command, PageRequest, SubmitMessage};
 use patchboard_core::id::{MessageId, Seq};
-use patchboard_core::port::Cursor;
+use patchboard_core::port::PageCursor;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -186,7 +186,7 @@ fn submit(body: &str) -> Result<Command, ApiError> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "a number from 0 to 1 loses digits nobody needs")]
     let confidence = confidence.map(|number| number as f32);
-    Ok(Command::SubmitMessage(SubmitMessage { text, input, confidence, only: None }))
+    Ok(Command::SubmitMessage(SubmitMessage { text, input, confidence, only_app: None }))
 }
 
 fn utterance(text: Option<JsonField<'_>>) -> Result<String, ApiError> {
@@ -235,7 +235,7 @@ impl QueryParams {
     fn page(&self) -> Result<PageRequest, ApiError> {
         let invalid = |_| ApiError::invalid("`limit` must be a whole number");
         let limit = self.limit.as_deref().map(str::parse).transpose().map_err(invalid)?;
-        Ok(PageRequest::new(limit, self.cursor.clone().map(Cursor)))
+        Ok(PageRequest::new(limit, self.cursor.clone().map(PageCursor)))
     }
 
     fn newer_than(&self) -> Result<Option<Seq>, ApiError> {

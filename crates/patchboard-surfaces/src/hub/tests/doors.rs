@@ -105,7 +105,7 @@ async fn tokens_over_http() {
     assert_eq!(open.send(with("Basic x")).await.status, 401);
     assert_eq!(open.as_operator("GET", "/v1/clients", "").await.status, 200);
     // Where apps need tokens of their own, nobody submits without one.
-    let strict = Bench::with(Setup { pairing: Pairing::Token, ..Setup::default() });
+    let strict = Bench::with(Setup { pairing: PairingMode::Token, ..Setup::default() });
     let refused = strict.get("/v1/clients").await;
     assert_eq!((refused.fault().0, refused.header("www-authenticate")), (401, "Bearer"));
     assert_eq!(strict.post("/v1/messages", json!({"text": "x"})).await.status, 401);

@@ -147,7 +147,7 @@ async fn subprotocols_are_answered() {
 
 #[tokio::test]
 async fn an_app_shows_its_token_wherever_it_can() {
-    let bench = Bench::with(Setup { pairing: Pairing::Token, ..Setup::default() });
+    let bench = Bench::with(Setup { pairing: PairingMode::Token, ..Setup::default() });
     let address = bench.listen(10).await;
     let paired = bench.as_operator("POST", "/v1/clients/notebook/pair", "").await.json();
     let token = paired["token"].as_str().unwrap();

@@ -1,5 +1,5 @@
-use patchboard_core::access::{Grants, Surface};
-use patchboard_core::id::ConnId;
+use patchboard_core::access::{GrantSet, Surface};
+use patchboard_core::id::ConnectionId;
 use serde_json::json;
 
 use super::*;
@@ -7,7 +7,7 @@ use super::*;
 const FAST: RateLimit = RateLimit { per_second: 1e6, burst: 1e6 };
 
 fn caller() -> Caller {
-    Caller { surface: Surface::Mcp, principal: "local".into(), connection: ConnId(1), grants: Grants::CLIENT }
+    Caller { surface: Surface::Mcp, principal: "local".into(), connection: ConnectionId(1), grants: GrantSet::CLIENT }
 }
 
 /// At a time when another session may begin.

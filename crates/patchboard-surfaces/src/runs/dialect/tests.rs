@@ -1,6 +1,6 @@
 //! What no transcript can list: any input at all, in any order.
 
-use patchboard_core::access::Grants;
+use patchboard_core::access::GrantSet;
 use patchboard_core::event::Event;
 use patchboard_core::id::SessionKey;
 use patchboard_core::reply::RunSummary;
@@ -11,7 +11,7 @@ use super::*;
 
 fn opened() -> RunsDialect {
     let mut dialect = RunsDialect::new(RunsDialectOptions::default());
-    let identity = ClientIdentity { principal: "local".into(), grants: Grants::CLIENT };
+    let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
     dialect
 }
@@ -56,10 +56,10 @@ fn pages_of_tools_are_bounded() {
     let mut pages = 0;
     while let [Step::Ask(ticket, _)] = steps[..] {
         pages += 1;
-        let next = Some(patchboard_core::port::Cursor("more".to_owned()));
-        let endless = patchboard_core::port::Page { items: Vec::new(), next };
+        let next = Some(patchboard_core::port::PageCursor("more".to_owned()));
+        let endless = patchboard_core::port::ResultPage { items: Vec::new(), next };
         steps.clear();
-        dialect.command_answered(ticket, Ok(Reply::Tools(endless)), Duration::ZERO, &mut steps);
+        dialect.command_answered(ticket, Ok(BoardReply::Tools(endless)), Duration::ZERO, &mut steps);
     }
     assert_eq!(pages, MAX_TOOL_PAGES);
     assert_eq!(frames(&steps), [json!({ "type": "tools_list", "id": "1", "tools": [] })]);
@@ -116,12 +116,12 @@ fn any_happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-fn reply(answer: Answer) -> Result<Reply, BoardError> {
+fn reply(answer: Answer) -> Result<BoardReply, BoardError> {
     let run: RunId = "018f3c2a-7b1d-7e5f-9a0b-1c2d3e4f5a6b".parse().unwrap();
     match answer {
-        Answer::Done => Ok(Reply::Done),
-        Answer::Started => Ok(Reply::RunStarted(run)),
-        Answer::Found => Ok(Reply::Run(RunSummary {
+        Answer::Done => Ok(BoardReply::Done),
+        Answer::Started => Ok(BoardReply::RunStarted(run)),
+        Answer::Found => Ok(BoardReply::Run(RunSummary {
             run,
             session: SessionKey::conversation("default", "runs", "local", "t"),
             client_id: "r0".into(),
@@ -159,7 +159,7 @@ proptest! {
                 Happening::Answer(which, answer) if which < asked.len() => {
                     let (ticket, starts) = asked.remove(which);
                     let answer = reply(answer);
-                    if starts && !matches!(answer, Ok(Reply::RunStarted(_))) {
+                    if starts && !matches!(answer, Ok(BoardReply::RunStarted(_))) {
                         under_way -= 1;
                     }
                     dialect.command_answered(ticket, answer, now, &mut steps);
@@ -167,7 +167,7 @@ proptest! {
                 Happening::Observed(which, last) if which < follows.len() => {
                     let event = match last {
                         true => Event::RunEnded { outcome: RunOutcome::Completed },
-                        false => Event::Text(patchboard_core::event::Pieces::one("x")),
+                        false => Event::AnswerText(patchboard_core::event::TextChunks::of_single("x")),
                     };
                     let follow = follows[which];
                     let is_own = dialect.follows.get(&follow).is_some_and(|follow| follow.relation == RunRelation::Own);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use patchboard_core::agent::StrategyKind;
 use patchboard_core::id::CallId;
-use patchboard_core::model::{Message, Part, Role, TokenCount, ToolCall, ToolInput};
-use patchboard_core::run::brief::Briefing;
-use patchboard_core::run::finding::Finding;
+use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput};
+use patchboard_core::run::finding::StrategyFinding;
+use patchboard_core::run::spec::RunSpec;
 use patchboard_core::tool::ToolOutput;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -94,7 +94,7 @@ impl Default for StateSnapshot {
 }
 
 impl StateSnapshot {
-    pub(super) fn new(briefing: &Briefing) -> Self {
+    pub(super) fn new(briefing: &RunSpec) -> Self {
         let mut core = CoreState::default();
         if !briefing.system.is_empty() {
             core.messages.push(StateMessage::System(briefing.system.clone()));
@@ -151,20 +151,20 @@ impl StateSnapshot {
     }
 
     /// Findings may be told twice, when a node was cut short; taking one again changes nothing.
-    pub(super) fn add_finding(&mut self, finding: &Finding) {
+    pub(super) fn add_finding(&mut self, finding: &StrategyFinding) {
         match finding {
-            Finding::Understood { goal, constraints, context } => {
+            StrategyFinding::Understood { goal, constraints, context } => {
                 self.understood = Some(TaskUnderstanding {
                     core_goal: goal.clone(),
                     key_constraints: constraints.clone(),
                     relevant_context: context.clone(),
                 });
             }
-            Finding::Expanded { depth, candidates } => {
+            StrategyFinding::Expanded { depth, candidates } => {
                 let kept = self.tree.expanded(*depth, candidates, self.core.messages.len());
                 self.core.messages.truncate(kept);
             }
-            Finding::Evaluated { chosen, scores } => {
+            StrategyFinding::Evaluated { chosen, scores } => {
                 let kept = self.tree.evaluated(*chosen, scores, self.core.messages.len());
                 self.core.messages.truncate(kept);
                 if let Some(thought) = self.tree.chosen_thought() {
@@ -172,15 +172,15 @@ impl StateSnapshot {
                     self.core.message_count_after_last_think = Some(self.core.messages.len());
                 }
             }
-            Finding::Backtracked { reason, to_depth } => {
+            StrategyFinding::Backtracked { reason, to_depth } => {
                 let kept = self.tree.backtracked(reason, *to_depth, self.core.messages.len());
                 self.core.messages.truncate(kept);
             }
-            Finding::Planned { tasks, edges } => self.graph.planned(tasks, edges),
-            Finding::TaskStarted { task } => self.graph.started(task),
-            Finding::TaskCompleted { task, result } => self.graph.completed(task, result),
-            Finding::TaskFailed { task, error } => self.graph.failed(task, error),
-            Finding::TaskExpanded { tasks, edges, dropped, .. } => self.graph.expanded(tasks, edges, dropped),
+            StrategyFinding::Planned { tasks, edges } => self.graph.planned(tasks, edges),
+            StrategyFinding::TaskStarted { task } => self.graph.started(task),
+            StrategyFinding::TaskCompleted { task, result } => self.graph.completed(task, result),
+            StrategyFinding::TaskFailed { task, error } => self.graph.failed(task, error),
+            StrategyFinding::TaskExpanded { tasks, edges, dropped, .. } => self.graph.expanded(tasks, edges, dropped),
         }
     }
 
@@ -225,10 +225,10 @@ impl StateSnapshot {
 }
 
 impl CoreState {
-    fn add_history(&mut self, message: &Message) {
+    fn add_history(&mut self, message: &ModelMessage) {
         let mut has_results = false;
         for part in &message.parts {
-            if let Part::ToolResult(result) = part {
+            if let ContentPart::ToolResult(result) = part {
                 has_results = true;
                 self.messages.push(StateMessage::User(tool_result_text(
                     &result.name,
@@ -239,9 +239,9 @@ impl CoreState {
         }
         let text = message.text();
         match message.role {
-            Role::Assistant => self.messages.push(StateMessage::Assistant(text.into())),
-            Role::User if has_results && text.is_empty() => {}
-            Role::User => self.messages.push(StateMessage::User(text.into())),
+            MessageRole::Assistant => self.messages.push(StateMessage::Assistant(text.into())),
+            MessageRole::User if has_results && text.is_empty() => {}
+            MessageRole::User => self.messages.push(StateMessage::User(text.into())),
         }
     }
 

@@ -1,9 +1,9 @@
 use jiff::Timestamp;
-use patchboard_core::agent::{Origin, StrategyKind};
-use patchboard_core::event::{ApprovalRequest, UsageNote};
+use patchboard_core::agent::{ConversationOrigin, StrategyKind};
+use patchboard_core::event::{ApprovalRequest, ModelCallUsage};
 use patchboard_core::id::{ApprovalId, RunId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
-use patchboard_core::run::finding::Task;
+use patchboard_core::run::finding::PlannedTask;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -40,25 +40,31 @@ fn event_id(frame: &str) -> u64 {
 }
 
 fn briefing(strategy: StrategyKind, thread: Option<&str>) -> Event {
-    Event::Briefed(Arc::new(Briefing {
+    Event::RunBriefed(Arc::new(RunSpec {
         folder_granted: false,
         client_id: "r".into(),
         thread: thread.map(Into::into),
-        agent_asked: strategy.name().into(),
+        requested_agent: strategy.name().into(),
         strategy,
         adaptive: false,
         detached: false,
         verbose: false,
         model: None,
         folder: None,
-        origin: Origin { channel: "runs".into(), account: "local".into(), peer: None, guild: None, team: None },
+        origin: ConversationOrigin {
+            channel: "runs".into(),
+            account: "local".into(),
+            peer: None,
+            guild: None,
+            team: None,
+        },
         message: "hi".into(),
         system: "be brief".into(),
         history: Vec::new(),
     }))
 }
 
-fn any_pieces() -> impl Strategy<Value = Pieces> {
+fn any_pieces() -> impl Strategy<Value = TextChunks> {
     prop::collection::vec("\\PC{0,6}", 0..4).prop_map(|pieces| pieces.iter().map(String::as_str).collect())
 }
 
@@ -77,33 +83,35 @@ fn any_name() -> impl Strategy<Value = Arc<str>> {
     "a|b|c|d".prop_map(Into::into)
 }
 
-fn any_tasks() -> impl Strategy<Value = Vec<Task>> {
-    let task = (any_name(), "\\PC{0,4}").prop_map(|(id, description)| Task { id, description: description.into() });
+fn any_tasks() -> impl Strategy<Value = Vec<PlannedTask>> {
+    let task =
+        (any_name(), "\\PC{0,4}").prop_map(|(id, description)| PlannedTask { id, description: description.into() });
     prop::collection::vec(task, 0..4)
 }
 
-fn any_finding() -> impl Strategy<Value = Finding> {
+fn any_finding() -> impl Strategy<Value = StrategyFinding> {
     let edges = || prop::collection::vec((any_name(), any_name()), 0..4);
     prop_oneof![
-        any_name().prop_map(|goal| Finding::Understood { goal, constraints: vec!["x".into()], context: "y".into() }),
+        any_name().prop_map(|goal| StrategyFinding::Understood {
+            goal,
+            constraints: vec!["x".into()],
+            context: "y".into()
+        }),
         (0u32..4, prop::collection::vec(any_name(), 0..4))
-            .prop_map(|(depth, candidates)| Finding::Expanded { depth, candidates }),
+            .prop_map(|(depth, candidates)| StrategyFinding::Expanded { depth, candidates }),
         (
             0u32..5,
             prop::collection::vec(prop::sample::select(vec![0.0, 0.25, 0.9, 1.0, f32::NAN, f32::INFINITY]), 0..4)
         )
-            .prop_map(|(chosen, scores)| Finding::Evaluated { chosen, scores }),
-        (0u32..5).prop_map(|to_depth| Finding::Backtracked { reason: "no".into(), to_depth }),
-        (any_tasks(), edges()).prop_map(|(tasks, edges)| Finding::Planned { tasks, edges }),
-        any_name().prop_map(|task| Finding::TaskStarted { task }),
-        (any_name(), "\\PC{0,300}").prop_map(|(task, result)| Finding::TaskCompleted { task, result: result.into() }),
-        any_name().prop_map(|task| Finding::TaskFailed { task, error: "no".into() }),
-        (any_name(), any_tasks(), edges(), edges()).prop_map(|(task, tasks, edges, dropped)| Finding::TaskExpanded {
-            task,
-            tasks,
-            edges,
-            dropped
-        }),
+            .prop_map(|(chosen, scores)| StrategyFinding::Evaluated { chosen, scores }),
+        (0u32..5).prop_map(|to_depth| StrategyFinding::Backtracked { reason: "no".into(), to_depth }),
+        (any_tasks(), edges()).prop_map(|(tasks, edges)| StrategyFinding::Planned { tasks, edges }),
+        any_name().prop_map(|task| StrategyFinding::TaskStarted { task }),
+        (any_name(), "\\PC{0,300}")
+            .prop_map(|(task, result)| StrategyFinding::TaskCompleted { task, result: result.into() }),
+        any_name().prop_map(|task| StrategyFinding::TaskFailed { task, error: "no".into() }),
+        (any_name(), any_tasks(), edges(), edges())
+            .prop_map(|(task, tasks, edges, dropped)| StrategyFinding::TaskExpanded { task, tasks, edges, dropped }),
     ]
 }
 
@@ -112,39 +120,39 @@ fn any_event() -> impl Strategy<Value = (Option<u32>, Event)> {
     let names = prop_oneof![Just("think"), Just("act"), Just("observe"), Just("execute_graph")];
     let event = prop_oneof![
         2 => (0u32..3, names, any::<bool>())
-            .prop_map(|(key, name, again)| Event::NodeEntered { key: NodeKey(key), name: name.into(), again }),
+            .prop_map(|(key, name, is_reentry)| Event::NodeEntered { key: NodeKey(key), name: name.into(), is_reentry }),
         2 => prop_oneof![
             4 => Just(NodeOutcome::Done),
             1 => Just(NodeOutcome::Interrupted),
             1 => Just(NodeOutcome::Failed("no".into())),
         ]
         .prop_map(Event::NodeLeft),
-        2 => any_pieces().prop_map(Event::Text),
-        1 => any_pieces().prop_map(Event::Draft),
-        1 => any_pieces().prop_map(Event::Thought),
-        2 => (0u8..4, any::<bool>(), any_pieces()).prop_map(|(id, begins, pieces)| {
-            Event::Arguments { call: call_id(id), name: "t".into(), begins, pieces }
+        2 => any_pieces().prop_map(Event::AnswerText),
+        1 => any_pieces().prop_map(Event::DraftText),
+        1 => any_pieces().prop_map(Event::ThoughtText),
+        2 => (0u8..4, any::<bool>(), any_pieces()).prop_map(|(id, is_first, pieces)| {
+            Event::ToolArguments { call: call_id(id), name: "t".into(), is_first, pieces }
         }),
         2 => prop::collection::vec(any_call(), 0..3)
-            .prop_map(|calls| Event::Answered(Answered::Whole { stop: StopReason::EndOfTurn, calls })),
-        1 => Just(Event::Answered(Answered::Failed("no".into()))),
-        3 => any_finding().prop_map(Event::Found),
+            .prop_map(|calls| Event::ModelCallEnded(ModelCallOutcome::Completed { stop: StopReason::EndOfTurn, calls })),
+        1 => Just(Event::ModelCallEnded(ModelCallOutcome::Failed("no".into()))),
+        3 => any_finding().prop_map(Event::FindingRecorded),
         1 => any_call().prop_map(Event::ToolRequested),
         1 => (0u8..4).prop_map(|id| Event::ToolStarted { call: call_id(id), name: "t".into() }),
         1 => (0u8..4, any_pieces())
-            .prop_map(|(id, pieces)| Event::ToolSaid { call: call_id(id), name: "t".into(), pieces }),
+            .prop_map(|(id, pieces)| Event::ToolProgress { call: call_id(id), name: "t".into(), pieces }),
         1 => (0u8..4, any::<bool>()).prop_map(|(id, is_error)| Event::ToolFinished {
             call: call_id(id),
             output: ToolOutput { content: "out".into(), is_error, data: None },
         }),
-        1 => any_call().prop_map(|call| Event::ApprovalWanted(ApprovalRequest {
+        1 => any_call().prop_map(|call| Event::ApprovalRequested(ApprovalRequest {
             approval: ApprovalId(run().0),
             call,
             expires_at: Timestamp::UNIX_EPOCH,
             may_have_run: false,
         })),
-        1 => Just(Event::ApprovalSettled { approval: ApprovalId(run().0), approved: true, by: "x".into() }),
-        1 => (any::<u64>(), any::<u64>()).prop_map(|(input, output)| Event::Usage(UsageNote {
+        1 => Just(Event::ApprovalResolved { approval: ApprovalId(run().0), approved: true, by: "x".into() }),
+        1 => (any::<u64>(), any::<u64>()).prop_map(|(input, output)| Event::ModelUsage(ModelCallUsage {
             tokens: TokenCount { input, output },
             provider: "p".into(),
             model: "m".into(),
@@ -256,13 +264,18 @@ proptest! {
 
 #[test]
 fn the_reply_is_what_was_said_for_the_user() {
-    let entered =
-        |node, name: &str| (Some(node), Event::NodeEntered { key: NodeKey(node), name: name.into(), again: false });
-    let answered =
-        |node| (Some(node), Event::Answered(Answered::Whole { stop: StopReason::EndOfTurn, calls: Vec::new() }));
+    let entered = |node, name: &str| {
+        (Some(node), Event::NodeEntered { key: NodeKey(node), name: name.into(), is_reentry: false })
+    };
+    let answered = |node| {
+        (
+            Some(node),
+            Event::ModelCallEnded(ModelCallOutcome::Completed { stop: StopReason::EndOfTurn, calls: Vec::new() }),
+        )
+    };
     let left = |node, outcome| (Some(node), Event::NodeLeft(outcome));
-    let text = |node, text: &str| (Some(node), Event::Text(Pieces::one(text)));
-    let draft = |node, text: &str| (Some(node), Event::Draft(Pieces::one(text)));
+    let text = |node, text: &str| (Some(node), Event::AnswerText(TextChunks::of_single(text)));
+    let draft = |node, text: &str| (Some(node), Event::DraftText(TextChunks::of_single(text)));
     // And the pieces that were sent of it.
     let told = |middle: Vec<(Option<u32>, Event)>| {
         let mut events = vec![(None, briefing(StrategyKind::React, None))];
@@ -344,13 +357,15 @@ fn an_empty_answer_says_so_and_drafts_are_thoughts() {
         (StrategyKind::Tot, Some("think_evaluate"), "answer"),
         (StrategyKind::Got, Some("execute_graph"), "aggregate"),
     ] {
-        let whole = || Event::Answered(Answered::Whole { stop: StopReason::EndOfTurn, calls: Vec::new() });
-        let entered = |node, name: &str| Event::NodeEntered { key: NodeKey(node), name: name.into(), again: false };
+        let whole =
+            || Event::ModelCallEnded(ModelCallOutcome::Completed { stop: StopReason::EndOfTurn, calls: Vec::new() });
+        let entered =
+            |node, name: &str| Event::NodeEntered { key: NodeKey(node), name: name.into(), is_reentry: false };
         let mut events = vec![(None, briefing(strategy, None))];
         if let Some(name) = drafting {
             events.extend([
                 (Some(0), entered(0, name)),
-                (Some(0), Event::Draft(Pieces::one("hm"))),
+                (Some(0), Event::DraftText(TextChunks::of_single("hm"))),
                 (Some(0), whole()),
             ]);
             events.push((Some(0), Event::NodeLeft(NodeOutcome::Done)));

@@ -49,7 +49,7 @@ async fn who_does_not_read_loses_the_connection_and_keeps_the_run() {
     let gate = Arc::new(Semaphore::new(0));
     let mut held_at_the_end = script(&pieces);
     let end = held_at_the_end.len() - 1;
-    held_at_the_end.insert(end, Beat::Wait(gate.clone()));
+    held_at_the_end.insert(end, ScriptStep::Wait(gate.clone()));
     let server = serve([held_at_the_end], Setup { stall: Duration::from_secs(1), ..Setup::default() }).await;
     let mut deaf = server.connect_narrow().await;
     send(&mut deaf, run("r1")).await;

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use patchboard_core::agent::{Origin, StrategyKind};
-use patchboard_core::event::{Answered, Envelope, Event, NodeOutcome, Pieces, RunOutcome, Topic, UsageNote};
+use patchboard_core::agent::{ConversationOrigin, StrategyKind};
+use patchboard_core::event::{
+    Envelope, Event, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks, Topic,
+};
 use patchboard_core::id::{ApprovalId, CallId, NodeId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
-use patchboard_core::run::brief::Briefing;
-use patchboard_core::run::finding::{Finding, Task};
+use patchboard_core::run::finding::{PlannedTask, StrategyFinding};
+use patchboard_core::run::spec::RunSpec;
 use patchboard_core::run::strategy::NodeKey;
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
@@ -27,11 +29,11 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
             session: SessionKey::conversation("default", "web", "a", "main"),
             agent: "default".into(),
         },
-        "briefed" => Event::Briefed(Arc::new(briefing(&json)?)),
+        "briefed" => Event::RunBriefed(Arc::new(briefing(&json)?)),
         "node_entered" => Event::NodeEntered {
             key: NodeKey(small(&json["key"])),
             name: arc(&json["name"]),
-            again: is_true(&json["again"]),
+            is_reentry: is_true(&json["again"]),
         },
         "node_left" => Event::NodeLeft(match (text_of(&json), json["failed"].as_str()) {
             ("done", _) => NodeOutcome::Done,
@@ -39,36 +41,38 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
             (_, Some(error)) => NodeOutcome::Failed(error.into()),
             (_, None) => return Err(format!("no node ends like this: {json}")),
         }),
-        "text" => Event::Text(pieces(&json)),
-        "draft" => Event::Draft(pieces(&json)),
-        "thought" => Event::Thought(pieces(&json)),
-        "arguments" => Event::Arguments {
+        "text" => Event::AnswerText(pieces(&json)),
+        "draft" => Event::DraftText(pieces(&json)),
+        "thought" => Event::ThoughtText(pieces(&json)),
+        "arguments" => Event::ToolArguments {
             call: call_id(&json),
             name: arc(&json["name"]),
-            begins: is_true(&json["begins"]),
+            is_first: is_true(&json["begins"]),
             pieces: pieces(&json["pieces"]),
         },
-        "answered" => Event::Answered(match json["failed"].as_str() {
-            Some(error) => Answered::Failed(error.into()),
-            None => Answered::Whole { stop: StopReason::EndOfTurn, calls: each(&json, |one| Ok(call(one)))? },
+        "answered" => Event::ModelCallEnded(match json["failed"].as_str() {
+            Some(error) => ModelCallOutcome::Failed(error.into()),
+            None => {
+                ModelCallOutcome::Completed { stop: StopReason::EndOfTurn, calls: each(&json, |one| Ok(call(one)))? }
+            }
         }),
-        "found" => Event::Found(finding(&json)?),
+        "found" => Event::FindingRecorded(finding(&json)?),
         "tool_requested" => Event::ToolRequested(call(&json)),
         "tool_started" => Event::ToolStarted { call: call_id(&json), name: arc(&json["name"]) },
         "tool_said" => {
-            Event::ToolSaid { call: call_id(&json), name: arc(&json["name"]), pieces: pieces(&json["pieces"]) }
+            Event::ToolProgress { call: call_id(&json), name: arc(&json["name"]), pieces: pieces(&json["pieces"]) }
         }
         "tool_finished" => Event::ToolFinished {
             call: call_id(&json),
             output: ToolOutput { content: arc(&json["content"]), is_error: is_true(&json["is_error"]), data: None },
         },
-        "approval_wanted" => Event::ApprovalWanted(approval(&json)?),
-        "approval_settled" => Event::ApprovalSettled {
+        "approval_wanted" => Event::ApprovalRequested(approval(&json)?),
+        "approval_settled" => Event::ApprovalResolved {
             approval: ApprovalId(Uuid::from_u128(number(&json["approval"]).into())),
             approved: is_true(&json["approved"]),
             by: "gateway:local".into(),
         },
-        "usage" => Event::Usage(UsageNote {
+        "usage" => Event::ModelUsage(ModelCallUsage {
             tokens: TokenCount { input: number(&json["input"]), output: number(&json["output"]) },
             provider: "main".into(),
             model: "m".into(),
@@ -89,20 +93,26 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
     Ok(Envelope { topic: Topic::Run(run(&Value::Null)), seq, at: noon()?, node, event })
 }
 
-fn briefing(json: &Value) -> Read<Briefing> {
+fn briefing(json: &Value) -> Read<RunSpec> {
     let agent = text_of(&json["agent"]);
-    Ok(Briefing {
+    Ok(RunSpec {
         folder_granted: false,
         client_id: arc(&json["id"]),
         thread: json["thread"].as_str().map(Into::into),
-        agent_asked: agent.into(),
-        strategy: StrategyKind::named(agent).unwrap_or(StrategyKind::React),
+        requested_agent: agent.into(),
+        strategy: StrategyKind::from_name(agent).unwrap_or(StrategyKind::React),
         adaptive: is_true(&json["adaptive"]),
         detached: is_true(&json["detached"]),
         verbose: false,
         model: None,
         folder: None,
-        origin: Origin { channel: "runs".into(), account: "local".into(), peer: None, guild: None, team: None },
+        origin: ConversationOrigin {
+            channel: "runs".into(),
+            account: "local".into(),
+            peer: None,
+            guild: None,
+            team: None,
+        },
         message: arc(&json["message"]),
         system: arc(&json["system"]),
         history: each(&json["history"], message)?,
@@ -110,27 +120,31 @@ fn briefing(json: &Value) -> Read<Briefing> {
 }
 
 /// `{"kind": {…}}`
-fn finding(json: &Value) -> Read<Finding> {
+fn finding(json: &Value) -> Read<StrategyFinding> {
     let Some((kind, about)) = json.as_object().and_then(|fields| fields.iter().next()) else {
         return Err(format!("not a finding: {json}"));
     };
     Ok(match kind.as_str() {
-        "understood" => Finding::Understood {
+        "understood" => StrategyFinding::Understood {
             goal: arc(&about["goal"]),
             constraints: texts(&about["constraints"])?,
             context: arc(&about["context"]),
         },
-        "expanded" => Finding::Expanded { depth: small(&about["depth"]), candidates: texts(&about["candidates"])? },
-        "evaluated" => Finding::Evaluated {
+        "expanded" => {
+            StrategyFinding::Expanded { depth: small(&about["depth"]), candidates: texts(&about["candidates"])? }
+        }
+        "evaluated" => StrategyFinding::Evaluated {
             chosen: small(&about["chosen"]),
             scores: each(&about["scores"], |score| Ok(score.as_f64().unwrap_or(0.0) as f32))?,
         },
-        "backtracked" => Finding::Backtracked { reason: arc(&about["reason"]), to_depth: small(&about["to_depth"]) },
-        "planned" => Finding::Planned { tasks: tasks(&about["tasks"])?, edges: edges(&about["edges"])? },
-        "task_started" => Finding::TaskStarted { task: arc(about) },
-        "task_completed" => Finding::TaskCompleted { task: arc(&about["task"]), result: arc(&about["result"]) },
-        "task_failed" => Finding::TaskFailed { task: arc(&about["task"]), error: arc(&about["error"]) },
-        "task_expanded" => Finding::TaskExpanded {
+        "backtracked" => {
+            StrategyFinding::Backtracked { reason: arc(&about["reason"]), to_depth: small(&about["to_depth"]) }
+        }
+        "planned" => StrategyFinding::Planned { tasks: tasks(&about["tasks"])?, edges: edges(&about["edges"])? },
+        "task_started" => StrategyFinding::TaskStarted { task: arc(about) },
+        "task_completed" => StrategyFinding::TaskCompleted { task: arc(&about["task"]), result: arc(&about["result"]) },
+        "task_failed" => StrategyFinding::TaskFailed { task: arc(&about["task"]), error: arc(&about["error"]) },
+        "task_expanded" => StrategyFinding::TaskExpanded {
             task: arc(&about["task"]),
             tasks: tasks(&about["tasks"])?,
             edges: edges(&about["edges"])?,
@@ -141,8 +155,8 @@ fn finding(json: &Value) -> Read<Finding> {
 }
 
 /// `[["id","what to do"], …]`
-fn tasks(json: &Value) -> Read<Vec<Task>> {
-    each(json, |task| Ok(Task { id: arc(&task[0]), description: arc(&task[1]) }))
+fn tasks(json: &Value) -> Read<Vec<PlannedTask>> {
+    each(json, |task| Ok(PlannedTask { id: arc(&task[0]), description: arc(&task[1]) }))
 }
 
 fn edges(json: &Value) -> Read<Vec<(Arc<str>, Arc<str>)>> {
@@ -153,10 +167,10 @@ fn texts(json: &Value) -> Read<Vec<Arc<str>>> {
     each(json, |text| Ok(arc(text)))
 }
 
-fn pieces(json: &Value) -> Pieces {
+fn pieces(json: &Value) -> TextChunks {
     match json.as_array() {
         Some(pieces) => pieces.iter().map(text_of).collect(),
-        None => Pieces::one(text_of(json)),
+        None => TextChunks::of_single(text_of(json)),
     }
 }
 

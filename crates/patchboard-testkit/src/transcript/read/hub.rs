@@ -2,35 +2,35 @@
 
 use std::sync::Arc;
 
-use patchboard_core::app::{Delivery, InputMethod};
+use patchboard_core::app::{AppDelivery, InputMethod};
 use patchboard_core::id::MessageId;
-use patchboard_core::reply::{InboxItem, Reply, Unregistered};
+use patchboard_core::reply::{BoardReply, InboxEvent, RegistrationRefusal};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Read, text_of};
 
 /// `None` when the word is none of the hub's.
-pub(super) fn answer(word: &str, json: &Value) -> Read<Option<Reply>> {
+pub(super) fn answer(word: &str, json: &Value) -> Read<Option<BoardReply>> {
     Ok(Some(match word {
-        "registered" => Reply::Registered { client: uuid(json)? },
-        "not_registered" => Reply::NotRegistered(match text_of(json) {
-            "already" => Unregistered::Already,
-            "name_taken" => Unregistered::NameTaken,
-            "not_approved" => Unregistered::NotApproved,
-            "wrong_token" => Unregistered::WrongToken,
+        "registered" => BoardReply::AppRegistered { client: uuid(json)? },
+        "not_registered" => BoardReply::AppNotRegistered(match text_of(json) {
+            "already" => RegistrationRefusal::AlreadyRegistered,
+            "name_taken" => RegistrationRefusal::NameTaken,
+            "not_approved" => RegistrationRefusal::NotApproved,
+            "wrong_token" => RegistrationRefusal::WrongToken,
             other => return Err(format!("no app is refused because of `{other}`")),
         }),
-        "deliver" => Reply::Inbox(InboxItem::Deliver(Arc::new(delivery(json)?))),
-        "prove" => Reply::Inbox(InboxItem::Prove),
+        "deliver" => BoardReply::InboxEvent(InboxEvent::Deliver(Arc::new(delivery(json)?))),
+        "prove" => BoardReply::InboxEvent(InboxEvent::ProveAlive),
         _ => return Ok(None),
     }))
 }
 
-fn delivery(json: &Value) -> Read<Delivery> {
+fn delivery(json: &Value) -> Read<AppDelivery> {
     #[expect(clippy::cast_possible_truncation, reason = "transcripts write few digits")]
     let confidence = json["confidence"].as_f64().map(|number| number as f32);
-    Ok(Delivery {
+    Ok(AppDelivery {
         message: MessageId(uuid(&json["message"])?),
         text: text_of(&json["text"]).into(),
         at: text_of(&json["at"]).parse().map_err(|error| format!("{error}: {json}"))?,

@@ -1,6 +1,6 @@
 //! Plugins and what became of webhooks, as a transcript writes them.
 
-use patchboard_core::channel::{ChannelAnswer, DeliveryId, WebhookOutcome};
+use patchboard_core::channel::{DeliveryId, WebhookOutcome, WebhookResponse};
 use patchboard_core::plugin::{PluginReport, PluginState};
 use serde_json::Value;
 use uuid::Uuid;
@@ -13,7 +13,7 @@ pub(super) fn report(json: &Value) -> Read<PluginReport> {
     let state = match json["state"].as_str().unwrap_or("ready") {
         "loading" => PluginState::Loading,
         "ready" => PluginState::Ready,
-        "held" => PluginState::Held,
+        "held" => PluginState::AwaitingApproval,
         "refused" => PluginState::Refused,
         "unloaded" => PluginState::Unloaded,
         other => return Err(format!("no state of a plugin is called `{other}`")),
@@ -42,7 +42,7 @@ pub(super) fn outcome(json: &Value) -> Read<WebhookOutcome> {
         Value::String(word) if word == "duplicate" => WebhookOutcome::Duplicate,
         Value::String(word) if word == "ignored" => WebhookOutcome::Ignored,
         Value::Number(_) => WebhookOutcome::Accepted(DeliveryId(Uuid::from_u128(number(json).into()))),
-        Value::Object(_) => WebhookOutcome::Answer(ChannelAnswer {
+        Value::Object(_) => WebhookOutcome::Respond(WebhookResponse {
             status: u16::try_from(number(&json["status"])).map_err(|error| error.to_string())?,
             content_type: text_of(&json["content_type"]).to_owned(),
             body: text_of(&json["body"]).as_bytes().to_vec(),

@@ -9,7 +9,7 @@ pub(super) fn pool(json: &Value) -> Read<PoolReport> {
     Ok(PoolReport {
         name: text_of(&json["name"]).into(),
         workers: each(&json["workers"], worker)?,
-        wanted: small(&json["wanted"])?,
+        target_workers: small(&json["wanted"])?,
         queued: small(&json["queued"])?,
         tools: small(&json["tools"])?,
         succeeded: number(&json["succeeded"]),
@@ -18,7 +18,7 @@ pub(super) fn pool(json: &Value) -> Read<PoolReport> {
         refused: number(&json["refused"]),
         restarts: number(&json["restarts"]),
         recycled: number(&json["recycled"]),
-        trouble: json["trouble"].as_str().map(Into::into),
+        last_error: json["trouble"].as_str().map(Into::into),
     })
 }
 

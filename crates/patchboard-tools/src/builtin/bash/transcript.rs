@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use patchboard_core::tool::ToolVoice;
+use patchboard_core::tool::ProgressSink;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::Instant;
@@ -46,7 +46,7 @@ impl Transcript {
 
     /// Reads both streams to their end and tells `voice` as they come. A listener that is behind slows the command
     /// down. Dropped half-way, it loses at most a piece that was being told.
-    pub(super) async fn read(&mut self, voice: &ToolVoice) {
+    pub(super) async fn read(&mut self, voice: &ProgressSink) {
         let mut tell_at = None;
         let (mut out, mut err) = (vec![0; READ_BYTES], vec![0; READ_BYTES]);
         while self.stdout.is_some() || self.stderr.is_some() {
@@ -77,12 +77,12 @@ impl Transcript {
 
     /// The same when nobody listens any more.
     pub(super) async fn drain(&mut self) {
-        self.read(&ToolVoice::default()).await;
+        self.read(&ProgressSink::default()).await;
     }
 
-    async fn flush(&mut self, voice: &ToolVoice) {
+    async fn flush(&mut self, voice: &ProgressSink) {
         if let Some(piece) = self.live.take() {
-            voice.say(piece).await;
+            voice.send_text(piece).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-use patchboard_core::port::SchemaCheck;
+use patchboard_core::port::SchemaValidator;
 
 use super::super::web_fetcher::tests::scope;
 use super::hits::SearchHit;
@@ -24,7 +24,10 @@ fn specs() {
     let endpoint = endpoint(SearchKind::Exa, "https://search.example", None).unwrap();
     for (field, name) in [(SearchTopic::Web, "websearch"), (SearchTopic::Code, "codesearch")] {
         let spec = SearchTool { topic: field, endpoint: endpoint.clone() }.spec();
-        assert_eq!((&*spec.name, spec.effect, spec.unknown_outcome), (name, Effect::ReadOnly, UnknownOutcome::Retry));
+        assert_eq!(
+            (&*spec.name, spec.effect, spec.unknown_outcome),
+            (name, ToolEffect::ReadOnly, UnknownOutcomePolicy::Retry)
+        );
         for (arguments, fits) in [
             (json!({"query": "a"}), true),
             (

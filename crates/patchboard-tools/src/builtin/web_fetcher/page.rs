@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use patchboard_core::port::Fetched;
+use patchboard_core::port::FetchResponse;
 
 use crate::text::{clipped, escape_control_chars};
 
@@ -17,7 +17,7 @@ pub(super) enum NotText {
 }
 
 /// Text types are taken at their word, with `�` for what cannot be read; anything else has to be flawless.
-pub(super) fn page_text(fetched: &Fetched) -> Result<String, NotText> {
+pub(super) fn page_text(fetched: &FetchResponse) -> Result<String, NotText> {
     let is_encoded = |coding: &str| !coding.trim().is_empty() && !coding.trim().eq_ignore_ascii_case("identity");
     if header(fetched, "content-encoding").is_some_and(is_encoded) {
         return Err(NotText::Compressed);
@@ -26,7 +26,7 @@ pub(super) fn page_text(fetched: &Fetched) -> Result<String, NotText> {
         return Err(NotText::HoldsNul);
     }
     let content_type = header(fetched, "content-type").unwrap_or_default().to_ascii_lowercase();
-    let body = trim_partial_character(&fetched.body, fetched.is_cut);
+    let body = trim_partial_character(&fetched.body, fetched.is_truncated);
     match std::str::from_utf8(body) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
         Err(_) if is_latin1(&content_type) => Ok(body.iter().map(|byte| char::from(*byte)).collect()),
@@ -36,7 +36,7 @@ pub(super) fn page_text(fetched: &Fetched) -> Result<String, NotText> {
 }
 
 /// A sentence about an answer that is a failure, with what it says about itself.
-pub(crate) fn failure_message(fetched: &Fetched) -> String {
+pub(crate) fn failure_message(fetched: &FetchResponse) -> String {
     let status = fetched.status;
     let name = reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     let name = name.map(|name| format!(" {name}")).unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn failure_message(fetched: &Fetched) -> String {
 }
 
 /// The first header of a name.
-pub(super) fn header<'a>(fetched: &'a Fetched, name: &str) -> Option<&'a str> {
+pub(super) fn header<'a>(fetched: &'a FetchResponse, name: &str) -> Option<&'a str> {
     let mut headers = fetched.headers.iter();
     headers.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }

@@ -2,8 +2,8 @@ use std::sync::Mutex;
 
 use futures_util::FutureExt;
 use patchboard_core::id::{MemoryOwner, SessionKey};
-use patchboard_core::port::{FetchError, SchemaCheck};
-use patchboard_core::tool::ToolVoice;
+use patchboard_core::port::{FetchError, SchemaValidator};
+use patchboard_core::tool::ProgressSink;
 
 use super::*;
 use crate::JsonSchemaCheck;
@@ -13,12 +13,16 @@ use crate::fetch::tests::stub::{Answer, Stub};
 /// Keeps what it was asked for and answers what it was given.
 #[derive(Debug)]
 struct Canned {
-    answer: Result<Fetched, FetchError>,
+    answer: Result<FetchResponse, FetchError>,
     asked: Mutex<Vec<FetchRequest>>,
 }
 
-impl Fetch for Canned {
-    fn fetch(&self, request: FetchRequest, _stop: CancellationToken) -> BoxFuture<'_, Result<Fetched, FetchError>> {
+impl HttpFetcher for Canned {
+    fn fetch(
+        &self,
+        request: FetchRequest,
+        _stop: CancellationToken,
+    ) -> BoxFuture<'_, Result<FetchResponse, FetchError>> {
         self.asked.lock().unwrap().push(request);
         Box::pin(async { self.answer.clone() })
     }
@@ -30,18 +34,24 @@ pub(crate) fn scope() -> ToolScope {
         owner: MemoryOwner::account("a", "b"),
         folder: None,
         folder_grant: None,
-        voice: ToolVoice::default(),
-        parcel: None,
+        progress: ProgressSink::default(),
+        call_metadata: None,
     }
 }
 
-fn fetched(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Fetched {
+fn fetched(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> FetchResponse {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Fetched { status, url: "http://a.example/".to_owned(), headers, body: body.as_ref().to_vec(), is_cut: false }
+    FetchResponse {
+        status,
+        url: "http://a.example/".to_owned(),
+        headers,
+        body: body.as_ref().to_vec(),
+        is_truncated: false,
+    }
 }
 
 /// What the tool asks for, and what it makes of the answer.
-fn run(arguments: Value, answer: Result<Fetched, FetchError>) -> (Option<FetchRequest>, ToolOutput) {
+fn run(arguments: Value, answer: Result<FetchResponse, FetchError>) -> (Option<FetchRequest>, ToolOutput) {
     let canned = Arc::new(Canned { answer, asked: Mutex::default() });
     let tool = WebFetcherTool { fetch: canned.clone() };
     let output = tool.run(&scope(), &arguments, CancellationToken::new()).now_or_never().unwrap();
@@ -51,7 +61,7 @@ fn run(arguments: Value, answer: Result<Fetched, FetchError>) -> (Option<FetchRe
 #[test]
 fn arguments() {
     let spec = WebFetcherTool { fetch: Arc::new(GuardedFetch::new(vec![])) }.spec();
-    assert_eq!((spec.effect, spec.unknown_outcome), (Effect::Writes, UnknownOutcome::Ask));
+    assert_eq!((spec.effect, spec.unknown_outcome), (ToolEffect::Writes, UnknownOutcomePolicy::Ask));
     for (arguments, fits) in [
         (json!({"url": "http://a.example"}), true),
         (json!({"url": "http://a.example", "method": "POST", "body": [1], "headers": {"a": "b"}}), true),
@@ -144,7 +154,7 @@ fn answers() {
 
 #[test]
 fn long_answers() {
-    let cut = Fetched { is_cut: true, ..fetched(200, &[], b"ab\xc3") };
+    let cut = FetchResponse { is_truncated: true, ..fetched(200, &[], b"ab\xc3") };
     let (_, output) = run(json!({"url": "http://a.example"}), Ok(cut));
     assert_eq!(output, ToolOutput::ok("ab\n\n[cut: only the first 3 bytes were read]"));
     let (_, output) = run(json!({"url": "http://a.example"}), Ok(fetched(500, &[], "é".repeat(1000))));

@@ -1,4 +1,4 @@
-use patchboard_core::tool::{ToolOutput, ToolVoice};
+use patchboard_core::tool::{ProgressSink, ToolOutput};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -38,7 +38,7 @@ async fn progress_is_told_while_the_tool_works() {
     let bench = Bench::of(&stub);
     bench.ready(&["srv.progress"]).await;
     let (listener, mut heard) = mpsc::channel(8);
-    let (scope, call, arguments) = (scope(ToolVoice::new(listener)), call("srv.progress"), json!({}));
+    let (scope, call, arguments) = (scope(ProgressSink::new(listener)), call("srv.progress"), json!({}));
     let calling = bench.host.call(&scope, &call, &arguments, CancellationToken::new());
     let watching = async {
         let told = [heard.recv().await.unwrap(), heard.recv().await.unwrap()];

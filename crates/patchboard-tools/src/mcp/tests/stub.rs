@@ -7,7 +7,7 @@ use std::time::Duration;
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{ToolOutput, ToolScope, ToolVoice};
+use patchboard_core::tool::{ProgressSink, ToolOutput, ToolScope};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::mpsc;
@@ -216,7 +216,7 @@ impl Bench {
     }
 
     pub(super) async fn call_until(&self, name: &str, arguments: Value, stop: CancellationToken) -> ToolOutput {
-        self.host.call(&scope(ToolVoice::default()), &call(name), &arguments, stop).await
+        self.host.call(&scope(ProgressSink::default()), &call(name), &arguments, stop).await
     }
 
     pub(super) async fn end(self) {
@@ -226,14 +226,14 @@ impl Bench {
     }
 }
 
-pub(super) fn scope(voice: ToolVoice) -> ToolScope {
+pub(super) fn scope(voice: ProgressSink) -> ToolScope {
     ToolScope {
         session: SessionKey::conversation("default", "test", "me", "main"),
         owner: MemoryOwner::account("test", "me"),
         folder: None,
         folder_grant: None,
-        voice,
-        parcel: None,
+        progress: voice,
+        call_metadata: None,
     }
 }
 

@@ -19,7 +19,7 @@ fn names(tools: &[ListedTool]) -> Vec<&str> {
 #[test]
 fn a_tool_is_read_with_its_hints() {
     let schema = json!({"type": "object", "required": ["a"]});
-    let check = |annotations: Value, effect: Effect, unknown: UnknownOutcome| {
+    let check = |annotations: Value, effect: ToolEffect, unknown: UnknownOutcomePolicy| {
         let tool = json!({"name": "t", "description": "d", "inputSchema": schema, "annotations": annotations});
         let tools = list(&[json!({"tools": [tool]})]);
         let spec = tools[0].spec("srv", Duration::from_secs(29));
@@ -37,11 +37,11 @@ fn a_tool_is_read_with_its_hints() {
             }
         );
     };
-    check(json!(null), Effect::Writes, UnknownOutcome::Ask);
-    check(json!({}), Effect::Writes, UnknownOutcome::Ask);
-    check(json!({"readOnlyHint": "true"}), Effect::Writes, UnknownOutcome::Ask);
-    check(json!({"readOnlyHint": true}), Effect::ReadOnly, UnknownOutcome::Retry);
-    check(json!({"readOnlyHint": false, "idempotentHint": true}), Effect::Writes, UnknownOutcome::Retry);
+    check(json!(null), ToolEffect::Writes, UnknownOutcomePolicy::Ask);
+    check(json!({}), ToolEffect::Writes, UnknownOutcomePolicy::Ask);
+    check(json!({"readOnlyHint": "true"}), ToolEffect::Writes, UnknownOutcomePolicy::Ask);
+    check(json!({"readOnlyHint": true}), ToolEffect::ReadOnly, UnknownOutcomePolicy::Retry);
+    check(json!({"readOnlyHint": false, "idempotentHint": true}), ToolEffect::Writes, UnknownOutcomePolicy::Retry);
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Bus {
         Self { sink: Arc::new(sink_at(&socket)), calls, _folder: folder, _serving: serving }
     }
 
-    async fn show(&self, notice: Notice) -> Result<(), String> {
+    async fn show(&self, notice: UserNotice) -> Result<(), String> {
         self.sink.show(Arc::new(notice), CancellationToken::new()).await
     }
 
@@ -130,10 +130,10 @@ fn message(kind: u8, reply_to: u32, signature: &str, body: &[u8]) -> Vec<u8> {
     message
 }
 
-fn notice(app: Option<&str>, priority: Priority) -> Notice {
+fn notice(app: Option<&str>, priority: NoticePriority) -> UserNotice {
     let (title, body) = ("Tom & Jerry".into(), "1 < 2 & <b>so</b>".into());
     let at = "1970-01-01T00:00:00Z".parse().unwrap();
-    Notice { app: app.map(Into::into), title, body, priority, message: None, at }
+    UserNotice { app: app.map(Into::into), title, body, priority, message: None, at }
 }
 
 #[tokio::test]
@@ -141,9 +141,9 @@ async fn a_notice_reaches_the_desktop() {
     let bus = Bus::start(Manner::WithMarkup);
     let body = "1 &lt; 2 &amp; &lt;b&gt;so&lt;/b&gt;";
     let cases = [
-        (Some("notebook"), Priority::Low, "notebook", 0),
-        (Some("notebook"), Priority::Normal, "notebook", 1),
-        (None, Priority::High, "Patchboard", 2),
+        (Some("notebook"), NoticePriority::Low, "notebook", 0),
+        (Some("notebook"), NoticePriority::Normal, "notebook", 1),
+        (None, NoticePriority::High, "Patchboard", 2),
     ];
     for (app, priority, shown_as, urgency) in cases {
         bus.show(notice(app, priority)).await.unwrap();
@@ -155,7 +155,7 @@ async fn a_notice_reaches_the_desktop() {
 #[tokio::test]
 async fn a_desktop_without_markup_gets_the_text_as_it_is() {
     let bus = Bus::start(Manner::Plain);
-    bus.show(notice(None, Priority::Normal)).await.unwrap();
+    bus.show(notice(None, NoticePriority::Normal)).await.unwrap();
     let body = "1 < 2 & <b>so</b>";
     bus.assert_notified(3, &NotifyArguments { app: "Patchboard", title: "Tom & Jerry", body, urgency: 1 });
 }
@@ -168,7 +168,7 @@ async fn what_goes_wrong_is_said() {
         (Manner::Mad, "the session bus sent a message that cannot be read"),
     ];
     for (manner, wanted) in cases {
-        let error = Bus::start(manner).show(notice(None, Priority::Normal)).await.unwrap_err();
+        let error = Bus::start(manner).show(notice(None, NoticePriority::Normal)).await.unwrap_err();
         assert_eq!(error, wanted, "{manner:?}");
     }
 }
@@ -179,7 +179,7 @@ async fn a_silent_bus_does_not_hold_up_a_server_that_stops() {
     let stop = CancellationToken::new();
     let showing = TaskTracker::new().spawn({
         let (sink, stop) = (bus.sink.clone(), stop.clone());
-        async move { sink.show(Arc::new(notice(None, Priority::Normal)), stop).await }
+        async move { sink.show(Arc::new(notice(None, NoticePriority::Normal)), stop).await }
     });
     while bus.calls.lock().unwrap().is_empty() {
         tokio::task::yield_now().await;
@@ -192,7 +192,7 @@ async fn a_silent_bus_does_not_hold_up_a_server_that_stops() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_bus_is_given_up() {
     let bus = Bus::start(Manner::Silent);
-    let error = bus.show(notice(None, Priority::Normal)).await.unwrap_err();
+    let error = bus.show(notice(None, NoticePriority::Normal)).await.unwrap_err();
     assert_eq!(error, "the desktop did not answer in 5s");
 }
 
@@ -203,7 +203,7 @@ async fn without_a_bus_nothing_is_wrong() {
     assert!(!sink.bus.seems_present());
     sink.log_if_absent();
     assert!(sink.absence_logged.load(Ordering::Relaxed));
-    assert_eq!(sink.show(Arc::new(notice(None, Priority::Normal)), CancellationToken::new()).await, Ok(()));
+    assert_eq!(sink.show(Arc::new(notice(None, NoticePriority::Normal)), CancellationToken::new()).await, Ok(()));
     // One that comes later is used.
     let listener = UnixListener::bind(folder.path().join("bus")).unwrap();
     assert!(sink.bus.seems_present());
@@ -211,7 +211,7 @@ async fn without_a_bus_nothing_is_wrong() {
         let (stream, _) = listener.accept().await.unwrap();
         drop(serve(stream, Manner::Plain, &std::sync::Mutex::default()).await);
     }));
-    assert_eq!(sink.show(Arc::new(notice(None, Priority::Normal)), CancellationToken::new()).await, Ok(()));
+    assert_eq!(sink.show(Arc::new(notice(None, NoticePriority::Normal)), CancellationToken::new()).await, Ok(()));
     assert!(!sink.absence_logged.load(Ordering::Relaxed));
     drop(serving);
 }
@@ -227,6 +227,6 @@ async fn a_bus_may_have_no_file() {
     }));
     let sink = DesktopSink::new(SessionBus { address: Some(format!("unix:abstract={name}")), runtime_dir: None });
     assert!(sink.bus.seems_present());
-    assert_eq!(sink.show(Arc::new(notice(None, Priority::Normal)), CancellationToken::new()).await, Ok(()));
+    assert_eq!(sink.show(Arc::new(notice(None, NoticePriority::Normal)), CancellationToken::new()).await, Ok(()));
     assert!(!sink.absence_logged.load(Ordering::Relaxed));
 }

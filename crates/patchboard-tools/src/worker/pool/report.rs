@@ -46,7 +46,7 @@ impl WorkerPool {
         PoolReport {
             name: self.name().clone(),
             workers,
-            wanted: self.options.count,
+            target_workers: self.options.count,
             queued: count(state.dispatcher.queued()),
             tools: count(state.tools.specs().len()),
             succeeded: self.tally.succeeded.load(Ordering::Relaxed),
@@ -55,7 +55,7 @@ impl WorkerPool {
             refused: counts.refused,
             restarts: state.restarts,
             recycled: state.recycled,
-            trouble: state.last_error.clone(),
+            last_error: state.last_error.clone(),
         }
     }
 }

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-fn parcel(metadata: &[(&str, &str)]) -> Parcel {
+fn parcel(metadata: &[(&str, &str)]) -> CallMetadata {
     let metadata = metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Parcel { session: "s".into(), metadata, ..Parcel::default() }
+    CallMetadata { session: "s".into(), metadata, ..CallMetadata::default() }
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_name_that_cannot_be_a_header_is_not_used() {
     for (given, expected) in
         [("good", "good"), ("", "fresh"), ("two\nlines", "fresh"), ("é", "fresh"), (&"x".repeat(201), "fresh")]
     {
-        let named = Parcel { correlation: Some(given.into()), ..parcel(&[]) };
+        let named = CallMetadata { correlation: Some(given.into()), ..parcel(&[]) };
         assert_eq!(&*correlation_id(&named, fresh), expected, "{given}");
     }
     assert_eq!(&*correlation_id(&parcel(&[("correlation_id", "told")]), fresh), "told");
@@ -34,7 +34,7 @@ fn a_name_that_cannot_be_a_header_is_not_used() {
 
 #[test]
 fn a_trace_that_cannot_be_a_header_stays_here() {
-    let parcel = Parcel { trace: Some("a\nb".into()), binary: BTreeMap::new(), ..parcel(&[]) };
+    let parcel = CallMetadata { trace: Some("a\nb".into()), binary: BTreeMap::new(), ..parcel(&[]) };
     let request = build("t", &parcel, &serde_json::json!({}), "c", Duration::from_secs(2), CallMode::Unary);
     assert!(request.metadata().get(TRACE_HEADER).is_none());
     assert_eq!(request.metadata().get("grpc-timeout").unwrap(), "2000000u");

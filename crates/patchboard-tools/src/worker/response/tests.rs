@@ -7,11 +7,11 @@ const TRIP: ExecutionInfo<'_> = ExecutionInfo { worker: "w", milliseconds: 7 };
 #[test]
 fn every_refusal_has_the_words_its_callers_look_for() {
     for (why, fault, word) in [
-        (CallRejection::Saturated, Fault::Saturated, "pool_saturated"),
-        (CallRejection::TimedOut, Fault::QueueTimeout, "queue_timeout"),
-        (CallRejection::WorkerBusy, Fault::WorkerBusy, "worker_busy"),
-        (CallRejection::SessionWorkerUnavailable, Fault::Unavailable, "session_worker_unavailable"),
-        (CallRejection::NoWorkers, Fault::Unavailable, "no_workers_available"),
+        (CallRejection::Saturated, ToolFault::Saturated, "pool_saturated"),
+        (CallRejection::TimedOut, ToolFault::QueueTimeout, "queue_timeout"),
+        (CallRejection::WorkerBusy, ToolFault::WorkerBusy, "worker_busy"),
+        (CallRejection::SessionWorkerUnavailable, ToolFault::Unavailable, "session_worker_unavailable"),
+        (CallRejection::NoWorkers, ToolFault::Unavailable, "no_workers_available"),
     ] {
         let output = rejection_output(why, "py", || "no module".to_owned());
         assert_eq!(output.data.as_ref().and_then(|data| data.fault), Some(fault));
@@ -22,14 +22,14 @@ fn every_refusal_has_the_words_its_callers_look_for() {
 #[test]
 fn a_status_says_whose_fault_it_was() {
     for (code, fault) in [
-        (Code::DeadlineExceeded, Fault::TimedOut),
-        (Code::InvalidArgument, Fault::Invalid),
-        (Code::NotFound, Fault::NotFound),
-        (Code::Unimplemented, Fault::NotFound),
-        (Code::Unavailable, Fault::Unavailable),
-        (Code::Cancelled, Fault::Unavailable),
-        (Code::Internal, Fault::Internal),
-        (Code::ResourceExhausted, Fault::Internal),
+        (Code::DeadlineExceeded, ToolFault::TimedOut),
+        (Code::InvalidArgument, ToolFault::Invalid),
+        (Code::NotFound, ToolFault::NotFound),
+        (Code::Unimplemented, ToolFault::NotFound),
+        (Code::Unavailable, ToolFault::Unavailable),
+        (Code::Cancelled, ToolFault::Unavailable),
+        (Code::Internal, ToolFault::Internal),
+        (Code::ResourceExhausted, ToolFault::Internal),
     ] {
         let told = |text: &str| status_output(&Status::new(code, text), CallerKind::Program);
         assert_eq!(told("said").data.as_ref().and_then(|data| data.fault), Some(fault), "{code:?}");

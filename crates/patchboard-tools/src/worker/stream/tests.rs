@@ -9,7 +9,7 @@ fn chunk(data: &str) -> pb::ToolChunk {
 #[tokio::test]
 async fn words_run_on_and_objects_have_lines_of_their_own() {
     let check = async |pieces: &[&str], expected: &str| {
-        let voice = ToolVoice::default();
+        let voice = ProgressSink::default();
         let mut text = TextCollector::new(&voice);
         for piece in pieces {
             assert_eq!(text.add(chunk(piece)).await, ChunkStep::Continue);
@@ -23,7 +23,7 @@ async fn words_run_on_and_objects_have_lines_of_their_own() {
 
 #[tokio::test]
 async fn an_endless_text_is_cut_and_bytes_are_named() {
-    let voice = ToolVoice::default();
+    let voice = ProgressSink::default();
     let mut text = TextCollector::new(&voice);
     for _ in 0..12 {
         text.add(chunk(&"x".repeat(100_000))).await;

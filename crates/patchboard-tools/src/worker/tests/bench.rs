@@ -8,12 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use patchboard_core::bridge::{PoolReport, Signals, WorkerId, WorkerSecret, WorkerState};
+use patchboard_core::bridge::{PoolReport, TelemetryBus, WorkerId, WorkerSecret, WorkerState};
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
-use patchboard_core::port::{ToolHost, Workers};
+use patchboard_core::port::{ToolHost, WorkerSupervisor};
 use patchboard_core::scripted::{CountingIds, ManualClock};
-use patchboard_core::tool::{Fault, Parcel, ToolOutput, ToolScope, ToolVoice};
+use patchboard_core::tool::{CallMetadata, ProgressSink, ToolFault, ToolOutput, ToolScope};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +43,7 @@ pub(super) struct Bench {
     pub(super) stub: Arc<Stub>,
     pub(super) pools: Arc<WorkerPools>,
     pub(super) host: Arc<dyn ToolHost>,
-    pub(super) signals: Signals,
+    pub(super) signals: TelemetryBus,
     pub(super) stop: CancellationToken,
     pub(super) tracker: TaskTracker,
     pub(super) secrets: Secrets,
@@ -66,7 +66,7 @@ impl Bench {
         let mut options = PoolOptions::new("py", command, scratch.path().to_owned());
         options.count = 2;
         change(&mut options);
-        let (signals, stop, tracker) = (Signals::default(), CancellationToken::new(), TaskTracker::new());
+        let (signals, stop, tracker) = (TelemetryBus::default(), CancellationToken::new(), TaskTracker::new());
         let secrets = Secrets::default();
         let deps = PoolDeps {
             launch: LaunchMode::Plain,
@@ -102,26 +102,38 @@ impl Bench {
     }
 
     pub(super) async fn call(&self, tool: &str, value: Value) -> ToolOutput {
-        self.send(tool, value, Parcel { session: "s".into(), ..Parcel::default() }, CancellationToken::new()).await
+        self.send(
+            tool,
+            value,
+            CallMetadata { session: "s".into(), ..CallMetadata::default() },
+            CancellationToken::new(),
+        )
+        .await
     }
 
     /// The call of a session.
     pub(super) async fn call_in(&self, session: &str, tool: &str) -> ToolOutput {
-        let parcel = Parcel { session: session.into(), ..Parcel::default() };
+        let parcel = CallMetadata { session: session.into(), ..CallMetadata::default() };
         self.send(tool, Value::Null, parcel, CancellationToken::new()).await
     }
 
-    pub(super) async fn send(&self, tool: &str, value: Value, parcel: Parcel, stop: CancellationToken) -> ToolOutput {
-        send(&*self.host, tool, value, parcel, ToolVoice::default(), stop).await
+    pub(super) async fn send(
+        &self,
+        tool: &str,
+        value: Value,
+        parcel: CallMetadata,
+        stop: CancellationToken,
+    ) -> ToolOutput {
+        send(&*self.host, tool, value, parcel, ProgressSink::default(), stop).await
     }
 
     /// A call that goes on by itself.
     pub(super) fn begin(&self, session: &str, tool: &str) -> tokio::task::JoinHandle<ToolOutput> {
         let (host, tool) = (self.host.clone(), tool.to_owned());
-        let parcel = Parcel { session: session.into(), ..Parcel::default() };
+        let parcel = CallMetadata { session: session.into(), ..CallMetadata::default() };
         #[expect(clippy::disallowed_methods, reason = "goes with the test's runtime")]
         tokio::spawn(async move {
-            send(&*host, &tool, Value::Null, parcel, ToolVoice::default(), CancellationToken::new()).await
+            send(&*host, &tool, Value::Null, parcel, ProgressSink::default(), CancellationToken::new()).await
         })
     }
 }
@@ -130,8 +142,8 @@ pub(super) async fn send(
     host: &dyn ToolHost,
     tool: &str,
     value: Value,
-    parcel: Parcel,
-    voice: ToolVoice,
+    parcel: CallMetadata,
+    voice: ProgressSink,
     stop: CancellationToken,
 ) -> ToolOutput {
     let scope = ToolScope {
@@ -139,8 +151,8 @@ pub(super) async fn send(
         owner: MemoryOwner::account("test", "me"),
         folder: None,
         folder_grant: None,
-        voice,
-        parcel: Some(Arc::new(parcel)),
+        progress: voice,
+        call_metadata: Some(Arc::new(parcel)),
     };
     let arguments = if value.is_null() { json!({}) } else { json!({"value": value}) };
     let input = ToolInput::Json(json!({}).into());
@@ -148,7 +160,7 @@ pub(super) async fn send(
     host.call(&scope, &call, &arguments, stop).await
 }
 
-pub(super) fn fault(output: &ToolOutput) -> Option<Fault> {
+pub(super) fn fault(output: &ToolOutput) -> Option<ToolFault> {
     output.data.as_ref().and_then(|data| data.fault)
 }
 

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use patchboard_core::bridge::WorkerState;
-use patchboard_core::tool::{Fault, Parcel, ToolOutput};
+use patchboard_core::tool::{CallMetadata, ToolFault, ToolOutput};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::bench::{Bench, fault, json as json_of, metadata};
 use super::stub::Stub;
 
-fn parcel() -> Parcel {
-    Parcel { session: "s".into(), ..Parcel::default() }
+fn parcel() -> CallMetadata {
+    CallMetadata { session: "s".into(), ..CallMetadata::default() }
 }
 
-fn for_model() -> Parcel {
-    Parcel { for_model: true, ..parcel() }
+fn for_model() -> CallMetadata {
+    CallMetadata { for_model: true, ..parcel() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +46,7 @@ async fn a_worker_is_started_as_it_expects() {
     assert!(!environment.keys().any(|name| name.starts_with("CARGO")), "{environment:?}");
     assert_eq!(bench.states(), [WorkerState::Ready; 2]);
     let report = bench.report();
-    assert_eq!((report.wanted, report.tools, report.trouble), (2, 12, None));
+    assert_eq!((report.target_workers, report.tools, report.last_error), (2, 12, None));
     let first = &report.workers[0];
     assert_eq!((first.capacity, first.pid, first.memory_bytes), (2, Some(4711), Some(1000)));
     assert!(first.address.as_deref().is_some_and(|address| address.starts_with("unix:/stub/")));
@@ -71,14 +71,14 @@ async fn a_worker_that_says_nothing_is_asked_for_a_tool_it_does_not_have() {
 #[tokio::test(start_paused = true)]
 async fn everything_a_call_carries_travels() {
     let bench = Bench::whole(|pool| pool.count = 1).await;
-    let sent = Parcel {
+    let sent = CallMetadata {
         session: "the-session".into(),
         metadata: BTreeMap::from([("thread_sensitive".to_owned(), "true".to_owned())]),
         binary: BTreeMap::from([("image".to_owned(), Bytes::from_static(b"\x00\xff"))]),
         correlation: Some("corr-1".into()),
         trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
         timeout: Some(Duration::from_millis(1500)),
-        ..Parcel::default()
+        ..CallMetadata::default()
     };
     let output =
         bench.send("py.echo", json!({"big": 9007199254740993_u64}), sent.clone(), CancellationToken::new()).await;
@@ -108,7 +108,7 @@ async fn a_call_without_a_name_gets_one() {
     let bench = Bench::whole(|_| {}).await;
     bench.call("echo", json!(1)).await;
     let by_metadata = BTreeMap::from([("correlation_id".to_owned(), "from-metadata".to_owned())]);
-    bench.send("echo", json!(1), Parcel { metadata: by_metadata, ..parcel() }, CancellationToken::new()).await;
+    bench.send("echo", json!(1), CallMetadata { metadata: by_metadata, ..parcel() }, CancellationToken::new()).await;
     let seen = bench.stub.seen.lock().unwrap().clone();
     let names = seen.iter().map(|seen| seen.headers.get("x-snakepit-correlation-id").unwrap().to_str().unwrap());
     assert_eq!(names.collect::<Vec<_>>(), ["sp-000000000000000000000001", "from-metadata"]);
@@ -127,12 +127,12 @@ async fn what_a_tool_answers_is_for_programs_or_for_models() {
         ("bytes", Value::Null, "[image/png, 3 bytes]"),
         ("fail", Value::Null, "ValueError: too small"),
     ] {
-        let output = bench.send(tool, value, Parcel { binary: bytes(), ..for_model() }, stop()).await;
+        let output = bench.send(tool, value, CallMetadata { binary: bytes(), ..for_model() }, stop()).await;
         assert_eq!(&*output.content, expected, "{tool}");
         assert_eq!((output.is_error, fault(&output)), (tool == "fail", None), "{tool}");
     }
     // A program reads data.
-    let output = bench.send("bytes", Value::Null, Parcel { binary: bytes(), ..parcel() }, stop()).await;
+    let output = bench.send("bytes", Value::Null, CallMetadata { binary: bytes(), ..parcel() }, stop()).await;
     let data = output.data.as_ref().unwrap();
     assert_eq!((data.binary.as_deref(), &data.json), (Some(&b"PNG"[..]), &None));
     assert_eq!(data.metadata["content_type"], "image/png");
@@ -144,17 +144,18 @@ async fn what_a_tool_answers_is_for_programs_or_for_models() {
 #[tokio::test(start_paused = true)]
 async fn what_is_not_the_tools_own_failure_is_told_apart() {
     let bench = Bench::whole(|_| {}).await;
-    let check = |output: ToolOutput, kind: Fault, text: &str| {
+    let check = |output: ToolOutput, kind: ToolFault, text: &str| {
         assert_eq!((fault(&output), &*output.content, output.is_error), (Some(kind), text, true));
     };
-    check(bench.call("refuse", Value::Null).await, Fault::Invalid, "not like this");
-    check(bench.call("none", Value::Null).await, Fault::NotFound, "Tool none not found for session s");
+    check(bench.call("refuse", Value::Null).await, ToolFault::Invalid, "not like this");
+    check(bench.call("none", Value::Null).await, ToolFault::NotFound, "Tool none not found for session s");
     let garbage = bench.call("garbage", Value::Null).await;
-    assert_eq!(fault(&garbage), Some(Fault::Internal));
+    assert_eq!(fault(&garbage), Some(ToolFault::Internal));
     let pickled = BTreeMap::from([("binary_format:model".to_owned(), "Pickle".to_owned())]);
-    let output = bench.send("echo", json!(1), Parcel { metadata: pickled, ..parcel() }, CancellationToken::new()).await;
+    let output =
+        bench.send("echo", json!(1), CallMetadata { metadata: pickled, ..parcel() }, CancellationToken::new()).await;
     let text = "Invalid parameter model: pickled values are not passed on (`[bridge] allow_pickle`)";
-    check(output, Fault::Invalid, text);
+    check(output, ToolFault::Invalid, text);
     assert_eq!(bench.stub.seen.lock().unwrap().len(), 2, "what is refused here never gets there");
     let report = bench.report();
     assert_eq!((report.succeeded, report.failed), (0, 1));
@@ -164,8 +165,8 @@ async fn what_is_not_the_tools_own_failure_is_told_apart() {
 async fn a_call_has_only_as_much_time_as_it_was_given() {
     let bench = Bench::whole(|pool| pool.count = 1).await;
     let timeout = Some(Duration::from_millis(700));
-    let output = bench.send("wait", Value::Null, Parcel { timeout, ..parcel() }, CancellationToken::new()).await;
-    assert_eq!((fault(&output), &*output.content), (Some(Fault::TimedOut), "the call did not end within 700 ms"));
+    let output = bench.send("wait", Value::Null, CallMetadata { timeout, ..parcel() }, CancellationToken::new()).await;
+    assert_eq!((fault(&output), &*output.content), (Some(ToolFault::TimedOut), "the call did not end within 700 ms"));
     let usual = bench.call("wait", Value::Null).await;
     assert_eq!(&*usual.content, "the call did not end within 298800 ms");
     let report = bench.report();
@@ -177,17 +178,17 @@ async fn a_call_has_only_as_much_time_as_it_was_given() {
 async fn a_call_given_up_as_its_time_ends_has_passed_its_deadline() {
     let bench = Bench::whole(|pool| pool.count = 1).await;
     for (limit, given_up_at, expected) in [
-        (1000, 950, Fault::TimedOut),
-        (1000, 850, Fault::Cancelled),
-        (100, 95, Fault::TimedOut),
-        (100, 80, Fault::Cancelled),
+        (1000, 950, ToolFault::TimedOut),
+        (1000, 850, ToolFault::Cancelled),
+        (100, 95, ToolFault::TimedOut),
+        (100, 80, ToolFault::Cancelled),
     ] {
         let (timeout, stop) = (Some(Duration::from_millis(limit)), CancellationToken::new());
         let giving_up = async {
             tokio::time::sleep(Duration::from_millis(given_up_at)).await;
             stop.cancel();
         };
-        let sending = bench.send("wait", Value::Null, Parcel { timeout, ..parcel() }, stop.clone());
+        let sending = bench.send("wait", Value::Null, CallMetadata { timeout, ..parcel() }, stop.clone());
         let (output, ()) = tokio::join!(sending, giving_up);
         assert_eq!(fault(&output), Some(expected), "{limit} {given_up_at}");
     }
@@ -203,13 +204,13 @@ async fn a_cancelled_call_ends_at_once() {
         stop.cancel();
     };
     let (output, ()) = tokio::join!(bench.send("wait", Value::Null, parcel(), stop.clone()), cancelling);
-    assert_eq!(fault(&output), Some(Fault::Cancelled));
+    assert_eq!(fault(&output), Some(ToolFault::Cancelled));
     assert_eq!(bench.report().workers[0].in_flight, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn workers_that_saw_a_session_hear_of_its_end() {
-    use patchboard_core::port::Workers;
+    use patchboard_core::port::WorkerSupervisor;
     let bench = Bench::whole(|_| {}).await;
     // Two calls at a time on the first worker, so the third goes to the other one.
     let calls: Vec<_> = (0..3).map(|_| bench.begin("s", "wait")).collect();
@@ -219,8 +220,8 @@ async fn workers_that_saw_a_session_hear_of_its_end() {
     for call in calls {
         assert!(!call.await.unwrap().is_error);
     }
-    bench.pools.session_over("s");
-    bench.pools.session_over("never heard of");
+    bench.pools.session_closed("s");
+    bench.pools.session_closed("never heard of");
     let told = async {
         loop {
             let heard = bench.stub.heard.notified();

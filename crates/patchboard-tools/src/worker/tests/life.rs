@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use patchboard_core::bridge::{Measure, PoolReport, WorkerState};
-use patchboard_core::tool::Fault;
+use patchboard_core::bridge::{MeasuredValue, PoolReport, WorkerState};
+use patchboard_core::tool::ToolFault;
 use patchboard_proto::pb;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -37,13 +37,13 @@ async fn a_killed_worker_takes_only_its_own_calls_along() {
     let lost: Vec<_> = outputs.iter().filter(|output| output.is_error).collect();
     assert_eq!(lost.len(), 2, "{lost:?}");
     for output in lost {
-        assert_eq!(fault(output), Some(Fault::Unavailable));
+        assert_eq!(fault(output), Some(ToolFault::Unavailable));
         assert!(output.content.ends_with("went away during the call"), "{output:?}");
     }
     assert!(bench.pools.wait_until_ready(WHILE).await);
     assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
     let report = bench.report();
-    assert_eq!((report.restarts, report.succeeded, report.failed, report.trouble), (1, 10, 2, None));
+    assert_eq!((report.restarts, report.succeeded, report.failed, report.last_error), (1, 10, 2, None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,26 +91,27 @@ async fn a_pool_that_cannot_start_says_why_and_keeps_nobody_waiting() {
     *stub.start.lock().unwrap() = Start::Fails;
     let bench = Bench::on(stub, |_| {});
     tokio::time::timeout(Duration::from_secs(1), bench.pools.first_start_done()).await.unwrap();
-    until("both have failed", || bench.report().trouble.is_some() && bench.stub.starts() >= 2).await;
+    until("both have failed", || bench.report().last_error.is_some() && bench.stub.starts() >= 2).await;
     assert_eq!(
-        bench.report().trouble.as_deref(),
+        bench.report().last_error.as_deref(),
         Some("it ended before it was ready, with signal: 9 (SIGKILL): Traceback | no module named `tools`")
     );
     // It has no tools, so nobody can call one; and when it has, calls do not wait for nothing.
     *bench.stub.start.lock().unwrap() = Start::Works;
     assert!(bench.pools.wait_until_ready(WHILE).await);
     assert!(!bench.call("echo", json!(1)).await.is_error);
-    assert_eq!(bench.report().trouble, None);
+    assert_eq!(bench.report().last_error, None);
     *bench.stub.start.lock().unwrap() = Start::Fails;
     let before = bench.stub.starts();
     for worker in bench.stub.workers.lock().unwrap().clone() {
         worker.ended.cancel();
     }
-    let has_failed = |report: PoolReport| report.trouble.is_some_and(|trouble| trouble.starts_with("it ended before"));
+    let has_failed =
+        |report: PoolReport| report.last_error.is_some_and(|trouble| trouble.starts_with("it ended before"));
     until("it has given up hope", || bench.stub.starts() >= before + 4 && has_failed(bench.report())).await;
     let began = Instant::now();
     let output = bench.call("echo", json!(1)).await;
-    assert_eq!((fault(&output), began.elapsed()), (Some(Fault::Unavailable), Duration::ZERO));
+    assert_eq!((fault(&output), began.elapsed()), (Some(ToolFault::Unavailable), Duration::ZERO));
     let text = "no_workers_available: `py` has no worker, the call never ran: it ended before it was ready, with";
     assert!(output.content.starts_with(text), "{output:?}");
 }
@@ -122,7 +123,7 @@ async fn one_that_is_never_ready_is_given_up() {
     let bench = Bench::on(stub, |pool| (pool.count, pool.start_timeout) = (1, Duration::from_secs(7)));
     bench.pools.first_start_done().await;
     assert_eq!(
-        bench.report().trouble.as_deref(),
+        bench.report().last_error.as_deref(),
         Some("it was not ready within 7 s; `start_timeout` of the pool sets that")
     );
     assert!(bench.stub.worker(0).ended.is_cancelled());
@@ -139,7 +140,7 @@ async fn calls_wait_while_workers_are_on_their_way() {
 #[tokio::test(start_paused = true)]
 async fn three_missed_heartbeats_are_too_many_and_two_are_not() {
     let bench = Bench::whole(|pool| pool.count = 1).await;
-    let mut signals = bench.signals.listen();
+    let mut signals = bench.signals.subscribe();
     let worker = bench.stub.worker(0);
     let beats = |number: u64| {
         let worker = worker.clone();
@@ -158,7 +159,7 @@ async fn three_missed_heartbeats_are_too_many_and_two_are_not() {
     let waiting = bench.begin("s", "wait");
     bench.stub.saw(1).await;
     let output = waiting.await.unwrap();
-    assert_eq!(fault(&output), Some(Fault::Unavailable));
+    assert_eq!(fault(&output), Some(ToolFault::Unavailable));
     until("it is gone", || worker.ended.is_cancelled() && bench.states() == [WorkerState::Ready]).await;
     assert!(!bench.call("echo", json!(1)).await.is_error);
     // The other one was there before this one went.
@@ -251,7 +252,7 @@ async fn a_strict_session_hears_that_its_worker_is_gone() {
     bench.stub.worker(its_own).ended.cancel();
     until("it is replaced", || bench.report().restarts == 1).await;
     let output = bench.call("echo", json!(1)).await;
-    assert_eq!(fault(&output), Some(Fault::Unavailable));
+    assert_eq!(fault(&output), Some(ToolFault::Unavailable));
     assert!(output.content.starts_with("session_worker_unavailable"), "{output:?}");
     assert!(!bench.call("echo", json!(1)).await.is_error);
 }
@@ -272,7 +273,7 @@ async fn what_workers_tell_is_passed_on_and_asked_for_again() {
     };
     *stub.events.lock().unwrap() = vec![event(2), event(1)];
     let bench = Bench::on(stub, |pool| pool.count = 1);
-    let mut signals = bench.signals.listen();
+    let mut signals = bench.signals.subscribe();
     let mut told = Vec::new();
     while told.len() < 2 {
         let signal = signals.recv().await.unwrap();
@@ -280,8 +281,8 @@ async fn what_workers_tell_is_passed_on_and_asked_for_again() {
             told.push(signal);
         }
     }
-    assert_eq!(told[0].measures, [("duration".into(), Measure::Int(1))]);
-    assert_eq!(told[1].measures, [("duration".into(), Measure::Int(2))]);
+    assert_eq!(told[0].measures, [("duration".into(), MeasuredValue::Int(1))]);
+    assert_eq!(told[1].measures, [("duration".into(), MeasuredValue::Int(2))]);
     let notes: Vec<(&str, &str)> = told[0].metadata.iter().map(|(key, value)| (&**key, &**value)).collect();
     let expected = [("tool", "echo"), ("python_pid", "4711"), ("worker_id", "py_worker_0_1"), ("pool_name", "py")];
     assert_eq!((notes, told[0].correlation.as_deref()), (expected.to_vec(), Some("corr-1")));
@@ -299,11 +300,11 @@ async fn the_end_of_the_server_is_the_end_of_its_workers() {
         bench.pools.shut_down().await;
         assert_eq!(began.elapsed().as_secs(), if is_polite { 0 } else { 6 });
         assert!(bench.stub.workers.lock().unwrap().iter().all(|worker| worker.ended.is_cancelled()));
-        assert_eq!(fault(&waiting.await.unwrap()), Some(Fault::Unavailable));
+        assert_eq!(fault(&waiting.await.unwrap()), Some(ToolFault::Unavailable));
         assert!(bench.report().workers.is_empty());
         bench.stop.cancel();
         bench.tracker.close();
         tokio::time::timeout(WHILE, bench.tracker.wait()).await.unwrap();
-        assert_eq!(fault(&bench.call("echo", Value::Null).await), Some(Fault::Unavailable));
+        assert_eq!(fault(&bench.call("echo", Value::Null).await), Some(ToolFault::Unavailable));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use patchboard_core::tool::{Fault, Parcel};
+use patchboard_core::tool::{CallMetadata, ToolFault};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,12 +18,12 @@ async fn a_call_that_waited_too_long_never_ran() {
     bench.stub.saw(2).await;
     let began = Instant::now();
     let output = bench.call("echo", Value::Null).await;
-    assert_eq!((fault(&output), began.elapsed().as_secs()), (Some(Fault::QueueTimeout), 10));
+    assert_eq!((fault(&output), began.elapsed().as_secs()), (Some(ToolFault::QueueTimeout), 10));
     assert_eq!(&*output.content, "queue_timeout: no worker of `py` was free in time; the call never ran");
     // Its own time may be shorter.
-    let parcel = Parcel { session: "s".into(), timeout: Some(Duration::from_secs(1)), ..Parcel::default() };
+    let parcel = CallMetadata { session: "s".into(), timeout: Some(Duration::from_secs(1)), ..CallMetadata::default() };
     let output = bench.send("echo", Value::Null, parcel, CancellationToken::new()).await;
-    assert_eq!((fault(&output), began.elapsed().as_secs()), (Some(Fault::QueueTimeout), 11));
+    assert_eq!((fault(&output), began.elapsed().as_secs()), (Some(ToolFault::QueueTimeout), 11));
     bench.stub.gate.add_permits(2);
     assert!(join_all(busy).await.into_iter().all(|output| !output.unwrap().is_error));
     assert_eq!(bench.stub.seen.lock().unwrap().len(), 2);
@@ -34,14 +34,14 @@ async fn a_call_that_waited_too_long_never_ran() {
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_refuses_and_says_so() {
     let bench = Bench::whole(|pool| (pool.count, pool.max_queue) = (1, 3)).await;
-    let mut signals = bench.signals.listen();
+    let mut signals = bench.signals.subscribe();
     let calls: Vec<_> = (0..5).map(|_| bench.begin("s", "wait")).collect();
     bench.stub.saw(2).await;
     while bench.report().queued < 3 {
         tokio::task::yield_now().await;
     }
     let output = bench.call("echo", Value::Null).await;
-    assert_eq!(fault(&output), Some(Fault::Saturated));
+    assert_eq!(fault(&output), Some(ToolFault::Saturated));
     assert!(output.content.starts_with("pool_saturated"), "{output:?}");
     bench.stub.gate.add_permits(5);
     assert!(join_all(calls).await.into_iter().all(|output| !output.unwrap().is_error));
@@ -88,7 +88,8 @@ async fn no_worker_has_more_than_it_takes_and_all_have_some() {
 
 #[tokio::test(start_paused = true)]
 async fn a_strict_session_stays_with_its_worker() {
-    for (affinity, expected) in [(Affinity::StrictQueue, None), (Affinity::StrictFailFast, Some(Fault::WorkerBusy))] {
+    for (affinity, expected) in [(Affinity::StrictQueue, None), (Affinity::StrictFailFast, Some(ToolFault::WorkerBusy))]
+    {
         let bench = Bench::whole(|pool| pool.affinity = affinity).await;
         let busy: Vec<_> = (0..2).map(|_| bench.begin("s", "wait")).collect();
         bench.stub.saw(2).await;

@@ -23,7 +23,7 @@ async fn every_call_of_a_worker_shows_the_secret_that_only_it_was_told() {
         assert_eq!(shown.as_bytes(), told[call.worker].as_bytes(), "{call:?}");
     }
     // Nobody said that they show it in return.
-    assert!(bench.secrets.lock().unwrap().iter().all(|secret| !secret.is_demanded()));
+    assert!(bench.secrets.lock().unwrap().iter().all(|secret| !secret.is_required()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -32,24 +32,24 @@ async fn once_a_worker_of_a_pool_shows_its_secret_all_that_follow_have_to() {
     stub.shows_secret.store(true, Ordering::SeqCst);
     let bench = Bench::on(stub, |pool| pool.count = 1);
     assert!(bench.pools.wait_until_ready(WHILE).await);
-    assert!(bench.secrets.lock().unwrap()[0].is_demanded());
+    assert!(bench.secrets.lock().unwrap()[0].is_required());
     // The next one never comes so far as to say it.
     *bench.stub.start.lock().unwrap() = Start::Hangs;
     bench.stub.worker(0).ended.cancel();
     while bench.stub.starts() < 2 {
         tokio::time::sleep(WHILE / 100).await;
     }
-    assert!(bench.secrets.lock().unwrap()[1].is_demanded());
+    assert!(bench.secrets.lock().unwrap()[1].is_required());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_without_a_port_is_not_started_and_its_pool_says_why() {
     let bench = Bench::with(Stub::new(), PortBlock::choose(3, &[]).unwrap(), |_| {});
     bench.pools.first_start_done().await;
-    while bench.report().trouble.is_none() || bench.stub.starts() == 0 {
+    while bench.report().last_error.is_none() || bench.stub.starts() == 0 {
         tokio::time::sleep(WHILE / 100).await;
     }
-    let trouble = bench.report().trouble.unwrap();
+    let trouble = bench.report().last_error.unwrap();
     assert!(trouble.contains("all 3 ports of `bridge.private_ports` are in use"), "{trouble}");
     assert_eq!(bench.stub.starts(), 1, "the other one never was");
     // What the first one has is free when it has gone.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use patchboard_core::tool::{Fault, Parcel, ToolChunk, ToolOutput, ToolVoice};
+use patchboard_core::tool::{CallMetadata, ProgressSink, ToolChunk, ToolFault, ToolOutput};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use super::bench::{Bench, fault, json as json_of, send};
 
 async fn stream(bench: &Bench, tool: &str) -> (Vec<ToolChunk>, ToolOutput) {
     let (sender, mut receiver) = mpsc::channel(1);
-    let parcel = Parcel { session: "s".into(), chunks: Some(sender), ..Parcel::default() };
+    let parcel = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
     let taking = async {
         let mut taken = Vec::new();
         while let Some(chunk) = receiver.recv().await {
@@ -57,11 +57,11 @@ async fn a_stream_without_an_end_gets_one() {
 async fn a_stream_that_breaks_says_why() {
     let bench = Bench::whole(|_| {}).await;
     let (chunks, output) = stream(&bench, "broken").await;
-    assert_eq!((chunks.len(), fault(&output)), (1, Some(Fault::Internal)));
+    assert_eq!((chunks.len(), fault(&output)), (1, Some(ToolFault::Internal)));
     assert!(output.content.starts_with(r#"{"type":"ValueError""#), "{output:?}");
-    let parcel = Parcel { session: "s".into(), for_model: true, ..Parcel::default() };
+    let parcel = CallMetadata { session: "s".into(), for_model: true, ..CallMetadata::default() };
     let output = bench.send("broken", Value::Null, parcel, CancellationToken::new()).await;
-    assert_eq!((&*output.content, fault(&output)), ("ValueError: too small", Some(Fault::Internal)));
+    assert_eq!((&*output.content, fault(&output)), ("ValueError: too small", Some(ToolFault::Internal)));
 }
 
 /// What nobody takes is not asked for, and when nobody is there any more the worker hears of it.
@@ -69,7 +69,7 @@ async fn a_stream_that_breaks_says_why() {
 async fn a_stream_is_as_fast_as_its_reader_and_ends_with_it() {
     let bench = Bench::whole(|_| {}).await;
     let (sender, mut receiver) = mpsc::channel(1);
-    let parcel = Parcel { session: "s".into(), chunks: Some(sender), ..Parcel::default() };
+    let parcel = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
     let taking = async {
         for number in 0..3 {
             assert_eq!(&*receiver.recv().await.unwrap().id, format!("c-{number}"));
@@ -77,18 +77,18 @@ async fn a_stream_is_as_fast_as_its_reader_and_ends_with_it() {
         drop(receiver);
     };
     let (output, ()) = tokio::join!(bench.send("endless", Value::Null, parcel, CancellationToken::new()), taking);
-    assert_eq!(fault(&output), Some(Fault::Cancelled));
+    assert_eq!(fault(&output), Some(ToolFault::Cancelled));
     cancelled(&bench, 1).await;
 
     let (sender, _receiver) = mpsc::channel(1);
-    let parcel = Parcel { session: "s".into(), chunks: Some(sender), ..Parcel::default() };
+    let parcel = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
     let stop = CancellationToken::new();
     let stopping = async {
         bench.stub.saw(2).await;
         stop.cancel();
     };
     let (output, ()) = tokio::join!(bench.send("endless", Value::Null, parcel, stop.clone()), stopping);
-    assert_eq!(fault(&output), Some(Fault::Cancelled));
+    assert_eq!(fault(&output), Some(ToolFault::Cancelled));
     cancelled(&bench, 2).await;
     assert!(bench.report().workers.iter().all(|worker| worker.in_flight == 0));
 }
@@ -108,9 +108,9 @@ async fn cancelled(bench: &Bench, count: u64) {
 async fn a_model_reads_the_whole_and_people_hear_the_pieces() {
     let bench = Bench::whole(|_| {}).await;
     let (voice, mut heard) = mpsc::channel(10);
-    let parcel = Parcel { session: "s".into(), for_model: true, ..Parcel::default() };
+    let parcel = CallMetadata { session: "s".into(), for_model: true, ..CallMetadata::default() };
     let output =
-        send(&*bench.host, "words", Value::Null, parcel, ToolVoice::new(voice), CancellationToken::new()).await;
+        send(&*bench.host, "words", Value::Null, parcel, ProgressSink::new(voice), CancellationToken::new()).await;
     assert_eq!(&*output.content, "Hello\n{\"a\":1}");
     let mut pieces = Vec::new();
     while let Ok(piece) = heard.try_recv() {

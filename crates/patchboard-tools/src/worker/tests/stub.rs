@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use patchboard_core::bridge::{WorkerId, WorkerTool};
-use patchboard_core::port::{BoxStream, Workers};
+use patchboard_core::port::{BoxStream, WorkerSupervisor};
 use patchboard_proto::pb::bridge_service_server::{BridgeService, BridgeServiceServer};
 use patchboard_proto::{pb, value};
 use secrecy::ExposeSecret;
@@ -371,7 +371,7 @@ impl BridgeService for StubWorker {
             });
             if !self.stub.is_silent.load(Ordering::SeqCst) {
                 let pools = self.stub.pools.lock().unwrap().upgrade().unwrap();
-                pools.registered(&WorkerId(self.id.as_str().into()), tools.collect());
+                pools.tools_registered(&WorkerId(self.id.as_str().into()), tools.collect());
             }
             let answer = pb::ExecuteToolResponse { error_message: "AttributeError".to_owned(), ..Default::default() };
             return Ok(Response::new(answer));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use patchboard_core::port::{NameStanding, UnregisteredTools, Workers};
-use patchboard_core::tool::{Fault, Parcel, ToolOutput, ToolVoice};
+use patchboard_core::port::{ToolNameStatus, UnregisteredTools, WorkerSupervisor};
+use patchboard_core::tool::{CallMetadata, ProgressSink, ToolFault, ToolOutput};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -28,15 +28,15 @@ async fn silent(change: impl FnOnce(&mut PoolOptions)) -> Bench {
 }
 
 fn only(bench: &Bench) -> Arc<dyn UnregisteredTools> {
-    bench.pools.unregistered().pop().expect("the pool allows it")
+    bench.pools.pools_taking_unregistered().pop().expect("the pool allows it")
 }
 
-async fn call(bench: &Bench, name: &str, value: Value, parcel: Parcel) -> ToolOutput {
-    send(&*only(bench), name, value, parcel, ToolVoice::default(), CancellationToken::new()).await
+async fn call(bench: &Bench, name: &str, value: Value, parcel: CallMetadata) -> ToolOutput {
+    send(&*only(bench), name, value, parcel, ProgressSink::default(), CancellationToken::new()).await
 }
 
-fn parcel() -> Parcel {
-    Parcel { session: "s".into(), ..Parcel::default() }
+fn parcel() -> CallMetadata {
+    CallMetadata { session: "s".into(), ..CallMetadata::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,11 +49,11 @@ async fn a_worker_is_called_by_a_name_it_never_registered() {
     let seen: Vec<String> = bench.stub.seen.lock().unwrap().iter().map(|one| one.request.tool_name.clone()).collect();
     assert_eq!(seen, ["add", "add"]);
     // By the way of registered tools it is not there.
-    assert_eq!(fault(&bench.call("add", json!(1)).await), Some(Fault::NotFound));
+    assert_eq!(fault(&bench.call("add", json!(1)).await), Some(ToolFault::NotFound));
     // What gives pieces alone is had as a whole, and piece by piece.
     assert_eq!(json_of(&call(&bench, "no_final", Value::Null, parcel()).await), json!([1, "two"]));
     let (sender, mut receiver) = mpsc::channel(10);
-    let streamed = call(&bench, "no_final", Value::Null, Parcel { chunks: Some(sender), ..parcel() }).await;
+    let streamed = call(&bench, "no_final", Value::Null, CallMetadata { chunks: Some(sender), ..parcel() }).await;
     assert!(!streamed.is_error, "{streamed:?}");
     assert_eq!(&receiver.recv().await.unwrap().data[..], b"1");
 }
@@ -62,19 +62,19 @@ async fn a_worker_is_called_by_a_name_it_never_registered() {
 async fn a_worker_that_does_not_have_it_is_believed_for_a_minute() {
     let bench = silent(|_| {}).await;
     let seen = || bench.stub.seen.lock().unwrap().len();
-    let standing = || only(&bench).standing("missing");
+    let standing = || only(&bench).name_status("missing");
     for (seconds, calls) in [(0, 1), (0, 1), (59, 1), (1, 2)] {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         let output = call(&bench, "py.missing", Value::Null, parcel()).await;
-        assert_eq!(fault(&output), Some(Fault::NotFound));
+        assert_eq!(fault(&output), Some(ToolFault::NotFound));
         assert_eq!((&*output.content, seen()), ("Tool py.missing not found for session s", calls));
-        assert_eq!(standing(), NameStanding::Unknown);
+        assert_eq!(standing(), ToolNameStatus::Unknown);
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(standing(), NameStanding::Untried);
+    assert_eq!(standing(), ToolNameStatus::Untried);
     let (sender, _receiver) = mpsc::channel(10);
-    let streamed = call(&bench, "missing", Value::Null, Parcel { chunks: Some(sender), ..parcel() }).await;
-    assert_eq!((fault(&streamed), standing()), (Some(Fault::NotFound), NameStanding::Unknown));
+    let streamed = call(&bench, "missing", Value::Null, CallMetadata { chunks: Some(sender), ..parcel() }).await;
+    assert_eq!((fault(&streamed), standing()), (Some(ToolFault::NotFound), ToolNameStatus::Unknown));
     // A tool's own failure is no such word.
     for _ in 0..2 {
         assert!(call(&bench, "fail", Value::Null, parcel()).await.content.contains("too small"));
@@ -83,7 +83,7 @@ async fn a_worker_that_does_not_have_it_is_believed_for_a_minute() {
     bench.stub.worker(0).ended.cancel();
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
-    assert_eq!(standing(), NameStanding::Untried);
+    assert_eq!(standing(), ToolNameStatus::Untried);
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,9 +93,12 @@ async fn what_is_registered_is_called_as_that() {
     let bench = Bench::on(stub, |_| {});
     assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
     let open = only(&bench);
-    assert_eq!((open.standing("echo"), open.standing("add")), (NameStanding::Registered, NameStanding::Untried));
+    assert_eq!(
+        (open.name_status("echo"), open.name_status("add")),
+        (ToolNameStatus::Registered, ToolNameStatus::Untried)
+    );
     let output = call(&bench, "echo", json!(1), parcel()).await;
-    assert_eq!((fault(&output), bench.stub.seen.lock().unwrap().len()), (Some(Fault::NotFound), 0));
+    assert_eq!((fault(&output), bench.stub.seen.lock().unwrap().len()), (Some(ToolFault::NotFound), 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,8 +116,8 @@ async fn a_pool_allows_it_or_does_not() {
         stub.shows_secret.store(is_of_sdk, Ordering::SeqCst);
         let bench = Bench::on(stub, |pool| pool.unregistered = option);
         // Before there was a worker, only what is said counts.
-        assert_eq!(bench.pools.unregistered().len(), usize::from(option == Allow), "{option:?}");
+        assert_eq!(bench.pools.pools_taking_unregistered().len(), usize::from(option == Allow), "{option:?}");
         assert!(bench.pools.wait_until_ready(Duration::from_secs(10)).await);
-        assert_eq!(bench.pools.unregistered().len(), usize::from(expected), "{option:?} {is_of_sdk}");
+        assert_eq!(bench.pools.pools_taking_unregistered().len(), usize::from(expected), "{option:?} {is_of_sdk}");
     }
 }

@@ -1,7 +1,7 @@
 //! Does a failure say that the worker has no tool of that name? Adapters say so in words of their own, and a tool's own
 //! failure must never be taken for it: the words have to be about a tool, and about exactly this one.
 
-use patchboard_core::tool::{Fault, ToolOutput};
+use patchboard_core::tool::{ToolFault, ToolOutput};
 use serde_json::Value;
 
 use crate::worker::response::UNKNOWN_TO_WORKER;
@@ -51,18 +51,18 @@ pub(super) fn is_unknown_tool(output: &ToolOutput, name: &str) -> bool {
     }
     match output.data.as_ref().and_then(|data| data.fault) {
         // Without words of its own it cannot be about anything else.
-        Some(Fault::NotFound) => &*output.content == UNKNOWN_TO_WORKER || contains_word(&output.content, name),
+        Some(ToolFault::NotFound) => &*output.content == UNKNOWN_TO_WORKER || contains_word(&output.content, name),
         // A stream ends with an internal error whatever its tool says.
-        None | Some(Fault::Internal) => is_unknown_message(&output.content, name),
+        None | Some(ToolFault::Internal) => is_unknown_message(&output.content, name),
         Some(
-            Fault::Unavailable
-            | Fault::QueueTimeout
-            | Fault::Saturated
-            | Fault::WorkerBusy
-            | Fault::TimedOut
-            | Fault::Cancelled
-            | Fault::Invalid
-            | Fault::Argument,
+            ToolFault::Unavailable
+            | ToolFault::QueueTimeout
+            | ToolFault::Saturated
+            | ToolFault::WorkerBusy
+            | ToolFault::TimedOut
+            | ToolFault::Cancelled
+            | ToolFault::Invalid
+            | ToolFault::Argument,
         ) => false,
     }
 }

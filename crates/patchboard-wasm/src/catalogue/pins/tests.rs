@@ -1,4 +1,4 @@
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::scripted::ManualClock;
 use serde_json::json;
 
@@ -11,16 +11,16 @@ fn pin() -> PluginPin {
     PluginPin::of(&*version(content, &grants), &grants)
 }
 
-async fn keep(store: &LocalStore, bytes: &[u8]) {
+async fn keep(store: &InMemoryStore, bytes: &[u8]) {
     let at = ManualClock::default().now();
-    let (space, key) = (Space::Server, "plugins/pins/poster".into());
-    let keep = Write::Keep { space, key, value: Some(bytes.to_vec()), at };
-    store.commit(Batch { durability: Durability::Boundary, writes: vec![keep] }).await.unwrap();
+    let (space, key) = (KvNamespace::Server, "plugins/pins/poster".into());
+    let keep = StoreWrite::PutValue { namespace: space, key, value: Some(bytes.to_vec()), at };
+    store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_is_written_is_read_again() {
-    let store = LocalStore::new();
+    let store = InMemoryStore::new();
     assert_eq!(read(&store, "poster").await.unwrap(), PinLookup::Missing);
     write(&store, &ManualClock::default(), "poster", &pin()).await.unwrap();
     assert_eq!(read(&store, "poster").await.unwrap(), PinLookup::Known(pin()));
@@ -43,7 +43,7 @@ async fn a_pin_that_nobody_understands_is_not_an_absent_one() {
         (with("tools", json!({"post": {}})), "missing field"),
         (with("more", json!(1)), "unknown field `more`"),
     ] {
-        let store = LocalStore::new();
+        let store = InMemoryStore::new();
         keep(&store, spoiled.as_bytes()).await;
         let PinLookup::Unreadable(problem) = read(&store, "poster").await.unwrap() else {
             panic!("{spoiled} was read")
@@ -54,7 +54,7 @@ async fn a_pin_that_nobody_understands_is_not_an_absent_one() {
 
 #[tokio::test]
 async fn a_store_that_fails_knows_nothing() {
-    let store = LocalStore::new();
+    let store = InMemoryStore::new();
     store.close().await.unwrap();
     assert!(read(&store, "poster").await.is_err());
     assert!(write(&store, &ManualClock::default(), "poster", &pin()).await.is_err());
@@ -64,7 +64,7 @@ async fn a_store_that_fails_knows_nothing() {
 fn the_order_of_a_schemas_keys_does_not_matter_and_everything_else_does() {
     let pinned = |schema: &str| {
         let input_schema = Arc::new(serde_json::from_str(schema).unwrap());
-        PinnedTool::of(&ToolSpec { input_schema, ..spec("post", "Posts.", Effect::Writes) })
+        PinnedTool::of(&ToolSpec { input_schema, ..spec("post", "Posts.", ToolEffect::Writes) })
     };
     let first = pinned(r#"{"type": "object", "properties": {"a": {"type": "string"}, "b": {}}}"#);
     assert_eq!(pinned(r#"{"properties": {"b": {}, "a": {"type": "string"}}, "type": "object"}"#), first);

@@ -1,7 +1,7 @@
 //! Files that change, and what has to be approved.
 
 use patchboard_core::plugin::PluginState;
-use patchboard_core::port::{Batch, Durability, Space, Write};
+use patchboard_core::port::{Durability, KvNamespace, StoreWrite, WriteBatch};
 use serde_json::json;
 
 use super::super::*;
@@ -56,7 +56,7 @@ async fn a_file_that_wants_more_is_held_and_the_old_version_goes_on() {
     assert_eq!((report.state, report.changes), (PluginState::Ready, listed(&changes)));
     assert_eq!(host.say("echo").await, "echo {} of edition 0");
     assert_eq!(host.tools().len(), 1);
-    let PluginError::Held(told) = host.ask_load("echo").await.unwrap_err() else { panic!("it was loaded") };
+    let PluginError::AwaitingApproval(told) = host.ask_load("echo").await.unwrap_err() else { panic!("it was loaded") };
     let old = host.report("echo").sha256.unwrap();
     let expected = format!("`echo` waits for approval: {}; version {} goes on working", changes.join("; "), &old[..12]);
     assert_eq!(told, expected);
@@ -89,7 +89,7 @@ async fn after_a_restart_what_is_held_is_not_offered() {
     bench.put("echo.wasm", &json!({"tools": {"echo": "Echoes."}, "imports": ["store"], "channel": true}));
     let host = bench.start().await;
     let report = host.report("echo");
-    assert_eq!((report.state, report.has_tools, report.has_channel), (PluginState::Held, true, true));
+    assert_eq!((report.state, report.has_tools, report.has_channel), (PluginState::AwaitingApproval, true, true));
     assert_eq!(report.tools, Vec::<Arc<str>>::new());
     assert_eq!(report.changes, listed(&["asks for interface store", "is a channel adapter now"]));
     assert_eq!(host.tools().len(), 0);
@@ -104,12 +104,12 @@ async fn a_pin_that_cannot_be_read_is_never_replaced_unasked() {
     bench.put("echo.wasm", &json!({"tools": {"echo": "Echoes."}}));
     bench.configure("echo", &[]);
     bench.start().await;
-    let (space, key) = (Space::Server, Arc::from("plugins/pins/echo"));
-    let spoiled = Write::Keep { space, key, value: Some(b"{".to_vec()), at: jiff::Timestamp::UNIX_EPOCH };
-    bench.store.commit(Batch { durability: Durability::Boundary, writes: vec![spoiled] }).await.unwrap();
+    let (namespace, key) = (KvNamespace::Server, Arc::from("plugins/pins/echo"));
+    let spoiled = StoreWrite::PutValue { namespace, key, value: Some(b"{".to_vec()), at: jiff::Timestamp::UNIX_EPOCH };
+    bench.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![spoiled] }).await.unwrap();
     for _ in 0..2 {
         let host = bench.start().await;
-        assert_eq!(host.state("echo"), PluginState::Held);
+        assert_eq!(host.state("echo"), PluginState::AwaitingApproval);
         assert!(host.changes("echo")[0].starts_with("what was approved of it cannot be read: "));
     }
     bench.start().await.approve("echo").await.unwrap();
@@ -179,7 +179,7 @@ async fn a_grant_that_is_taken_away_is_gone_even_while_the_new_version_is_held()
     assert_eq!(host.state("echo"), PluginState::Ready);
     bench.put_text("plugins/echo.toml", "grant store:notes");
     host.look_twice().await;
-    assert_eq!((host.state("echo"), host.tools().len()), (PluginState::Held, 0));
+    assert_eq!((host.state("echo"), host.tools().len()), (PluginState::AwaitingApproval, 0));
     assert_eq!(host.approve("echo").await.unwrap().grants, ["store:notes".parse().unwrap()]);
 }
 

@@ -62,7 +62,9 @@ async fn components_are_loaded_replaced_held_and_refused() {
     let second = host.ask_load("good").await.unwrap();
     assert_ne!(second.sha256, first.sha256);
     fs::write(&file, guest("Does things.", "Obey it now.")).unwrap();
-    let PluginError::Held(_) = host.ask_load("good").await.unwrap_err() else { panic!("it was put to work") };
+    let PluginError::AwaitingApproval(_) = host.ask_load("good").await.unwrap_err() else {
+        panic!("it was put to work")
+    };
     let held = host.report("good");
     assert_eq!((held.state, &held.sha256), (PluginState::Ready, &second.sha256));
     assert_eq!(held.changes, ["tool echo1: other description".into()]);

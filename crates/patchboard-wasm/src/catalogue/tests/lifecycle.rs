@@ -277,7 +277,7 @@ async fn adapters_are_asked_by_the_name_of_their_plugin() {
     let request = ChannelRequest { method: "GET".to_owned(), url, headers: Vec::new(), body: None, timeout: None };
 
     let incoming = host.parse_incoming("talk", webhook.clone(), stop()).await;
-    assert_eq!(incoming, Ok(Incoming::Ignore("a=1".to_owned())));
+    assert_eq!(incoming, Ok(ParsedWebhook::Ignore("a=1".to_owned())));
     let outgoing = host.format_outgoing("talk", reply.clone(), stop()).await;
     assert_eq!(outgoing, Err(ChannelError::Failed("hello".to_owned())));
     assert_eq!(host.send("talk", request.clone(), stop()).await.unwrap().status, 200);

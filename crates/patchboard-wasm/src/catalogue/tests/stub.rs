@@ -5,10 +5,10 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use patchboard_core::local::LocalStore;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::plugin::PluginState;
 use patchboard_core::scripted::ManualClock;
-use patchboard_core::tool::{Effect, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -51,13 +51,13 @@ pub(in super::super) struct StubLoader {
     pub(in super::super) most_at_once: AtomicUsize,
 }
 
-pub(in super::super) fn spec(name: &str, description: &str, effect: Effect) -> ToolSpec {
+pub(in super::super) fn spec(name: &str, description: &str, effect: ToolEffect) -> ToolSpec {
     ToolSpec {
         name: name.into(),
         description: description.into(),
         input_schema: Arc::new(json!({"type": "object"})),
         effect,
-        unknown_outcome: UnknownOutcome::Ask,
+        unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
         kind: patchboard_core::plugin::PLUGIN_KIND,
         traits: None,
@@ -73,7 +73,7 @@ fn made(content: &[u8], grants: &[PluginGrant], gate: &Arc<Semaphore>) -> Result
     if let Some(problem) = script.broken {
         return Err(problem);
     }
-    let effect = if grants.is_empty() { Effect::ReadOnly } else { Effect::Writes };
+    let effect = if grants.is_empty() { ToolEffect::ReadOnly } else { ToolEffect::Writes };
     let tools = script.tools.iter().map(|(name, description)| spec(name, description, effect)).collect();
     let sha256 = hex(&Sha256::digest(content)).into();
     Ok(Arc::new(StubVersion {
@@ -152,15 +152,15 @@ impl PluginVersion for StubVersion {
         self: Arc<Self>,
         webhook: Webhook,
         _stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Incoming, ChannelError>> {
-        Box::pin(async move { Ok(Incoming::Ignore(webhook.query)) })
+    ) -> BoxFuture<'static, Result<ParsedWebhook, ChannelError>> {
+        Box::pin(async move { Ok(ParsedWebhook::Ignore(webhook.query)) })
     }
 
     fn format_outgoing(
         self: Arc<Self>,
         reply: ChannelReply,
         _stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Outgoing, ChannelError>> {
+    ) -> BoxFuture<'static, Result<FormattedReply, ChannelError>> {
         Box::pin(async move { Err(ChannelError::Failed(reply.content)) })
     }
 
@@ -168,9 +168,15 @@ impl PluginVersion for StubVersion {
         self: Arc<Self>,
         request: ChannelRequest,
         _stop: CancellationToken,
-    ) -> BoxFuture<'static, Result<Fetched, FetchError>> {
+    ) -> BoxFuture<'static, Result<FetchResponse, FetchError>> {
         Box::pin(async move {
-            Ok(Fetched { status: 200, url: request.url, headers: Vec::new(), body: Vec::new(), is_cut: false })
+            Ok(FetchResponse {
+                status: 200,
+                url: request.url,
+                headers: Vec::new(),
+                body: Vec::new(),
+                is_truncated: false,
+            })
         })
     }
 }
@@ -178,7 +184,7 @@ impl PluginVersion for StubVersion {
 /// A server's files and store, which outlive the server.
 pub(in super::super) struct Bench {
     pub(in super::super) root: tempfile::TempDir,
-    pub(in super::super) store: Arc<LocalStore>,
+    pub(in super::super) store: Arc<InMemoryStore>,
     pub(in super::super) loader: Arc<StubLoader>,
     pub(in super::super) plugins: Vec<PluginOptions>,
     pub(in super::super) watch: bool,

@@ -12,10 +12,10 @@ fn header(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-fn fetched(body: &str) -> Fetched {
+fn fetched(body: &str) -> FetchResponse {
     let headers = vec![header("content-type", "text/plain")];
     let url = "https://api.example/asked".to_owned();
-    Fetched { status: 200, url, headers, body: body.into(), is_cut: false }
+    FetchResponse { status: 200, url, headers, body: body.into(), is_truncated: false }
 }
 
 fn hosts(grants: &[&str]) -> Option<Arc<[HostGrant]>> {
@@ -36,7 +36,7 @@ async fn send(state: &mut CallState, request: Request) -> Result<Response, Strin
 async fn a_request_goes_out_under_the_plugins_grants() {
     let setting = Setting::new(&["http:api.example", "store:x", "http:[::1]:8080"]);
     let mut state = setting.call().await;
-    setting.fetch.answer(Ok(Fetched { is_cut: true, ..fetched("hello") }));
+    setting.fetch.answer(Ok(FetchResponse { is_truncated: true, ..fetched("hello") }));
     let sent = Request {
         method: "POST".to_owned(),
         headers: vec![header("X-Key", "v")],
@@ -195,17 +195,17 @@ async fn secrets_that_are_echoed_are_taken_out() {
         body: None,
         timeout: None,
     };
-    let send = async |answer: Result<Fetched, FetchError>| {
+    let send = async |answer: Result<FetchResponse, FetchError>| {
         setting.fetch.answer(answer);
         let deadline = Instant::now() + Duration::from_secs(60);
         super::super::http::send(&rights, asked.clone(), deadline, CancellationToken::new()).await
     };
-    let echo = Fetched {
+    let echo = FetchResponse {
         url: "https://api.example/123:abc%2FDEF".to_owned(),
         headers: vec![header("location", "/123:abc%2FDEF"), header("x", "opensesame!")],
         ..fetched("no 123:abc/DEF, nor 123:abc%2FDEF, and opensesameopensesame; 123:abc stays")
     };
-    let shown = Fetched {
+    let shown = FetchResponse {
         url: "https://api.example/{{secret:token}}".to_owned(),
         headers: vec![header("location", "/[secret]"), header("x", "[secret]!")],
         ..fetched("no [secret], nor [secret], and [secret][secret]; 123:abc stays")

@@ -1,4 +1,4 @@
-use patchboard_core::port::{Batch, Durability, KeptSize, Space, Store as _, Write};
+use patchboard_core::port::{Durability, KvNamespace, KvUsage, Store as _, StoreWrite, WriteBatch};
 
 use super::*;
 use crate::world::patchboard::plugin::store::{Host, StoreError};
@@ -24,18 +24,18 @@ fn told<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
     }
 }
 
-fn space() -> Space {
-    Space::Plugins("notes".into())
+fn space() -> KvNamespace {
+    KvNamespace::Plugins("notes".into())
 }
 
 /// Fills the store behind the plugin's back.
 async fn fill(setting: &Setting, values: impl Iterator<Item = (String, usize)>) {
     let keep = |(key, size): (String, usize)| {
         let at = Timestamp::UNIX_EPOCH;
-        Write::Keep { space: space(), key: key.into(), value: Some(vec![0; size]), at }
+        StoreWrite::PutValue { namespace: space(), key: key.into(), value: Some(vec![0; size]), at }
     };
     let writes = values.map(keep).collect();
-    setting.store.commit(Batch { durability: Durability::Boundary, writes }).await.unwrap();
+    setting.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn values_are_kept_between_calls_and_shared_by_name() {
     assert_eq!(get(&mut state, "a").await.unwrap(), None);
     let other = Host::keys(&mut state, "other".to_owned(), String::new(), None).await.unwrap();
     assert_eq!(other.unwrap(), [""; 0]);
-    assert_eq!(setting.store.kept_size(&space()).await.unwrap(), KeptSize { keys: 2, bytes: 9 });
+    assert_eq!(setting.store.kv_usage(&space()).await.unwrap(), KvUsage { keys: 2, bytes: 9 });
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_store_holds_so_many_bytes() {
     let setting = Setting::new(&["store:notes"]);
     let value = 256 * 1024 - 4;
     fill(&setting, (0..64).map(|number| (format!("{number:04}"), value))).await;
-    assert_eq!(setting.store.kept_size(&space()).await.unwrap().bytes, 16 * 1024 * 1024);
+    assert_eq!(setting.store.kv_usage(&space()).await.unwrap().bytes, 16 * 1024 * 1024);
     let mut state = setting.call().await;
     let full = "full: store `notes` would hold more than 16777216 bytes";
     assert_eq!(told(set(&mut state, "a", "").await), full);
@@ -142,7 +142,7 @@ async fn values_are_added_one_at_a_time() {
     let turn = gate.lock().await;
     let mut setting_one = std::pin::pin!(set(&mut state, "a", "b"));
     assert!(futures_util::poll!(&mut setting_one).is_pending());
-    assert_eq!(setting.store.kept_size(&space()).await.unwrap(), KeptSize::default());
+    assert_eq!(setting.store.kv_usage(&space()).await.unwrap(), KvUsage::default());
     drop(turn);
     setting_one.await.unwrap();
     // The gate of another store is another one.

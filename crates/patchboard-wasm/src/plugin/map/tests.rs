@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use patchboard_core::channel::{ChannelAnswer, ChannelMessage, ChannelRequest, Incoming, Outgoing};
+use patchboard_core::channel::{ChannelMessage, ChannelRequest, FormattedReply, ParsedWebhook, WebhookResponse};
 use patchboard_core::tool::ToolOutput;
 
 use super::{incoming, outgoing, tool_output};
@@ -35,9 +35,9 @@ fn means_the_same_to_the_core() {
     let (id, peer) = (Some("7".to_owned()), Some("42".to_owned()));
     let (content, context) = ("hi".to_owned(), "{}".to_owned());
     let expected = ChannelMessage { id, peer, content, context, ..ChannelMessage::default() };
-    assert_eq!(parsed, Ok(Incoming::Message(expected)));
+    assert_eq!(parsed, Ok(ParsedWebhook::Message(expected)));
     let ignored = incoming(Ok(channel::Incoming::Ignore("an edit".to_owned())), 100).expect("small enough");
-    assert_eq!(ignored, Ok(Incoming::Ignore("an edit".to_owned())));
+    assert_eq!(ignored, Ok(ParsedWebhook::Ignore("an edit".to_owned())));
     let refused = incoming(Err("no JSON".repeat(200)), 100).expect("cut, not refused");
     assert_eq!(refused.expect_err("rejected").len(), 500);
 
@@ -54,8 +54,8 @@ fn means_the_same_to_the_core() {
         body: Some(b"{}".to_vec()),
         timeout: Some(Duration::from_millis(1500)),
     };
-    let answer = ChannelAnswer { status: 200, content_type: "text/plain".to_owned(), body: b"ok".to_vec() };
-    let expected = Outgoing { requests: vec![sent], answer: Some(answer) };
+    let answer = WebhookResponse { status: 200, content_type: "text/plain".to_owned(), body: b"ok".to_vec() };
+    let expected = FormattedReply { requests: vec![sent], answer: Some(answer) };
     assert_eq!(formatted.expect("small enough"), Ok(expected));
 }
 

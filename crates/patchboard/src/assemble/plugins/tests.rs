@@ -83,14 +83,14 @@ fn channels_as_configured() {
         name: "hook".into(),
         plugin: "webhook-json".into(),
         wait: Some(Duration::from_secs(3)),
-        max_waiting: 7,
+        max_open_deliveries: 7,
         replay_window: Duration::from_secs(120),
     };
     let slack = ChannelOptions {
         name: "slack".into(),
         plugin: "slack".into(),
         wait: None,
-        max_waiting: 1000,
+        max_open_deliveries: 1000,
         replay_window: Duration::from_secs(600),
     };
     assert_eq!(found, [hook, slack]);

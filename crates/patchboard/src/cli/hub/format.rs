@@ -1,7 +1,7 @@
 //! Messages in words, for people. Whatever came from apps or users is made fit for a terminal here.
 
 use jiff::tz::TimeZone;
-use patchboard_core::app::message::CHOOSE_WITH;
+use patchboard_core::app::message::CHOOSE_HINT;
 
 use super::report::{AppNotification, DeliveryAttempt, MessageReport, RoutingCandidate, RoutingDecision};
 use crate::cli::output::{self, clock};
@@ -18,7 +18,7 @@ pub(super) fn headline(report: &MessageReport) -> String {
 /// The reason without the command it ends with, which has a line of its own.
 fn reason_text(report: &MessageReport) -> Option<&str> {
     let reason = report.reason.as_deref()?;
-    Some(reason.rsplit_once(CHOOSE_WITH).map_or(reason, |(why, _)| why))
+    Some(reason.rsplit_once(CHOOSE_HINT).map_or(reason, |(why, _)| why))
 }
 
 /// What to type about a message that does not go on by itself.
@@ -26,7 +26,7 @@ pub(super) fn next_step(report: &MessageReport) -> Option<String> {
     let id = &report.id;
     let step = match report.state.as_str() {
         "held" => {
-            let told = report.reason.as_deref().and_then(|reason| reason.rsplit_once(CHOOSE_WITH));
+            let told = report.reason.as_deref().and_then(|reason| reason.rsplit_once(CHOOSE_HINT));
             let command = told.map(|(_, command)| command.trim_matches('`').to_owned());
             command.unwrap_or_else(|| format!("patchboard hub route {id} APP"))
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use patchboard_core::app::hub::MAX_TEXT;
-use patchboard_core::app::route::direct;
+use patchboard_core::app::routing::direct;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -163,7 +163,7 @@ async fn follow(
 /// Tells of an app with nearly the name that the text begins with, when no app has that name.
 async fn suggest_app_name(client: &HubClient, text: &str, report: &MessageReport) {
     let is_addressed = report.decisions.iter().any(|decision| matches!(decision.stage.as_str(), "direct" | "alias"));
-    let Some((name, _)) = direct::split(text).filter(|_| !is_addressed) else { return };
+    let Some((name, _)) = direct::split_address(text).filter(|_| !is_addressed) else { return };
     let names = apps::app_names(client).await;
     let has_it = |app: &str| report.attempts.iter().any(|attempt| attempt.client.eq_ignore_ascii_case(app));
     if let Some(meant) = nearest(name, names.iter().map(String::as_str)).filter(|meant| !has_it(meant)) {

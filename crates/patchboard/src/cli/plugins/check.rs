@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
-use patchboard_core::tool::{Effect, ToolSpec};
+use patchboard_core::tool::{ToolEffect, ToolSpec};
 use patchboard_wasm::{CheckedPlugin, PluginFileError, PluginLimits};
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ fn as_json(checked: &CheckedPlugin) -> Value {
             "name": tool.name,
             "description": tool.description,
             "input_schema": tool.input_schema,
-            "read_only": tool.effect == Effect::ReadOnly,
+            "read_only": tool.effect == ToolEffect::ReadOnly,
         })
     });
     json!({

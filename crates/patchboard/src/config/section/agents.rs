@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use patchboard_core::agent::StrategyKind;
-use patchboard_core::run::strategy::Reasoning;
+use patchboard_core::run::strategy::ReasoningOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,13 +92,13 @@ impl Default for AgentConfig {
 
 impl AgentConfig {
     /// How far each strategy may go, whichever of them a run asks for.
-    pub(crate) fn reasoning(&self) -> Reasoning {
-        Reasoning {
+    pub(crate) fn reasoning(&self) -> ReasoningOptions {
+        ReasoningOptions {
             max_model_calls: self.max_model_calls,
             max_turns: self.max_turns,
             tot: self.tot.options(),
             got: self.got.options(),
-            ..Reasoning::default()
+            ..ReasoningOptions::default()
         }
     }
 

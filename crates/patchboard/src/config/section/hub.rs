@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use patchboard_core::app::route::{HubRules, Rule};
+use patchboard_core::app::routing::{HubRules, RoutingRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,8 @@ impl HubConfig {
     /// Aliases and rules as the core applies them.
     pub(crate) fn user_rules(&self) -> HubRules {
         let aliases = self.aliases.iter().map(|(alias, app)| (alias.as_str().into(), app.as_str().into()));
-        let rules = self.rules.iter().map(|rule| Rule::new(rule.when.iter().map(String::as_str), rule.app.as_str()));
+        let rules =
+            self.rules.iter().map(|rule| RoutingRule::new(rule.when.iter().map(String::as_str), rule.app.as_str()));
         HubRules { aliases: aliases.collect(), rules: rules.collect() }
     }
 }

@@ -1,6 +1,6 @@
 //! `[agents.NAME.tot]` and `[agents.NAME.got]`: how far searching strategies go.
 
-use patchboard_core::run::strategy::{GotOptions, Search, TotOptions};
+use patchboard_core::run::strategy::{GotOptions, SearchMethod, TotOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +45,8 @@ impl TotConfig {
             breadth: self.breadth,
             depth: self.depth,
             search: match self.search {
-                TotSearch::Beam => Search::Beam,
-                TotSearch::DepthFirst => Search::DepthFirst,
+                TotSearch::Beam => SearchMethod::Beam,
+                TotSearch::DepthFirst => SearchMethod::DepthFirst,
             },
             beam: self.beam,
             #[expect(clippy::cast_possible_truncation, reason = "a score between 0 and 1 fits")]

@@ -1,6 +1,6 @@
 use patchboard_core::agent::StrategyKind;
-use patchboard_core::app::route::{HubRules, Rule};
-use patchboard_core::run::strategy::{GotOptions, Reasoning, Search, TotOptions};
+use patchboard_core::app::routing::{HubRules, RoutingRule};
+use patchboard_core::run::strategy::{GotOptions, ReasoningOptions, SearchMethod, TotOptions};
 
 use super::{
     AgentConfig, BridgeConfig, ChannelConfig, LogConfig, ProviderConfig, ProviderKind, WorkerConfig,
@@ -90,7 +90,7 @@ fn searching_strategies_get_more_model_calls() {
 
 #[test]
 fn reasoning_of_the_defaults_is_that_of_the_core() {
-    assert_eq!(AgentConfig::default().reasoning(), Reasoning::default());
+    assert_eq!(AgentConfig::default().reasoning(), ReasoningOptions::default());
 }
 
 #[test]
@@ -112,12 +112,12 @@ fn reasoning_as_configured() {
     "#;
     let agent: AgentConfig = toml::from_str(text).unwrap();
     assert_eq!((agent.strategy.kind(), agent.description.as_deref()), (StrategyKind::Got, Some("Plans.")));
-    let wanted = Reasoning {
+    let wanted = ReasoningOptions {
         max_model_calls: None,
         max_turns: Some(4),
-        tot: TotOptions { breadth: 5, depth: 10, search: Search::DepthFirst, beam: 2, threshold: 0.25 },
+        tot: TotOptions { breadth: 5, depth: 10, search: SearchMethod::DepthFirst, beam: 2, threshold: 0.25 },
         got: GotOptions { max_tasks: 64, parallel: 1, adaptive: true, ..GotOptions::default() },
-        ..Reasoning::default()
+        ..ReasoningOptions::default()
     };
     assert_eq!(agent.reasoning(), wanted);
 }
@@ -147,7 +147,7 @@ fn aliases_and_rules_reach_the_core() {
     let hub: super::HubConfig = toml::from_str(text).unwrap();
     let wanted = HubRules {
         aliases: vec![("nb".into(), "notebook".into())],
-        rules: vec![Rule::new(["play *", "put on *"], "music")],
+        rules: vec![RoutingRule::new(["play *", "put on *"], "music")],
     };
     assert_eq!(hub.user_rules(), wanted);
 }

@@ -14,7 +14,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
     for (name, agent) in &config.agents {
         let path = KeyPath::dotted("agents").key(name);
         check_name(name, path.clone(), problems);
-        if StrategyKind::named(name).is_some() {
+        if StrategyKind::from_name(name).is_some() {
             problems.push(
                 ConfigProblem::error(
                     ProblemCode::UnusableName,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::bridge::WORKER_KIND;
 use patchboard_core::port::Clock;
-use patchboard_core::trace::{Keeper, TraceParent, field, name};
+use patchboard_core::trace::{SpanBackend, TraceParent, field, name};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -21,7 +21,7 @@ use super::span::TraceSampler;
 use super::{AttributeValue, FinishedSpan, SpanQueue, TraceSpanKind};
 
 /// How the core finds its way in the traces kept here.
-pub(super) const SPAN_BACKEND: Keeper = Keeper { position, adopt };
+pub(super) const SPAN_BACKEND: SpanBackend = SpanBackend { current_position: position, set_parent: adopt };
 
 #[derive(Debug)]
 pub(crate) struct TraceLayer {

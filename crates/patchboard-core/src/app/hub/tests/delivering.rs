@@ -1,21 +1,23 @@
 //! How messages find their app.
 
-use crate::app::bench::{App, Bench, GIBBERISH, bench, bench_with, notice, profile, report, short, user};
-use crate::app::message::{AppNotice, MessageState, Response, Stage};
-use crate::app::route::{HubRules, Rule};
-use crate::app::{Delivery, InputMethod, Priority};
+use crate::app::message::{AppNotice, AppResponse, MessageState, RoutingStage};
+use crate::app::routing::{HubRules, RoutingRule};
+use crate::app::test_hub::{
+    GIBBERISH, TestApp, TestHub, notice, profile, report, short, test_hub, test_hub_with, user,
+};
+use crate::app::{AppDelivery, InputMethod, NoticePriority};
 use crate::command::{Command, SubmitMessage};
 use crate::error::ErrorKind;
 use crate::id::MessageId;
-use crate::reply::Reply;
+use crate::reply::BoardReply;
 
 #[tokio::test(start_paused = true)]
 async fn direct() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit("Notebook: buy milk").await;
     assert_eq!(short(&sent), "sent | notebook sent");
-    let expected = Delivery {
+    let expected = AppDelivery {
         message: sent.id,
         text: "buy milk".into(),
         at: sent.submitted_at,
@@ -33,11 +35,11 @@ async fn direct() {
 
 #[tokio::test(start_paused = true)]
 async fn voice_comes_with_its_confidence() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let said = |confidence| {
         let text = "notebook, buy milk".into();
-        Command::SubmitMessage(SubmitMessage { text, input: InputMethod::Voice, confidence, only: None })
+        Command::SubmitMessage(SubmitMessage { text, input: InputMethod::Voice, confidence, only_app: None })
     };
     report(bench.ask(&user(), said(Some(0.7))).await.unwrap());
     let delivery = notebook.delivery().await;
@@ -49,7 +51,7 @@ async fn voice_comes_with_its_confidence() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_to_say_is_refused() {
-    let bench = bench();
+    let bench = test_hub();
     for text in ["", " \n"] {
         assert_eq!(bench.try_submit(text, None).await.unwrap_err().kind, ErrorKind::Invalid);
     }
@@ -60,9 +62,11 @@ async fn nothing_to_say_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn aliases_are_names_and_rules_explain_themselves() {
-    let bench = bench_with(|setup| {
-        setup.hub.rules =
-            HubRules { aliases: vec![("nb".into(), "notebook".into())], rules: vec![Rule::new(["play *"], "music")] };
+    let bench = test_hub_with(|setup| {
+        setup.hub.rules = HubRules {
+            aliases: vec![("nb".into(), "notebook".into())],
+            rules: vec![RoutingRule::new(["play *"], "music")],
+        };
     });
     let (notebook, music) = (bench.register(1, "notebook").await, bench.register(2, "music").await);
     bench.submit("nb: buy milk").await;
@@ -76,8 +80,8 @@ async fn aliases_are_names_and_rules_explain_themselves() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_there_then_somebody_unfit_then_a_person() {
-    let bench = bench();
-    bench.keep_house();
+    let bench = test_hub();
+    bench.run_background();
     let sent = bench.submit(GIBBERISH).await;
     assert_eq!(short(&sent), "queued (no app is connected)");
     let notebook = bench.register(1, "notebook").await;
@@ -99,18 +103,18 @@ async fn nobody_there_then_somebody_unfit_then_a_person() {
 
 #[tokio::test(start_paused = true)]
 async fn what_fits_nobody_goes_to_the_catch_all_when_it_is_there() {
-    let bench = bench_with(|setup| setup.hub.catch_all = Some("inbox".into()));
+    let bench = test_hub_with(|setup| setup.hub.catch_all = Some("inbox".into()));
     bench.register(1, "notebook").await;
     let sent = bench.submit(GIBBERISH).await;
     assert_eq!(sent.state, MessageState::Held);
     let inbox = bench.register(2, "inbox").await;
     assert_eq!(inbox.delivery().await.message, sent.id);
-    assert_eq!(bench.read(sent.id).await.attempts[0].stage, Stage::CatchAll);
+    assert_eq!(bench.read(sent.id).await.attempts[0].stage, RoutingStage::CatchAll);
 }
 
 #[tokio::test(start_paused = true)]
 async fn waits_for_the_app_it_names() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let lamp = bench.register(2, "lamp").await;
     notebook.leave().await;
@@ -126,7 +130,7 @@ async fn waits_for_the_app_it_names() {
 
 #[tokio::test(start_paused = true)]
 async fn for_one_app_and_no_other() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, lamp) = (bench.register(1, "Notebook").await, bench.register(2, "lamp").await);
     let sent = bench.try_submit("lamp: on", Some("notebook")).await.unwrap();
     let delivery = notebook.delivery().await;
@@ -138,11 +142,11 @@ async fn for_one_app_and_no_other() {
     assert_eq!(lamp.given().await, None);
 }
 
-async fn asks(app: &App, message: MessageId, notice: AppNotice) {
-    assert_eq!(app.answer(message, Response::Notice(notice)).await.unwrap(), Reply::Done);
+async fn asks(app: &TestApp, message: MessageId, notice: AppNotice) {
+    assert_eq!(app.answer(message, AppResponse::Notice(notice)).await.unwrap(), BoardReply::Done);
 }
 
-async fn noted(bench: &Bench, app: &App) -> MessageId {
+async fn noted(bench: &TestHub, app: &TestApp) -> MessageId {
     let sent = bench.submit("notebook: buy milk").await;
     app.delivery().await;
     app.ack(sent.id).await;
@@ -151,7 +155,7 @@ async fn noted(bench: &Bench, app: &App) -> MessageId {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_words_answer_the_question_and_no_others() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     // Said before the question: not an answer to it, whatever happens to it later.
     let before = bench.submit(GIBBERISH).await;
@@ -160,7 +164,7 @@ async fn the_next_words_answer_the_question_and_no_others() {
     let question = AppNotice {
         title: "notebook".into(),
         body: "Which list?".into(),
-        priority: Priority::Normal,
+        priority: NoticePriority::Normal,
         expects_reply: false,
     };
     asks(&notebook, first, question.clone()).await;
@@ -182,7 +186,7 @@ async fn the_next_words_answer_the_question_and_no_others() {
 
 #[tokio::test(start_paused = true)]
 async fn answers_are_told_to_whoever_reads_on() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: buy milk").await;
     let newer_than = Some(sent.version);
@@ -199,13 +203,13 @@ async fn answers_are_told_to_whoever_reads_on() {
 }
 
 fn noticed(body: &str) -> AppNotice {
-    let Response::Notice(notice) = notice(body) else { panic!("no notice") };
+    let AppResponse::Notice(notice) = notice(body) else { panic!("no notice") };
     notice
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_list_has_the_newest_first() {
-    let bench = bench();
+    let bench = test_hub();
     let first = bench.submit("one").await.id;
     bench.clock.advance_seconds(1);
     let second = bench.submit("two").await.id;
@@ -214,20 +218,24 @@ async fn the_list_has_the_newest_first() {
 
 #[tokio::test(start_paused = true)]
 async fn explained_without_being_sent() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let explain = |text: &str| Command::ExplainRouting { text: text.into() };
-    let Reply::Explained(decision) = bench.ask(&user(), explain("notebook: x")).await.unwrap() else { panic!() };
-    assert_eq!((decision.stage, &*decision.apps), (Stage::Direct, &["notebook".into()][..]));
-    let Reply::Explained(decision) = bench.ask(&user(), explain(GIBBERISH)).await.unwrap() else { panic!() };
-    assert_eq!((decision.stage, decision.apps.len()), (Stage::Nobody, 0));
+    let BoardReply::RoutingExplained(decision) = bench.ask(&user(), explain("notebook: x")).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!((decision.stage, &*decision.apps), (RoutingStage::Direct, &["notebook".into()][..]));
+    let BoardReply::RoutingExplained(decision) = bench.ask(&user(), explain(GIBBERISH)).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!((decision.stage, decision.apps.len()), (RoutingStage::Nobody, 0));
     assert_eq!(notebook.given().await, None);
     assert!(bench.list().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn words_lead_to_the_app_that_speaks_of_them() {
-    let bench = bench();
+    let bench = test_hub();
     let heating = profile("heating", "I control the thermostat and the heating at home");
     let heating = bench.try_register(1, heating, None).await.unwrap();
     let recipes =
@@ -241,7 +249,7 @@ async fn words_lead_to_the_app_that_speaks_of_them() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_that_waited_come_in_the_order_they_were_said() {
-    let bench = bench();
+    let bench = test_hub();
     let mut said = Vec::new();
     for number in 0..40 {
         said.push(bench.submit(&format!("notebook: number {number}")).await.id);

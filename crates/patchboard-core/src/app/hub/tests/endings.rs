@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio_util::task::TaskTracker;
 
-use crate::app::bench::{GIBBERISH, bench, let_others_run, report, user, within_time};
-use crate::app::message::{MessageState, Response};
-use crate::app::roster::INBOX;
+use crate::app::message::{AppResponse, MessageState};
+use crate::app::roster::INBOX_CAPACITY;
+use crate::app::test_hub::{GIBBERISH, let_others_run, report, test_hub, user, within_time};
 use crate::board::DrainReport;
 use crate::error::ErrorKind;
 use crate::port::Store;
@@ -16,7 +16,7 @@ const UNDISTURBED: DrainReport = DrainReport { cancelled: 0, suspended: 0 };
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_stored_is_not_taken() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     bench.store.fail(|_| true);
     assert_eq!(bench.try_submit("notebook: x", None).await.unwrap_err().kind, ErrorKind::Internal);
@@ -27,7 +27,7 @@ async fn what_cannot_be_stored_is_not_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_for_a_while_holds_messages_up_and_loses_none() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     bench.store.fail(|_| true);
     assert!(bench.try_submit("notebook: zxqv", None).await.is_err(), "it is not taken");
@@ -37,7 +37,7 @@ async fn a_store_that_fails_for_a_while_holds_messages_up_and_loses_none() {
     assert_eq!(notebook.delivery().await.message, taken.id);
 
     bench.store.fail(|_| true);
-    let acking = notebook.answer(taken.id, Response::Ack);
+    let acking = notebook.answer(taken.id, AppResponse::Ack);
     tokio::pin!(acking);
     let_others_run().await;
     assert!((&mut acking).now_or_never().is_none(), "nothing is told before it is on record");
@@ -51,15 +51,15 @@ async fn a_store_that_fails_for_a_while_holds_messages_up_and_loses_none() {
 
 #[tokio::test(start_paused = true)]
 async fn an_app_that_takes_nothing_gets_what_is_over_when_it_makes_room() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let lamp = bench.register(2, "lamp").await;
-    for _ in 0..INBOX {
+    for _ in 0..INBOX_CAPACITY {
         bench.submit("notebook: x").await;
     }
     let over = bench.submit("notebook: one more").await.id;
     assert_eq!(bench.short(over).await, "sent | notebook sent");
-    for _ in 0..INBOX {
+    for _ in 0..INBOX_CAPACITY {
         notebook.delivery().await;
     }
     assert_eq!(&*notebook.delivery().await.text, "one more");
@@ -70,9 +70,9 @@ async fn an_app_that_takes_nothing_gets_what_is_over_when_it_makes_room() {
 
 #[tokio::test(start_paused = true)]
 async fn an_app_that_never_makes_room_has_said_nothing() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
-    for _ in 0..INBOX {
+    for _ in 0..INBOX_CAPACITY {
         bench.submit("notebook: x").await;
     }
     let over = bench.submit("notebook: one more").await.id;
@@ -87,8 +87,8 @@ async fn an_app_that_never_makes_room_has_said_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_is_quick_with_apps_connected_and_messages_waiting() {
-    let bench = bench();
-    let stop = bench.keep_house();
+    let bench = test_hub();
+    let stop = bench.run_background();
     let notebook = bench.register(1, "notebook").await;
     bench.submit("notebook: zxqv").await;
     bench.submit(GIBBERISH).await;
@@ -106,13 +106,13 @@ async fn the_end_is_quick_with_apps_connected_and_messages_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_under_way_at_the_end_goes_on_at_the_next_start() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let (sent, held) = (bench.submit("notebook: zxqv").await, bench.submit(GIBBERISH).await);
     notebook.delivery().await;
     let journal = bench.store.journal();
     assert_eq!(bench.board.drain(Duration::from_secs(30)).await.unwrap(), UNDISTURBED);
-    let next = crate::app::bench::on_store(crate::faulty::FaultyStore::new());
+    let next = crate::app::test_hub::on_store(crate::faulty::FaultyStore::new());
     for batch in journal {
         next.store.commit(batch).await.unwrap();
     }
@@ -126,12 +126,12 @@ async fn what_was_under_way_at_the_end_goes_on_at_the_next_start() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_does_not_hang_the_end() {
-    let bench = bench();
-    bench.keep_house();
+    let bench = test_hub();
+    bench.run_background();
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await;
     let _never_opened = bench.store.hold();
-    let hanging = TaskTracker::new().spawn(async move { notebook.answer(sent.id, Response::Ack).await });
+    let hanging = TaskTracker::new().spawn(async move { notebook.answer(sent.id, AppResponse::Ack).await });
     let_others_run().await;
     within_time(bench.board.drain(Duration::from_secs(1))).await.unwrap();
     hanging.abort();
@@ -139,7 +139,7 @@ async fn a_store_that_hangs_does_not_hang_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn reading_on_ends_with_the_server() {
-    let bench = bench();
+    let bench = test_hub();
     bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await;
     let command = crate::command::Command::ReadMessage { message: sent.id, newer_than: Some(sent.version) };

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use crate::app::bench::{Bench, GIBBERISH, bench, operator, profile, restarted, user};
+use crate::app::test_hub::{GIBBERISH, TestHub, operator, profile, restarted, test_hub, user};
 use crate::command::Command;
-use crate::port::{Space, Store, Write};
-use crate::reply::{AppSummary, Reply};
+use crate::port::{KvNamespace, Store, StoreWrite};
+use crate::reply::{AppSummary, BoardReply};
 
-async fn lessons(bench: &Bench) -> Vec<(String, u64)> {
-    let Reply::Apps(apps) = bench.ask(&user(), Command::ListApps).await.unwrap() else { panic!("no apps") };
-    let mut lessons: Vec<_> = apps.iter().map(|app: &AppSummary| (app.profile.name.to_string(), app.lessons)).collect();
+async fn lessons(bench: &TestHub) -> Vec<(String, u64)> {
+    let BoardReply::Apps(apps) = bench.ask(&user(), Command::ListApps).await.unwrap() else { panic!("no apps") };
+    let mut lessons: Vec<_> =
+        apps.iter().map(|app: &AppSummary| (app.profile.name.to_string(), app.training_examples)).collect();
     lessons.sort();
     lessons
 }
@@ -20,7 +21,7 @@ fn counts(notebook: u64, lamp: u64) -> Vec<(String, u64)> {
 
 #[tokio::test(start_paused = true)]
 async fn answers_and_corrections_teach() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit("notebook: grumbly wombat").await.id;
     assert_eq!(lessons(&bench).await, counts(0, 0), "nothing is known before an answer");
@@ -42,7 +43,7 @@ async fn answers_and_corrections_teach() {
 /// What the user gives up was not for the app that the hub chose; which app they chose themselves says nothing.
 #[tokio::test(start_paused = true)]
 async fn giving_up_teaches_where_the_hub_chose() {
-    let bench = bench();
+    let bench = test_hub();
     let described = profile("lamp", "I control the thermostat and the heating at home");
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.try_register(2, described, None).await.unwrap());
     let named = bench.submit("notebook: grumbly wombat").await.id;
@@ -66,13 +67,13 @@ async fn giving_up_teaches_where_the_hub_chose() {
 /// How much the matcher makes of an example is its own affair; that it is asked and told is the hub's.
 #[tokio::test(start_paused = true)]
 async fn what_an_app_took_speaks_for_it_the_next_time() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     bench.register(2, "lamp").await;
     let score = |name: &'static str| {
         let explaining = bench.ask(&user(), Command::ExplainRouting { text: "grumbly wombat".into() });
         async move {
-            let Reply::Explained(decision) = explaining.await.unwrap() else { panic!("no decision") };
+            let BoardReply::RoutingExplained(decision) = explaining.await.unwrap() else { panic!("no decision") };
             decision.candidates.iter().find(|scored| &*scored.app == name).map(|scored| scored.score).unwrap()
         }
     };
@@ -87,8 +88,8 @@ async fn what_an_app_took_speaks_for_it_the_next_time() {
 
 #[tokio::test(start_paused = true)]
 async fn lessons_outlive_the_server_and_can_be_forgotten() {
-    let bench = bench();
-    bench.keep_house();
+    let bench = test_hub();
+    bench.run_background();
     let notebook = bench.register(1, "notebook").await;
     bench.register(2, "lamp").await;
     let sent = bench.submit("notebook: grumbly wombat").await.id;
@@ -99,23 +100,24 @@ async fn lessons_outlive_the_server_and_can_be_forgotten() {
     assert_eq!(lessons(&next).await, counts(1, 0));
     next.ask(&operator(), Command::ForgetApp { app: "NoteBook".into(), unpair: false }).await.unwrap();
     assert_eq!(lessons(&next).await, counts(0, 0));
-    assert_eq!(next.store.kept(&Space::Server, "hub/learned/notebook").await.unwrap(), None);
+    assert_eq!(next.store.kv_get(&KvNamespace::Server, "hub/learned/notebook").await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn lessons_that_could_not_be_stored_are_stored_later() {
-    let bench = bench();
-    bench.keep_house();
+    let bench = test_hub();
+    bench.run_background();
     let notebook = bench.register(1, "notebook").await;
     bench.store.fail(|batch| {
-        let is_lesson = |write: &Write| matches!(write, Write::Keep { key, .. } if key.starts_with("hub/learned/"));
+        let is_lesson =
+            |write: &StoreWrite| matches!(write, StoreWrite::PutValue { key, .. } if key.starts_with("hub/learned/"));
         batch.writes.iter().any(is_lesson)
     });
     let sent = bench.submit("notebook: grumbly wombat").await.id;
     notebook.ack(sent).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(bench.store.kept(&Space::Server, "hub/learned/notebook").await.unwrap(), None);
+    assert_eq!(bench.store.kv_get(&KvNamespace::Server, "hub/learned/notebook").await.unwrap(), None);
     bench.store.heal();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(bench.store.kept(&Space::Server, "hub/learned/notebook").await.unwrap().is_some());
+    assert!(bench.store.kv_get(&KvNamespace::Server, "hub/learned/notebook").await.unwrap().is_some());
 }

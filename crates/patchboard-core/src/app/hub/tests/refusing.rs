@@ -2,30 +2,32 @@
 
 use std::time::Duration;
 
-use crate::app::bench::{App, Bench, GIBBERISH, bench, bench_with, let_others_run, profile, reject, short, user};
-use crate::app::message::{MessageState, Response, Stage};
-use crate::app::route::HubRules;
+use crate::app::message::{AppResponse, MessageState, RoutingStage};
+use crate::app::routing::HubRules;
+use crate::app::test_hub::{
+    GIBBERISH, TestApp, TestHub, let_others_run, profile, reject, short, test_hub, test_hub_with, user,
+};
 use crate::command::Command;
 use crate::error::ErrorKind;
 use crate::id::MessageId;
-use crate::reply::Reply;
+use crate::reply::BoardReply;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Addressed to `notebook`, and what `heating` clearly fits.
 const WARMER: &str = "notebook: turn up the thermostat";
 
 /// Where messages that name an app go on to others.
-fn rerouting() -> Bench {
-    bench_with(|setup| setup.hub.reroute_direct = true)
+fn rerouting() -> TestHub {
+    test_hub_with(|setup| setup.hub.reroute_direct = true)
 }
 
-async fn heating(bench: &Bench, connection: u64) -> App {
+async fn heating(bench: &TestHub, connection: u64) -> TestApp {
     let described = profile("heating", "I control the thermostat and the heating at home");
     bench.try_register(connection, described, None).await.unwrap()
 }
 
 /// Why a message is held, without the command that ends the reason.
-async fn held(bench: &Bench, message: MessageId) -> String {
+async fn held(bench: &TestHub, message: MessageId) -> String {
     let report = bench.read(message).await;
     assert_eq!(report.state, MessageState::Held, "{}", short(&report));
     let reason = report.reason.clone().unwrap();
@@ -53,7 +55,7 @@ async fn a_refused_message_goes_on_under_the_same_id_to_one_that_fits() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_message_that_fits_no_other_app_is_held() {
     let bench = rerouting();
-    bench.keep_house();
+    bench.run_background();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit("notebook: zxqv").await.id;
     notebook.reject(sent, "not mine").await;
@@ -70,13 +72,13 @@ async fn a_refused_message_that_fits_no_other_app_is_held() {
 #[tokio::test(start_paused = true)]
 async fn refused_by_all() {
     let bench = rerouting();
-    bench.keep_house();
+    bench.run_background();
     let (notebook, heating) = (bench.register(1, "notebook").await, heating(&bench, 2).await);
     let sent = bench.submit(WARMER).await;
     notebook.delivery().await;
     notebook.reject(sent.id, "not mine").await;
     heating.delivery().await;
-    assert_eq!(heating.answer(sent.id, Response::Reject { reason: None }).await.unwrap(), Reply::Done);
+    assert_eq!(heating.answer(sent.id, AppResponse::Reject { reason: None }).await.unwrap(), BoardReply::Done);
     let refused = "refused (notebook: not mine; heating: No reason provided) \
                    | notebook rejected: not mine | heating rejected: No reason provided";
     assert_eq!(bench.short(sent.id).await, refused);
@@ -89,9 +91,11 @@ async fn refused_by_all() {
 }
 
 /// What each app has of a text, by name.
-async fn shares(bench: &Bench, text: &str) -> Vec<(String, f32)> {
+async fn shares(bench: &TestHub, text: &str) -> Vec<(String, f32)> {
     let command = Command::ExplainRouting { text: text.into() };
-    let Reply::Explained(decision) = bench.ask(&user(), command).await.unwrap() else { panic!("no decision") };
+    let BoardReply::RoutingExplained(decision) = bench.ask(&user(), command).await.unwrap() else {
+        panic!("no decision")
+    };
     let mut shares: Vec<(String, f32)> =
         decision.candidates.iter().map(|one| (one.app.to_string(), one.confidence)).collect();
     shares.sort_by(|a, b| a.0.cmp(&b.0));
@@ -101,7 +105,7 @@ async fn shares(bench: &Bench, text: &str) -> Vec<(String, f32)> {
 #[tokio::test(start_paused = true)]
 async fn what_five_apps_refused_is_held_and_no_other_app_rises() {
     const TEXT: &str = "turn the oven to two hundred degrees";
-    let bench = bench();
+    let bench = test_hub();
     let described = [
         ("heating", "I control the thermostat and the heating at home"),
         ("lamps", "I switch lamps and sockets on and off"),
@@ -160,11 +164,11 @@ async fn who_leaves_with_it_has_refused_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_by_the_app_it_names_a_message_is_held_with_the_command() {
-    let bench = bench_with(|setup| {
+    let bench = test_hub_with(|setup| {
         setup.hub.rules = HubRules { aliases: vec![("nb".into(), "notebook".into())], rules: Vec::new() };
         setup.hub.catch_all = Some("inbox".into());
     });
-    bench.keep_house();
+    bench.run_background();
     let (notebook, heating) = (bench.register(1, "notebook").await, heating(&bench, 2).await);
     let inbox = bench.register(3, "inbox").await;
     for text in [WARMER, "nb: turn up the thermostat"] {
@@ -190,7 +194,7 @@ async fn refused_by_the_app_it_names_a_message_is_held_with_the_command() {
 
 #[tokio::test(start_paused = true)]
 async fn an_app_that_is_named_and_says_nothing_is_waited_for() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, heating) = (bench.register(1, "notebook").await, heating(&bench, 2).await);
     let sent = bench.submit(WARMER).await.id;
     notebook.delivery().await;
@@ -216,7 +220,7 @@ async fn an_app_that_is_named_and_says_nothing_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_refusal_ends_the_wait_for_the_app_that_is_named() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await.id;
     tokio::time::sleep(TIMEOUT).await;
@@ -227,7 +231,7 @@ async fn a_late_refusal_ends_the_wait_for_the_app_that_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn an_app_that_is_named_and_away_is_waited_for_until_the_message_expires() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, heating) = (bench.register(1, "notebook").await, heating(&bench, 2).await);
     notebook.leave().await;
     let sent = bench.submit(WARMER).await;
@@ -251,7 +255,7 @@ async fn an_app_that_is_named_and_away_is_waited_for_until_the_message_expires()
 
 #[tokio::test(start_paused = true)]
 async fn an_app_that_was_not_here_for_weeks_is_waited_for_when_it_is_named() {
-    let bench = bench();
+    let bench = test_hub();
     heating(&bench, 1).await.leave().await;
     bench.clock.advance_seconds(30 * 24 * 3600);
     let notebook = bench.register(2, "notebook").await;
@@ -263,7 +267,7 @@ async fn an_app_that_was_not_here_for_weeks_is_waited_for_when_it_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_went_away_gets_it_when_it_is_back_as_the_one_it_was_for() {
-    for (bench, why) in [(bench(), "notebook, which is not connected"), (rerouting(), "notebook to come back")] {
+    for (bench, why) in [(test_hub(), "notebook, which is not connected"), (rerouting(), "notebook to come back")] {
         let notebook = bench.register(1, "notebook").await;
         let sent = bench.submit("notebook: zxqv").await;
         notebook.delivery().await;
@@ -280,7 +284,7 @@ async fn whoever_went_away_gets_it_when_it_is_back_as_the_one_it_was_for() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_keeps_going_away_with_it_is_not_given_it_for_ever() {
-    let bench = bench();
+    let bench = test_hub();
     let sent = bench.submit(GIBBERISH).await.id;
     for connection in 0..10 {
         let app = bench.register(connection, "notebook").await;
@@ -337,8 +341,8 @@ async fn acknowledged_and_then_refused_it_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notification_alone_is_taken_for_an_acknowledgement() {
-    let bench = bench();
-    bench.keep_house();
+    let bench = test_hub();
+    bench.run_background();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit("notebook: zxqv").await;
     notebook.notify(sent.id, "noted").await;
@@ -350,7 +354,7 @@ async fn a_notification_alone_is_taken_for_an_acknowledgement() {
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_say_nothing_new_are_not_put_on_record() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await;
     for _ in 0..3 {
@@ -369,16 +373,16 @@ async fn answers_that_say_nothing_new_are_not_put_on_record() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_answers_for_another() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit("notebook: zxqv").await;
-    for response in [Response::Ack, reject("no")] {
+    for response in [AppResponse::Ack, reject("no")] {
         assert_eq!(lamp.answer(sent.id, response).await.unwrap_err().kind, ErrorKind::NotFound);
     }
     let unknown = MessageId(uuid::Uuid::from_u128(77));
-    assert_eq!(notebook.answer(unknown, Response::Ack).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(notebook.answer(unknown, AppResponse::Ack).await.unwrap_err().kind, ErrorKind::NotFound);
     notebook.leave().await;
-    assert_eq!(notebook.answer(sent.id, Response::Ack).await.unwrap_err().kind, ErrorKind::Forbidden);
+    assert_eq!(notebook.answer(sent.id, AppResponse::Ack).await.unwrap_err().kind, ErrorKind::Forbidden);
     assert_eq!(bench.records(unknown).await, [""; 0]);
 }
 
@@ -398,7 +402,7 @@ async fn the_same_name_answers_after_a_reconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_person_may_send_it_to_one_app_after_the_other() {
-    let bench = bench();
+    let bench = test_hub();
     let mut apps = Vec::new();
     for (connection, name) in ["a", "b", "c", "d", "e", "f"].into_iter().enumerate() {
         apps.push((name, bench.register(connection as u64, name).await));
@@ -410,7 +414,7 @@ async fn a_person_may_send_it_to_one_app_after_the_other() {
         assert_eq!(held(&bench, sent).await, format!("{name} refused it: no"));
     }
     let report = bench.read(sent).await;
-    assert!(report.attempts.iter().all(|attempt| attempt.stage == Stage::Manual), "{}", short(&report));
+    assert!(report.attempts.iter().all(|attempt| attempt.stage == RoutingStage::Manual), "{}", short(&report));
     // Sent to whoever fits: nobody does, and the one that was never asked is none the nearer.
     bench.resend(sent, None).await;
     assert_eq!(bench.read(sent).await.state, MessageState::Held);
@@ -420,7 +424,7 @@ async fn a_person_may_send_it_to_one_app_after_the_other() {
 /// An app that talks without end, in notices or by changing its mind, is stopped before it fills the disk.
 #[tokio::test(start_paused = true)]
 async fn talk_without_end_is_cut_off() {
-    async fn said(bench: &Bench, response: fn(usize) -> Response) -> (usize, usize) {
+    async fn said(bench: &TestHub, response: fn(usize) -> AppResponse) -> (usize, usize) {
         let app = bench.register(9, "talker").await;
         let sent = bench.submit("talker: go on").await;
         let mut said = 0;
@@ -433,9 +437,9 @@ async fn talk_without_end_is_cut_off() {
         app.leave().await;
         (said, usize::try_from(read.version.0).unwrap())
     }
-    let bench = bench();
-    let (said_once, records) = said(&bench, |_| crate::app::bench::notice("more")).await;
+    let bench = test_hub();
+    let (said_once, records) = said(&bench, |_| crate::app::test_hub::notice("more")).await;
     assert_eq!((said_once, records), (997, 1000));
-    let (_, records) = said(&bench, |number| if number % 2 == 0 { Response::Ack } else { reject("no") }).await;
+    let (_, records) = said(&bench, |number| if number % 2 == 0 { AppResponse::Ack } else { reject("no") }).await;
     assert!(records <= 2002, "{records}");
 }

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::bench::{App, Bench, GIBBERISH, bench, bench_with, let_others_run, on_store, profile, short};
 use crate::app::message::{MessageReport, MessageState};
+use crate::app::test_hub::{
+    GIBBERISH, TestApp, TestHub, let_others_run, on_store, profile, short, test_hub, test_hub_with,
+};
 use crate::event::Topic;
 use crate::faulty::FaultyStore;
 use crate::id::{MessageId, Seq};
-use crate::port::{Batch, Store, Write};
+use crate::port::{Store, StoreWrite, WriteBatch};
 
 /// What a process that died after so many commits has left.
-async fn left(journal: &[Batch]) -> Arc<FaultyStore> {
+async fn left(journal: &[WriteBatch]) -> Arc<FaultyStore> {
     let store = FaultyStore::new();
     for batch in journal {
         store.commit(batch.clone()).await.unwrap();
@@ -19,13 +21,14 @@ async fn left(journal: &[Batch]) -> Arc<FaultyStore> {
     store
 }
 
-fn is_about(batch: &Batch, message: MessageId) -> bool {
-    let told = |write: &Write| matches!(write, Write::Event(record) if record.topic == Topic::Message(message));
+fn is_about(batch: &WriteBatch, message: MessageId) -> bool {
+    let told =
+        |write: &StoreWrite| matches!(write, StoreWrite::Event(record) if record.topic == Topic::Message(message));
     batch.writes.iter().any(told)
 }
 
 /// Answers whatever it is given, until there is nothing more.
-async fn serve(app: &App) -> Vec<(MessageId, String)> {
+async fn serve(app: &TestApp) -> Vec<(MessageId, String)> {
     let mut served = Vec::new();
     while let Some(delivery) = app.given().await {
         app.ack(delivery.message).await;
@@ -35,7 +38,7 @@ async fn serve(app: &App) -> Vec<(MessageId, String)> {
 }
 
 /// A story with everything in it: waiting for an app, a refusal, a timeout, a disconnect, a person's correction.
-async fn eventful(bench: &Bench) -> MessageId {
+async fn eventful(bench: &TestHub) -> MessageId {
     let sent = bench.submit("notebook: zxqv").await.id;
     let notebook = bench.register(1, "notebook").await;
     bench.register(2, "lamp").await;
@@ -59,7 +62,7 @@ async fn eventful(bench: &Bench) -> MessageId {
 
 #[tokio::test(start_paused = true)]
 async fn cut_anywhere_it_is_brought_to_its_end() {
-    let whole = bench();
+    let whole = test_hub();
     let message = eventful(&whole).await;
     let journal = whole.store.journal();
     let first = journal.iter().position(|batch| is_about(batch, message)).unwrap();
@@ -101,7 +104,7 @@ async fn cut_anywhere_it_is_brought_to_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_app_had_is_brought_to_it_again_when_it_is_back() {
-    let whole = bench();
+    let whole = test_hub();
     let notebook = whole.register(1, "notebook").await;
     whole.register(2, "lamp").await;
     let sent = whole.submit("notebook: zxqv").await;
@@ -120,12 +123,12 @@ async fn what_an_app_had_is_brought_to_it_again_when_it_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_app_had_goes_to_another_when_it_does_not_come_back() {
-    let whole = bench();
+    let whole = test_hub();
     whole.register(1, "notebook").await;
     let sent = whole.submit("notebook: turn up the thermostat").await;
     for reroute_direct in [true, false] {
         let store = left(&whole.store.journal()).await;
-        let next = bench_with(|setup| {
+        let next = test_hub_with(|setup| {
             setup.store = store;
             setup.first_id = 1_000_000;
             setup.hub.reroute_direct = reroute_direct;
@@ -142,7 +145,7 @@ async fn what_an_app_had_goes_to_another_when_it_does_not_come_back() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_person_took_from_an_app_is_not_brought_back_to_it() {
-    let whole = bench();
+    let whole = test_hub();
     whole.register(1, "notebook").await;
     let lamp = whole.register(2, "lamp").await;
     lamp.leave().await;
@@ -158,7 +161,7 @@ async fn what_a_person_took_from_an_app_is_not_brought_back_to_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_keeps_dying_does_not_bring_it_for_ever() {
-    let mut bench = bench();
+    let mut bench = test_hub();
     bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await.id;
     for _ in 0..5 {
@@ -175,7 +178,7 @@ async fn a_server_that_keeps_dying_does_not_bring_it_for_ever() {
 /// Stores hand out so many records at a time; a long log is still read whole.
 #[tokio::test(start_paused = true)]
 async fn a_long_log_is_read_whole_and_written_on() {
-    let whole = bench();
+    let whole = test_hub();
     let notebook = whole.register(1, "notebook").await;
     let sent = whole.submit("notebook: zxqv").await.id;
     for _ in 0..990 {
@@ -198,10 +201,10 @@ async fn a_long_log_is_read_whole_and_written_on() {
 
 #[tokio::test(start_paused = true)]
 async fn one_message_that_cannot_be_read_does_not_hold_up_the_others() {
-    let whole = bench();
+    let whole = test_hub();
     let (spoiled, sound) = (whole.submit(GIBBERISH).await.id, whole.submit("notebook: zxqv").await.id);
     let next = on_store(left(&whole.store.journal()).await);
-    next.store.spoil(Topic::Message(spoiled), Seq::FIRST);
+    next.store.corrupt(Topic::Message(spoiled), Seq::FIRST);
     assert_eq!(next.board.recover().await.unwrap().messages, 2);
     let notebook = next.register(1, "notebook").await;
     assert_eq!(notebook.delivery().await.message, sound);
@@ -210,7 +213,7 @@ async fn one_message_that_cannot_be_read_does_not_hold_up_the_others() {
 /// The report survives a whole trip, whatever is in it.
 #[tokio::test(start_paused = true)]
 async fn live_and_replayed_are_the_same() {
-    let bench = bench();
+    let bench = test_hub();
     let message = eventful(&bench).await;
     let live: Arc<MessageReport> = bench.read(message).await;
     assert_eq!(*live, bench.replayed(message).await);

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use crate::app::bench::{Bench, GIBBERISH, bench, let_others_run, short, user};
-use crate::app::message::{MessageState, Stage};
+use crate::app::message::{MessageState, RoutingStage};
+use crate::app::test_hub::{GIBBERISH, TestHub, let_others_run, short, test_hub, user};
 use crate::command::Command;
 use crate::error::ErrorKind;
 use crate::port::Store;
-use crate::reply::Reply;
+use crate::reply::BoardReply;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Both clocks, as a day passes in life.
-async fn pass(bench: &Bench, time: Duration) {
+async fn pass(bench: &TestHub, time: Duration) {
     bench.clock.advance_seconds(i64::try_from(time.as_secs()).unwrap());
     tokio::time::advance(time).await;
     let_others_run().await;
@@ -20,7 +20,7 @@ async fn pass(bench: &Bench, time: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn sent_again_to_whoever_fits() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await;
     let first = notebook.delivery().await;
@@ -37,7 +37,7 @@ async fn sent_again_to_whoever_fits() {
 
 #[tokio::test(start_paused = true)]
 async fn corrected_by_a_person_it_waits_for_the_app_they_named() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     lamp.leave().await;
     let sent = bench.submit("notebook: zxqv").await;
@@ -53,14 +53,14 @@ async fn corrected_by_a_person_it_waits_for_the_app_they_named() {
     lamp.ack(sent.id).await;
     let report = bench.read(sent.id).await;
     assert_eq!(short(&report), "delivered | past notebook delivered | lamp delivered");
-    assert_eq!(report.attempts[1].stage, Stage::Manual);
+    assert_eq!(report.attempts[1].stage, RoutingStage::Manual);
     assert_eq!(notebook.given().await.map(|delivery| delivery.message), Some(sent.id), "its first one only");
     assert_eq!(notebook.given().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn sending_again_is_audited_and_needs_a_known_app() {
-    let bench = bench();
+    let bench = test_hub();
     bench.register(1, "notebook").await;
     let sent = bench.submit(GIBBERISH).await;
     bench.resend(sent.id, Some("notebook")).await;
@@ -74,7 +74,7 @@ async fn sending_again_is_audited_and_needs_a_known_app() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_for_good() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let lamp = bench.register(2, "lamp").await;
     let sent = bench.submit("notebook: zxqv").await;
@@ -87,13 +87,13 @@ async fn cancelled_for_good() {
     assert_eq!(lamp.given().await, None);
     let held = bench.submit(GIBBERISH).await;
     assert_eq!(bench.cancel(held.id).await.state, MessageState::Cancelled);
-    let Reply::Apps(apps) = bench.ask(&user(), Command::ListApps).await.unwrap() else { panic!("no apps") };
+    let BoardReply::Apps(apps) = bench.ask(&user(), Command::ListApps).await.unwrap() else { panic!("no apps") };
     assert!(apps.iter().all(|app| app.pending == 0), "{apps:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_what_an_app_has_taken_says_that_it_was_not_wanted() {
-    let bench = bench();
+    let bench = test_hub();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit("notebook: zxqv").await;
     notebook.ack(sent.id).await;
@@ -119,8 +119,8 @@ async fn cancelling_what_an_app_has_taken_says_that_it_was_not_wanted() {
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_takes_in_a_day_expires_and_can_be_sent_again() {
-    let bench = bench();
-    bench.keep_house();
+    let bench = test_hub();
+    bench.run_background();
     let sent = bench.submit(GIBBERISH).await;
     pass(&bench, DAY - Duration::from_secs(1)).await;
     assert_eq!(bench.read(sent.id).await.state, MessageState::Queued);
@@ -138,7 +138,7 @@ async fn what_nobody_takes_in_a_day_expires_and_can_be_sent_again() {
 
 #[tokio::test(start_paused = true)]
 async fn its_time_runs_out_while_an_app_has_it() {
-    let bench = bench();
+    let bench = test_hub();
     let sent = bench.submit(GIBBERISH).await;
     pass(&bench, DAY - Duration::from_secs(10)).await;
     let notebook = bench.register(1, "notebook").await;
@@ -155,7 +155,7 @@ async fn its_time_runs_out_while_an_app_has_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_expires_in_the_hands_of_an_app_is_still_answered() {
-    let bench = bench();
+    let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await;
     // The wall clock is set forward by a day; nobody's patience is.
@@ -170,8 +170,8 @@ async fn a_message_that_expires_in_the_hands_of_an_app_is_still_answered() {
 /// Who came and went while a message waited leaves no trace on it, and the user is not told again and again.
 #[tokio::test(start_paused = true)]
 async fn apps_that_come_and_go_do_not_stir_up_what_waits() {
-    let bench = bench();
-    bench.keep_house();
+    let bench = test_hub();
+    bench.run_background();
     let held = bench.submit(GIBBERISH).await;
     bench.register(1, "notebook").await;
     let waiting = bench.submit("notebook: x").await.id;
@@ -189,7 +189,7 @@ async fn apps_that_come_and_go_do_not_stir_up_what_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn the_row_says_when_it_last_changed() {
-    let bench = bench();
+    let bench = test_hub();
     let sent = bench.submit(GIBBERISH).await;
     bench.clock.advance_seconds(100);
     bench.cancel(sent.id).await;

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use super::{LINES, likeness};
+use super::{LINES, similarity};
 use crate::app::AppProfile;
-use crate::app::matcher::profile::Profile;
+use crate::app::matcher::profile::CompiledProfile;
 use crate::app::matcher::query::Query;
-use crate::app::matcher::words::words;
+use crate::app::matcher::tokenizer::tokenize;
 
-fn app(description: &str) -> Arc<Profile> {
-    Arc::new(Profile::new(&AppProfile {
+fn app(description: &str) -> Arc<CompiledProfile> {
+    Arc::new(CompiledProfile::new(&AppProfile {
         name: "app".into(),
         description: description.into(),
         version: None,
@@ -15,8 +15,8 @@ fn app(description: &str) -> Arc<Profile> {
     }))
 }
 
-fn whole(text: &str, apps: &[Arc<Profile>]) -> f32 {
-    likeness(&Query::new(&words(text)), apps).whole
+fn whole(text: &str, apps: &[Arc<CompiledProfile>]) -> f32 {
+    similarity(&Query::new(&tokenize(text)), apps).whole_text
 }
 
 #[test]
@@ -30,5 +30,5 @@ fn it_is_about_what_the_apps_are_not() {
 #[test]
 fn every_line_says_something() {
     assert!(LINES.len() > 60);
-    assert!(LINES.iter().all(|line| line.similarity(line) > 0.9));
+    assert!(LINES.iter().all(|line| line.similarity_to_profile(line) > 0.9));
 }

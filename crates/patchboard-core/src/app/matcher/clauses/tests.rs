@@ -1,13 +1,13 @@
 use super::clauses;
-use crate::app::matcher::words::{Word, words};
+use crate::app::matcher::tokenizer::{WordToken, tokenize};
 
 fn check(text: &str, expected: &[&str]) {
-    let words = words(text);
+    let words = tokenize(text);
     let found: Vec<String> = clauses(&words).into_iter().map(joined).collect();
     assert_eq!(found, expected, "{text}");
 }
 
-fn joined(words: &[Word]) -> String {
+fn joined(words: &[WordToken]) -> String {
     words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }
 
@@ -29,5 +29,5 @@ fn what_cannot_stand_alone_is_not_cut_off() {
 #[test]
 fn there_are_only_so_many() {
     let text = "play jazz and ".repeat(20);
-    assert_eq!(clauses(&words(&text)).len(), super::MOST_CLAUSES);
+    assert_eq!(clauses(&tokenize(&text)).len(), super::MOST_CLAUSES);
 }

@@ -1,12 +1,12 @@
-use super::{SOURCES, Sense, lexicon};
-use crate::app::matcher::words::words;
+use super::{SOURCES, WordSense, lexicon};
+use crate::app::matcher::tokenizer::tokenize;
 
-fn concepts(senses: &[Sense]) -> Vec<&'static str> {
+fn concepts(senses: &[WordSense]) -> Vec<&'static str> {
     senses.iter().map(|sense| lexicon().concepts()[usize::from(sense.concept)].name.as_str()).collect()
 }
 
 fn known(text: &str) -> Vec<(usize, usize, Vec<&'static str>)> {
-    let hits = lexicon().hits(&words(text));
+    let hits = lexicon().hits(&tokenize(text));
     hits.into_iter().map(|hit| (hit.at, hit.length, concepts(hit.senses))).collect()
 }
 
@@ -38,14 +38,14 @@ fn other_languages_lead_to_the_same_concepts() {
 #[test]
 fn slips_are_corrected_and_strange_words_are_not() {
     for (slip, concept) in [("calender", None), ("birhtday", Some("birthday")), ("thermostatt", Some("thermostat"))] {
-        let corrected = lexicon().corrected(slip).map(concepts);
+        let corrected = lexicon().senses_of_misspelling(slip).map(concepts);
         match concept {
             Some(concept) => assert_eq!(corrected, Some(vec![concept]), "{slip}"),
             None => assert_eq!(corrected, None, "{slip}"),
         }
     }
     for word in ["zxqvbl", "молоко!", "a", ""] {
-        assert_eq!(lexicon().corrected(word), None, "{word}");
+        assert_eq!(lexicon().senses_of_misspelling(word), None, "{word}");
     }
 }
 

@@ -1,10 +1,10 @@
-use super::{Bond, Profile, Source, is_alike};
+use super::{CompiledProfile, TermMatch, TermSource, is_alike};
 use crate::app::AppProfile;
 use crate::app::matcher::query::Query;
-use crate::app::matcher::words::words;
+use crate::app::matcher::tokenizer::tokenize;
 
-fn profile(name: &str, description: &str, capabilities: &[&str]) -> Profile {
-    Profile::new(&AppProfile {
+fn profile(name: &str, description: &str, capabilities: &[&str]) -> CompiledProfile {
+    CompiledProfile::new(&AppProfile {
         name: name.into(),
         description: description.into(),
         version: None,
@@ -12,20 +12,21 @@ fn profile(name: &str, description: &str, capabilities: &[&str]) -> Profile {
     })
 }
 
-fn common(profile: &Profile, text: &str) -> f32 {
-    profile.common(&Query::new(&words(text)))
+fn common(profile: &CompiledProfile, text: &str) -> f32 {
+    profile.overlap(&Query::new(&tokenize(text)))
 }
 
 #[test]
 fn a_word_is_found_where_it_is_said() {
     let profile = profile("day-planner", "I water houseplants and the garden.", &["soil.moisture"]);
-    let bond =
-        |text: &str| Query::new(&words(text)).cues.first().and_then(|cue| profile.bond(cue)).map(|(_, bond)| bond);
-    assert_eq!(bond("planner"), Some(Bond::Word(Source::Name)));
-    assert_eq!(bond("moisture"), Some(Bond::Word(Source::Capability)));
-    assert_eq!(bond("houseplant"), Some(Bond::Word(Source::Description)));
-    assert_eq!(bond("mosture"), Some(Bond::Spelling));
-    assert!(matches!(bond("irrigation"), Some(Bond::Concept(_) | Bond::Topic(_))));
+    let bond = |text: &str| {
+        Query::new(&tokenize(text)).terms.first().and_then(|cue| profile.best_match(cue)).map(|(_, bond)| bond)
+    };
+    assert_eq!(bond("planner"), Some(TermMatch::Word(TermSource::Name)));
+    assert_eq!(bond("moisture"), Some(TermMatch::Word(TermSource::Capability)));
+    assert_eq!(bond("houseplant"), Some(TermMatch::Word(TermSource::Description)));
+    assert_eq!(bond("mosture"), Some(TermMatch::Spelling));
+    assert!(matches!(bond("irrigation"), Some(TermMatch::Concept(_) | TermMatch::Topic(_))));
     assert_eq!(bond("quasar"), None);
 }
 

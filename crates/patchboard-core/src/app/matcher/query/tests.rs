@@ -1,5 +1,5 @@
-use super::{Query, speaks_to_us};
-use crate::app::matcher::words::words;
+use super::{Query, addresses_assistant};
+use crate::app::matcher::tokenizer::tokenize;
 
 #[test]
 fn who_is_spoken_to_is_not_always_spoken_about() {
@@ -13,26 +13,26 @@ fn who_is_spoken_to_is_not_always_spoken_about() {
         ("set a timer", false),
         ("", false),
     ] {
-        assert_eq!(speaks_to_us(&words(text)), expected, "{text}");
+        assert_eq!(addresses_assistant(&tokenize(text)), expected, "{text}");
     }
 }
 
 #[test]
 fn cues_are_words_and_the_longest_phrases() {
-    let query = Query::new(&words("where is my bank account in yen"));
-    let texts: Vec<&str> = query.cues.iter().map(|cue| cue.text.as_str()).collect();
+    let query = Query::new(&tokenize("where is my bank account in yen"));
+    let texts: Vec<&str> = query.terms.iter().map(|cue| cue.text.as_str()).collect();
     assert_eq!(texts, ["bank account", "bank", "account", "yen"]);
 }
 
 #[test]
 fn repeating_a_word_says_nothing_more() {
-    let once = Query::new(&words("bananas"));
-    let often = Query::new(&words("bananas bananas banana"));
+    let once = Query::new(&tokenize("bananas"));
+    let often = Query::new(&tokenize("bananas bananas banana"));
     assert_eq!(once.weight, often.weight);
 }
 
 #[test]
 fn nothing_weighs_nothing() {
     assert_eq!(Query::new(&[]).weight, 0.0);
-    assert_eq!(Query::new(&words("the of and")).weight, 0.0);
+    assert_eq!(Query::new(&tokenize("the of and")).weight, 0.0);
 }

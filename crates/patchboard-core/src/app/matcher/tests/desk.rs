@@ -2,7 +2,9 @@
 
 use super::{app, rank};
 use crate::app::AppProfile;
-use crate::app::matcher::{Choice, Example, Lessons, Matcher, Policy, Strength, Verdict};
+use crate::app::matcher::{
+    ConfidencePolicy, LabelPolarity, LabelStrength, Matcher, RankingChoice, TrainingData, TrainingExample,
+};
 
 const DESK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/routing/desk.json"));
 
@@ -28,24 +30,24 @@ fn measured(desk: &Desk, most: usize) -> (f32, f32) {
     let mut matcher = Matcher::new();
     for app in &desk.apps {
         let own = desk.train.iter().filter(|(_, name)| **name == *app.name).take(most);
-        let examples: Vec<Example> = (1..)
+        let examples: Vec<TrainingExample> = (1..)
             .zip(own)
-            .map(|(number, (text, _))| Example {
+            .map(|(number, (text, _))| TrainingExample {
                 number,
                 text: text.clone(),
-                verdict: Verdict::Right,
-                strength: Strength::Weak,
+                polarity: LabelPolarity::Positive,
+                strength: LabelStrength::Weak,
             })
             .collect();
         // All at once, or the classifier would be trained for each.
-        matcher.learned.replace(&app.name, Lessons { count: examples.len() as u64, examples });
+        matcher.model.replace_training_data(&app.name, TrainingData { label_count: examples.len() as u64, examples });
     }
     let (mut right, mut wrong) = (0, 0);
     for (text, expected) in &desk.test {
         let ranking = rank(&matcher, text, &desk.apps);
         let best = ranking.candidates.first().map(|best| best.app.to_string());
         right += usize::from(expected.is_some() && best == *expected);
-        wrong += usize::from(ranking.choose(Policy::default()) != Choice::Unsure && best != *expected);
+        wrong += usize::from(ranking.choose(ConfidencePolicy::default()) != RankingChoice::Unsure && best != *expected);
     }
     let answerable = desk.test.iter().filter(|(_, expected)| expected.is_some()).count();
     (right as f32 / answerable as f32, wrong as f32 / desk.test.len() as f32)

@@ -1,8 +1,8 @@
 use super::{app, chosen, confidence, household, rank, teach};
-use crate::app::matcher::{Matcher, NO_APP, Strength, Verdict};
+use crate::app::matcher::{LabelPolarity, LabelStrength, Matcher, NO_APP};
 
-use Strength::{Strong, Weak};
-use Verdict::{Right, Wrong};
+use LabelPolarity::{Negative, Positive};
+use LabelStrength::{Strong, Weak};
 
 /// Words that no description and no lexicon knows.
 const STRANGE: &[&str] =
@@ -14,7 +14,7 @@ fn a_few_strong_labels_move_an_utterance() {
     let apps = household();
     assert_eq!(chosen(&matcher, "fribble the gonzle", &apps), [""; 0]);
     for text in ["fribble the gonzle", "please fribble it", "gonzle and fribble now"] {
-        teach(&mut matcher, text, "chef", Right, Strong);
+        teach(&mut matcher, text, "chef", Positive, Strong);
     }
     assert_eq!(chosen(&matcher, "fribble the gonzle", &apps), ["chef"]);
     assert_eq!(rank(&matcher, "could you fribble my gonzle", &apps).candidates[0].app, "chef".into());
@@ -26,10 +26,10 @@ fn a_rejection_lowers_and_a_correction_turns() {
     let apps = household();
     let text = "switch off the lights in the hall";
     let before = confidence(&matcher, text, &apps, "lamps");
-    teach(&mut matcher, text, "lamps", Wrong, Strong);
+    teach(&mut matcher, text, "lamps", Negative, Strong);
     let after = confidence(&matcher, text, &apps, "lamps");
     assert!(after < before / 2.0, "{before} {after}");
-    teach(&mut matcher, text, "notebook", Right, Strong);
+    teach(&mut matcher, text, "notebook", Positive, Strong);
     assert_eq!(chosen(&matcher, text, &apps), ["notebook"]);
     // Other rooms are still the lamps' own.
     assert_eq!(rank(&matcher, "turn on the kitchen lamp", &apps).candidates[0].app, "lamps".into());
@@ -46,11 +46,11 @@ fn a_refusal_makes_nobody_else_more_probable() {
     for text in texts {
         for other in texts {
             let mut matcher = Matcher::new();
-            teach(&mut matcher, "play jazz in the hall", "jukebox", Right, Weak);
-            teach(&mut matcher, "mail the recipe", "mailman", Right, Weak);
+            teach(&mut matcher, "play jazz in the hall", "jukebox", Positive, Weak);
+            teach(&mut matcher, "mail the recipe", "mailman", Positive, Weak);
             for refusing in &apps {
                 let before = shares(&matcher, other);
-                teach(&mut matcher, text, &refusing.name, Wrong, Strong);
+                teach(&mut matcher, text, &refusing.name, Negative, Strong);
                 let after = shares(&matcher, other);
                 let rose = after.iter().zip(&before).any(|(after, before)| *after > before + 1e-6);
                 assert!(!rose, "{text} / {other}, refused by {}: {before:?} {after:?}", refusing.name);
@@ -65,19 +65,19 @@ fn what_is_given_up_is_for_none_of_them_until_an_app_gets_it() {
     let apps = household();
     let text = "turn on the lamp of the lighthouse";
     let before = confidence(&matcher, text, &apps, "lamps");
-    teach(&mut matcher, text, NO_APP, Right, Strong);
+    teach(&mut matcher, text, NO_APP, Positive, Strong);
     let after = confidence(&matcher, text, &apps, "lamps");
     assert!(after < 0.1 && before > 0.3, "{before} {after}");
     let like = "turn on the lamp of that lighthouse again";
     assert!(confidence(&matcher, like, &apps, "lamps") < before);
     assert_eq!(chosen(&matcher, "switch off the lights", &apps), ["lamps"]);
-    teach(&mut matcher, text, "lamps", Right, Strong);
+    teach(&mut matcher, text, "lamps", Positive, Strong);
     assert_eq!(chosen(&matcher, text, &apps), ["lamps"]);
-    let kept = matcher.learned(NO_APP);
-    teach(&mut matcher, text, NO_APP, Right, Strong);
-    assert_ne!(matcher.learned(NO_APP), kept);
+    let kept = matcher.export_training(NO_APP);
+    teach(&mut matcher, text, NO_APP, Positive, Strong);
+    assert_ne!(matcher.export_training(NO_APP), kept);
     matcher.forget(NO_APP);
-    assert_eq!(matcher.learned(NO_APP), None);
+    assert_eq!(matcher.export_training(NO_APP), None);
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn a_thousand_acknowledgements_do_not_drown_ten_words_of_the_user() {
     let apps = [app("one", "Does this."), app("two", "Does that.")];
     for number in 0..1000 {
         let (first, second) = (STRANGE[number % 10], STRANGE[number / 10 % 10]);
-        teach(&mut matcher, &format!("zorp {first} {second} {}", STRANGE[number / 100]), "one", Right, Weak);
+        teach(&mut matcher, &format!("zorp {first} {second} {}", STRANGE[number / 100]), "one", Positive, Weak);
     }
     for word in STRANGE {
-        teach(&mut matcher, &format!("zorp the {word} flurb"), "two", Right, Strong);
+        teach(&mut matcher, &format!("zorp the {word} flurb"), "two", Positive, Strong);
     }
     assert_eq!(chosen(&matcher, "zorp the snorf flurb", &apps), ["two"]);
     assert_eq!(rank(&matcher, "zorp my quaddle flurb", &apps).candidates[0].app, "two".into());
-    assert!(matcher.learned("one").unwrap().len() < 64 * 1024);
+    assert!(matcher.export_training("one").unwrap().len() < 64 * 1024);
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn what_a_person_said_of_the_same_words_wins() {
     let mut matcher = Matcher::new();
     let apps = household();
     for _ in 0..50 {
-        teach(&mut matcher, "fribble the gonzle", "chef", Right, Weak);
+        teach(&mut matcher, "fribble the gonzle", "chef", Positive, Weak);
     }
-    teach(&mut matcher, "fribble the gonzle", "mailman", Right, Strong);
+    teach(&mut matcher, "fribble the gonzle", "mailman", Positive, Strong);
     assert_eq!(rank(&matcher, "fribble the gonzle", &apps).candidates[0].app, "mailman".into());
 }
 
@@ -119,7 +119,7 @@ fn an_app_that_comes_late_is_not_shut_out() {
     ];
     for (name, text) in rows {
         for word in STRANGE {
-            teach(&mut matcher, &text.replace("{}", word), name, Right, Weak);
+            teach(&mut matcher, &text.replace("{}", word), name, Positive, Weak);
         }
     }
     apps.push(app("forecast", "Tells the weather."));
@@ -132,21 +132,21 @@ fn forgetting_brings_back_the_beginning() {
     let apps = household();
     let mut matcher = Matcher::new();
     let fresh = rank(&matcher, "fribble the lights", &apps);
-    teach(&mut matcher, "fribble the lights", "chef", Right, Strong);
-    teach(&mut matcher, "fribble the lights", "lamps", Wrong, Strong);
-    assert_eq!(matcher.lessons("Chef"), 1);
+    teach(&mut matcher, "fribble the lights", "chef", Positive, Strong);
+    teach(&mut matcher, "fribble the lights", "lamps", Negative, Strong);
+    assert_eq!(matcher.label_count("Chef"), 1);
     assert_ne!(rank(&matcher, "fribble the lights", &apps), fresh);
     matcher.forget("chef");
     matcher.forget("LAMPS");
     assert_eq!(rank(&matcher, "fribble the lights", &apps), fresh);
-    assert_eq!((matcher.learned("chef"), matcher.lessons("chef")), (None, 0));
+    assert_eq!((matcher.export_training("chef"), matcher.label_count("chef")), (None, 0));
 }
 
 #[test]
 fn what_cannot_be_read_changes_nothing() {
     let mut matcher = Matcher::new();
-    teach(&mut matcher, "fribble", "chef", Right, Strong);
-    let before = matcher.learned("chef");
-    assert!(matcher.restore("chef", b"{").is_err());
-    assert_eq!(matcher.learned("chef"), before);
+    teach(&mut matcher, "fribble", "chef", Positive, Strong);
+    let before = matcher.export_training("chef");
+    assert!(matcher.import_training("chef", b"{").is_err());
+    assert_eq!(matcher.export_training("chef"), before);
 }

@@ -1,9 +1,9 @@
-use super::{CompactVector, TABLE, cosine, of_word, of_words};
-use crate::app::matcher::words::words;
+use super::{CompactVector, TABLE, cosine, text_vector, word_vector};
+use crate::app::matcher::tokenizer::tokenize;
 
 fn nearness(one: &str, other: &str) -> f32 {
-    let (one, _) = of_word(one).expect(one);
-    let (other, _) = of_word(other).expect(other);
+    let (one, _) = word_vector(one).expect(one);
+    let (other, _) = word_vector(other).expect(other);
     cosine(&one, &other)
 }
 
@@ -18,7 +18,7 @@ fn the_table_is_sorted_and_every_word_is_found() {
     }
     assert!(TABLE.len() > 30_000);
     for unknown in ["", "zxqvblorp", "\u{0}", "zzzzzzzzzzzz", "明日"] {
-        assert!(of_word(unknown).is_none(), "{unknown}");
+        assert!(word_vector(unknown).is_none(), "{unknown}");
     }
 }
 
@@ -39,14 +39,14 @@ fn like_words_point_in_like_directions() {
 fn compound_words_are_the_sum_of_their_parts() {
     assert!(nearness("einkaufsliste", "shopping") > 0.3);
     assert!(nearness("einkaufsliste", "list") > 0.3);
-    assert!(of_word("brxfghk").is_none());
+    assert!(word_vector("brxfghk").is_none());
 }
 
 #[test]
 fn a_compact_vector_says_the_same() {
-    let one = of_words(&words("Book a table for two at the restaurant")).unwrap();
-    let other = of_words(&words("reserve seats for dinner")).unwrap();
+    let one = text_vector(&tokenize("Book a table for two at the restaurant")).unwrap();
+    let other = text_vector(&tokenize("reserve seats for dinner")).unwrap();
     let compact = CompactVector::new(&one).cosine(&CompactVector::new(&other));
     assert!((compact - cosine(&one, &other)).abs() < 0.02);
-    assert!(of_words(&words("the of and 42")).is_none());
+    assert!(text_vector(&tokenize("the of and 42")).is_none());
 }

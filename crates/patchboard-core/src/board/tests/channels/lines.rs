@@ -97,7 +97,7 @@ async fn what_is_open_is_weighed_as_it_is() {
     gate.add_permits(1);
     let_others_run().await;
     let row = office.row("id:1").await;
-    let letter = decode_letter(&row.body).unwrap();
+    let letter = decode_delivery_payload(&row.body).unwrap();
     assert_eq!(
         (row.state, letter.message.content.as_str()),
         (DeliveryState::Answered, ""),

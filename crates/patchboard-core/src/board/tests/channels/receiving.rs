@@ -7,7 +7,7 @@ async fn a_message_is_answered_through_its_adapter() {
     let office = office([two_lines()]);
     let delivery = office.accept("1", "hi").await;
     let journal = office.bench.store.journal();
-    let [Write::Delivery(row)] = &journal[0].writes[..] else { panic!("{:?}", journal[0]) };
+    let [StoreWrite::Delivery(row)] = &journal[0].writes[..] else { panic!("{:?}", journal[0]) };
     assert_eq!((row.id, row.state, &*row.key), (delivery, DeliveryState::Received, "id:1"));
     assert_eq!(journal[0].durability, Durability::Boundary, "on record before anything else");
     office.done().await;
@@ -27,49 +27,49 @@ async fn its_run_is_the_channels_and_has_no_tools_that_are_not_named() {
     let delivery = office.accept("1", "hi").await;
     office.done().await;
     let name = format!("delivery-{}-0", delivery.0);
-    let run = office.bench.store.run_by_client_id("channel:tg", &name).await.unwrap().expect("its run");
+    let run = office.bench.store.latest_run_by_client_id("channel:tg", &name).await.unwrap().expect("its run");
     assert_eq!((run.session.as_str(), &*run.surface), ("default:tg:ann:room", "webhook"));
-    let tools: Vec<_> = office.bench.model.seen()[0].tools.iter().map(|tool| tool.name.to_string()).collect();
+    let tools: Vec<_> = office.bench.model.requests()[0].tools.iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(tools, ["echo"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_taken_is_refused_and_leaves_nothing() {
-    let after_5_s = Retry::After(Duration::from_secs(5));
+    let after_5_s = RetryHint::After(Duration::from_secs(5));
     let office = office([]);
     for (body, kind, message, retry) in [
-        (json!({"means": "reject"}), ErrorKind::Invalid, "parse_incoming failed: no text", Retry::Never),
+        (json!({"means": "reject"}), ErrorKind::Invalid, "parse_incoming failed: no text", RetryHint::Never),
         (
             json!({"means": "break"}),
             ErrorKind::Upstream,
             "parse_incoming failed: the adapter broke; see the server's log",
-            Retry::Never,
+            RetryHint::Never,
         ),
         (json!({"means": "away"}), ErrorKind::Unavailable, "plugin adapter is not loaded", after_5_s),
-        (json!({"content": " \n"}), ErrorKind::Invalid, "empty message content", Retry::Never),
+        (json!({"content": " \n"}), ErrorKind::Invalid, "empty message content", RetryHint::Never),
         (
             json!({"content": "x".repeat(MAX_CONTENT + 1)}),
             ErrorKind::Invalid,
             "content is too long: at most 4194304 bytes are accepted",
-            Retry::Never,
+            RetryHint::Never,
         ),
         (
             json!({"content": "x", "context": "c".repeat(16 * 1024 + 1)}),
             ErrorKind::Invalid,
             "context is too long: at most 16384 bytes are accepted",
-            Retry::Never,
+            RetryHint::Never,
         ),
         (
             json!({"content": "x", "id": "i".repeat(1025)}),
             ErrorKind::Invalid,
             "the message's id is too long: at most 1024 bytes are accepted",
-            Retry::Never,
+            RetryHint::Never,
         ),
         (
             json!({"content": "x", "account": "a".repeat(2048)}),
             ErrorKind::Invalid,
             "account, peer, guild or team is too long",
-            Retry::Never,
+            RetryHint::Never,
         ),
     ] {
         let refused = office.post(&body).await.unwrap_err();
@@ -93,7 +93,7 @@ async fn without_a_plugin_host_no_channel_is_there() {
 async fn what_is_no_message_is_answered_at_once() {
     let office = office([]);
     assert_eq!(office.post(&json!({"means": "ignore"})).await.unwrap(), WebhookOutcome::Ignored);
-    let WebhookOutcome::Answer(answer) = office.post(&json!({"means": "respond"})).await.unwrap() else { panic!() };
+    let WebhookOutcome::Respond(answer) = office.post(&json!({"means": "respond"})).await.unwrap() else { panic!() };
     assert_eq!((answer.status, answer.body.as_slice()), (200, &b"challenge"[..]));
     assert_eq!(office.bench.store.journal().len(), 0);
 }
@@ -144,7 +144,7 @@ async fn of_equal_ones_at_once_exactly_one_is_taken() {
 #[tokio::test(start_paused = true)]
 async fn what_could_not_be_recorded_was_not_here() {
     let office = office([]);
-    office.bench.store.fail(|batch| batch.writes.iter().any(|write| matches!(write, Write::Delivery(_))));
+    office.bench.store.fail(|batch| batch.writes.iter().any(|write| matches!(write, StoreWrite::Delivery(_))));
     assert_eq!(office.post(&from_ann("1", "hi")).await.unwrap_err().kind, ErrorKind::Internal);
     assert_eq!(office.open(), 0);
     office.bench.store.heal();
@@ -171,13 +171,13 @@ async fn whoever_goes_away_while_it_is_recorded_misses_nothing() {
 async fn only_so_many_wait() {
     let (gate, wait) = closed_gate();
     let office = office_with([say_and_wait(&["x"], wait)], |setup| {
-        setup.channels = vec![ChannelOptions { max_waiting: 2, ..channel() }];
+        setup.channels = vec![ChannelOptions { max_open_deliveries: 2, ..channel() }];
     });
     office.accept("1", "a").await;
     office.accept("2", "b").await;
     let refused = office.post(&from_ann("3", "c")).await.unwrap_err();
     let expected =
-        (ErrorKind::Exhausted, "too many messages of tg are waiting: 2", Retry::After(Duration::from_secs(5)));
+        (ErrorKind::Exhausted, "too many messages of tg are waiting: 2", RetryHint::After(Duration::from_secs(5)));
     assert_eq!((refused.kind, refused.message.as_str(), refused.retry), expected);
     assert_eq!(office.post(&from_ann("1", "a")).await.unwrap(), WebhookOutcome::Duplicate, "it takes no place");
     gate.add_permits(1);

@@ -1,10 +1,10 @@
 //! Whatever ends a process, the next one goes on with what is on record.
 
 use super::*;
-use crate::board::Recovered;
+use crate::board::RecoveryReport;
 
-fn is_delivery(batch: &Batch, wanted: DeliveryState) -> bool {
-    batch.writes.iter().any(|write| matches!(write, Write::Delivery(row) if row.state == wanted))
+fn is_delivery(batch: &WriteBatch, wanted: DeliveryState) -> bool {
+    batch.writes.iter().any(|write| matches!(write, StoreWrite::Delivery(row) if row.state == wanted))
 }
 
 #[tokio::test(start_paused = true)]
@@ -13,17 +13,18 @@ async fn cut_anywhere_it_ends_the_same() {
     whole.accept("1", "hi").await;
     whole.done().await;
     let journal = whole.bench.store.journal();
-    let begun = journal.iter().position(|batch| matches!(batch.writes[..], [_, Write::OpenRun(_), ..])).unwrap() + 1;
+    let begun =
+        journal.iter().position(|batch| matches!(batch.writes[..], [_, StoreWrite::OpenRun(_), ..])).unwrap() + 1;
     let said = journal
         .iter()
-        .position(|batch| batch.writes.iter().any(|write| matches!(write, Write::CloseRun { .. })))
+        .position(|batch| batch.writes.iter().any(|write| matches!(write, StoreWrite::CloseRun { .. })))
         .unwrap()
         + 1;
     let answered = journal.iter().position(|batch| is_delivery(batch, DeliveryState::Answered)).unwrap() + 1;
     assert!(1 < begun && begun < said && said < answered && answered + 1 < journal.len());
     for kept in 1..=journal.len() {
         let next = next_office(after(&journal[..kept]).await, 1_000_000, [two_lines()]);
-        let Recovered { deliveries, .. } = next.bench.board.recover().await.unwrap();
+        let RecoveryReport { deliveries, .. } = next.bench.board.recover().await.unwrap();
         next.done().await;
         assert_eq!(deliveries, usize::from(kept < journal.len()), "cut after {kept}");
         assert_eq!(next.asked().len(), usize::from(kept < said), "asked only if nothing was answered: {kept}");
@@ -65,7 +66,7 @@ async fn a_message_that_ends_its_process_twice_is_not_tried_a_third_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_failed_before_is_told_and_not_asked_again() {
-    let fails = vec![answering(), Beat::Fail(ModelError::Unavailable("connection refused".into()))];
+    let fails = vec![answering(), ScriptStep::Fail(ModelError::Unavailable("connection refused".into()))];
     let first = office([fails]);
     first.bench.store.fail(|batch| is_delivery(batch, DeliveryState::Answered));
     first.accept("1", "hi").await;
@@ -207,7 +208,7 @@ async fn one_that_cannot_be_read_back_keeps_no_other_from_going_on() {
     first.accept("2", "b").await;
     let mut journal = first.bench.store.journal();
     journal.retain(|batch| is_delivery(batch, DeliveryState::Received));
-    let Write::Delivery(row) = &mut journal[0].writes[0] else { panic!() };
+    let StoreWrite::Delivery(row) = &mut journal[0].writes[0] else { panic!() };
     row.body = b"{\"v9\":{}}".to_vec();
     let next = next_office(after(&journal).await, 1_000_000, []);
     assert_eq!(next.bench.board.recover().await.unwrap().deliveries, 1);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::port::FetchError;
 
-fn refuse(office: &Office, results: impl IntoIterator<Item = Result<crate::port::Fetched, FetchError>>) {
+fn refuse(office: &Office, results: impl IntoIterator<Item = Result<crate::port::FetchResponse, FetchError>>) {
     office.host.results.lock().unwrap().extend(results);
 }
 
@@ -82,7 +82,7 @@ async fn an_adapter_that_makes_nothing_of_an_answer_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn people_are_told_why_there_is_no_answer() {
-    let fails = |error: ModelError| vec![answering(), Beat::Fail(error)];
+    let fails = |error: ModelError| vec![answering(), ScriptStep::Fail(error)];
     let budget = BudgetLimits { session: Some(1), ..BudgetLimits::default() };
     let model = "! The language model cannot be reached at the moment; please try again later.";
     let unreachable = || fails(ModelError::Unavailable("connection refused".into()));
@@ -109,7 +109,7 @@ async fn an_answer_the_operator_cancels_is_said_to_be() {
     let office = office([vec![closed_gate().1]]);
     office.accept("1", "hi").await;
     let_others_run().await;
-    let run = *office.bench.board.live().keys().next().expect("a run");
+    let run = *office.bench.board.live_runs().keys().next().expect("a run");
     office.bench.ask(&operator(), Command::CancelRun(run)).await.unwrap();
     office.done().await;
     assert_eq!(office.replies(), ["! The answer was cancelled."]);
@@ -131,7 +131,7 @@ async fn an_agent_that_takes_long_answers_all_the_same() {
 #[tokio::test(start_paused = true)]
 async fn what_was_said_before_a_tool_call_is_not_the_answer() {
     let mut first = call(&[("echo", json!({}))], 1, 1);
-    first.insert(1, Beat::Say(ModelEvent::Text("Let me see.".into())));
+    first.insert(1, ScriptStep::Emit(ModelEvent::Text("Let me see.".into())));
     let office = office_with([first, say(&["Done."], 1, 1)], |setup| setup.agent.tools = Some(vec![Glob::new("echo")]));
     office.accept("1", "hi").await;
     office.done().await;
@@ -142,7 +142,10 @@ async fn what_was_said_before_a_tool_call_is_not_the_answer() {
 async fn what_is_not_on_record_is_not_sent() {
     let office = office([]);
     office.bench.store.fail(|batch| {
-        batch.writes.iter().any(|write| matches!(write, Write::Delivery(row) if row.state == DeliveryState::Answered))
+        batch
+            .writes
+            .iter()
+            .any(|write| matches!(write, StoreWrite::Delivery(row) if row.state == DeliveryState::Answered))
     });
     office.accept("1", "hi").await;
     office.done().await;
@@ -157,7 +160,10 @@ async fn what_is_not_on_record_is_not_sent() {
 async fn a_store_that_fails_for_minutes_is_waited_for() {
     let office = office([]);
     office.bench.store.fail(|batch| {
-        batch.writes.iter().any(|write| matches!(write, Write::Delivery(row) if row.state == DeliveryState::Answered))
+        batch
+            .writes
+            .iter()
+            .any(|write| matches!(write, StoreWrite::Delivery(row) if row.state == DeliveryState::Answered))
     });
     office.accept("1", "hi").await;
     tokio::time::sleep(Duration::from_secs(240)).await;

@@ -7,7 +7,7 @@ fn patient(scripts: impl IntoIterator<Item = Script>) -> Office {
 }
 
 fn answered(outcome: Result<WebhookOutcome, BoardError>) -> (u16, String) {
-    let WebhookOutcome::Answer(answer) = outcome.unwrap() else { panic!("not an answer") };
+    let WebhookOutcome::Respond(answer) = outcome.unwrap() else { panic!("not an answer") };
     (answer.status, String::from_utf8(answer.body).unwrap())
 }
 
@@ -30,7 +30,7 @@ async fn they_get_the_adapters_answer_and_its_requests_are_sent_too() {
 async fn without_one_they_get_the_words() {
     for context in ["plain", "unformattable"] {
         let office = patient([say(&["Hé"], 1, 1)]);
-        let WebhookOutcome::Answer(answer) = office.post(&with_context("1", context)).await.unwrap() else { panic!() };
+        let WebhookOutcome::Respond(answer) = office.post(&with_context("1", context)).await.unwrap() else { panic!() };
         assert_eq!((answer.status, answer.content_type.as_str()), (200, "text/plain; charset=utf-8"));
         assert_eq!(answer.body, "Hé".as_bytes());
         office.done().await;
@@ -78,7 +78,7 @@ async fn who_goes_away_gets_the_answer_another_way() {
 
 #[tokio::test(start_paused = true)]
 async fn they_hear_of_failures_as_they_are_and_may_try_again() {
-    let fails = vec![answering(), Beat::Fail(ModelError::Unavailable("connection refused".into()))];
+    let fails = vec![answering(), ScriptStep::Fail(ModelError::Unavailable("connection refused".into()))];
     let office = patient([fails]);
     let error = office.post(&with_context("1", "answers")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Upstream);
@@ -95,7 +95,7 @@ async fn they_hear_of_failures_as_they_are_and_may_try_again() {
 #[tokio::test(start_paused = true)]
 async fn who_tries_again_at_once_is_not_taken_for_a_repetition() {
     for body in [with_context("1", "answers"), json!({"content": "hi", "context": "answers"})] {
-        let fails = vec![answering(), Beat::Fail(ModelError::Unavailable("connection refused".into()))];
+        let fails = vec![answering(), ScriptStep::Fail(ModelError::Unavailable("connection refused".into()))];
         let office = office_with([fails], |setup| {
             setup.channels = vec![waited_for(25)];
             // The caller hears of the failure long before it is on record.

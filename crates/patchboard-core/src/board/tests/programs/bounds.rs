@@ -1,7 +1,7 @@
 //! What programs cannot do, however they go about it.
 
 use super::*;
-use crate::tool::{Effect, Fault, UnknownOutcome};
+use crate::tool::{ToolEffect, ToolFault, UnknownOutcomePolicy};
 
 /// Tools of the server that need no run.
 #[derive(Debug)]
@@ -13,17 +13,17 @@ impl ToolHost for Hosts {
     }
 
     fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
-        let spec = |(name, effect): (&str, Effect)| ToolSpec {
+        let spec = |(name, effect): (&str, ToolEffect)| ToolSpec {
             name: name.into(),
             description: "".into(),
             input_schema: json!({"type": "object"}).into(),
             effect,
             timeout: None,
-            unknown_outcome: UnknownOutcome::Fail,
+            unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: "builtin",
             traits: None,
         };
-        let specs = [("long", Effect::ReadOnly), ("never", Effect::ReadOnly), ("shell", Effect::Writes)];
+        let specs = [("long", ToolEffect::ReadOnly), ("never", ToolEffect::ReadOnly), ("shell", ToolEffect::Writes)];
         specs.into_iter().map(spec).collect()
     }
 
@@ -52,26 +52,31 @@ fn with_hosts(change: impl FnOnce(&mut Setup)) -> (Bench, Arc<Pool>) {
 }
 
 fn within(timeout: Duration, name: &str) -> Command {
-    let parcel = Parcel { session: "s".into(), timeout: Some(timeout), ..Parcel::default() };
+    let parcel = CallMetadata { session: "s".into(), timeout: Some(timeout), ..CallMetadata::default() };
     let (name, arguments) = (name.into(), json!({}).into());
-    Command::CallInSession(CallInSession { name, arguments, reach: Reach::All, parcel })
+    Command::CallInSession(CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_reaches_what_its_caller_reaches() {
     let (bench, pool) = with_hosts(|setup| {
         setup.bridge.expose = vec![Glob::new("batch")];
-        setup.policy.rules = vec![(Glob::new("*"), Approval::Allow), (Glob::new("pure"), Approval::Deny)];
+        setup.policy.rules = vec![(Glob::new("*"), ApprovalMode::Allow), (Glob::new("pure"), ApprovalMode::Deny)];
     });
     bench.ask(&program(), open("s")).await.unwrap();
     let inside = |name: &str| json!({"tool": name, "parameters": {"n": 1}});
     let calls = json!({"calls": [inside("shell"), inside("pure"), inside("resize"), inside("todo_read")]});
-    let parcel = Parcel {
+    let parcel = CallMetadata {
         session: "s".into(),
         binary: [("n".to_owned(), Bytes::from_static(b"of the batch"))].into(),
-        ..Parcel::default()
+        ..CallMetadata::default()
     };
-    let batch = CallInSession { name: "batch".into(), arguments: calls.into(), reach: Reach::Host, parcel };
+    let batch = CallInSession {
+        name: "batch".into(),
+        arguments: calls.into(),
+        filter: ToolFilter::ServerTools,
+        metadata: parcel,
+    };
     let told = output(&bench, &program(), Command::CallInSession(batch)).await.content;
     for line in [
         "[1] shell: error\nunknown tool: shell",
@@ -88,12 +93,12 @@ async fn a_batch_reaches_what_its_caller_reaches() {
 
 #[tokio::test(start_paused = true)]
 async fn what_policy_denies_programs_is_not_there_for_them() {
-    let (bench, _pool) = with_hosts(|setup| setup.policy.rules = vec![(Glob::new("resize"), Approval::Deny)]);
-    let Reply::SessionOpened(tools) = bench.ask(&program(), open("s")).await.unwrap() else { panic!() };
+    let (bench, _pool) = with_hosts(|setup| setup.policy.rules = vec![(Glob::new("resize"), ApprovalMode::Deny)]);
+    let BoardReply::SessionOpened(tools) = bench.ask(&program(), open("s")).await.unwrap() else { panic!() };
     assert!(!tools.iter().any(|tool| &*tool.name == "resize"));
     let words = "Tool resize not found for session s";
-    assert_eq!(refusal(&bench, &program(), call("s", "resize", json!({}), Reach::All)).await, words);
-    let find = Command::FindTool { session: "s".into(), name: "resize".into(), reach: Reach::All };
+    assert_eq!(refusal(&bench, &program(), call("s", "resize", json!({}), ToolFilter::All)).await, words);
+    let find = Command::FindTool { session: "s".into(), name: "resize".into(), reach: ToolFilter::All };
     assert_eq!(refusal(&bench, &program(), find).await, words);
 }
 
@@ -102,17 +107,17 @@ async fn a_tool_of_a_session_shadows_nothing() {
     let (bench, _pool) = with_pool(|_| {});
     bench.ask(&program(), open("s")).await.unwrap();
     let tools = vec![tool("resize"), tool("variable_list"), tool("mine")];
-    let register = RegisterTools { session: "s".into(), tools, named: "python-1".into(), worker: None };
+    let register = RegisterTools { session: "s".into(), tools, client_name: "python-1".into(), worker: None };
     bench.ask(&program(), Command::RegisterTools(register)).await.unwrap();
-    let resized = output(&bench, &program(), call("s", "resize", json!({"n": 1}), Reach::All)).await;
+    let resized = output(&bench, &program(), call("s", "resize", json!({"n": 1}), ToolFilter::All)).await;
     assert_eq!(json_of(&resized), json!({"n": 1}));
-    let listed = output(&bench, &program(), call("s", "variable_list", json!({}), Reach::Host)).await;
+    let listed = output(&bench, &program(), call("s", "variable_list", json!({}), ToolFilter::ServerTools)).await;
     assert_eq!(json_of(&listed), json!({"variables": []}));
-    let Reply::SessionOpened(tools) = bench.ask(&program(), open("s")).await.unwrap() else { panic!() };
+    let BoardReply::SessionOpened(tools) = bench.ask(&program(), open("s")).await.unwrap() else { panic!() };
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     assert_eq!(names, ["pure", "py.echo", "resize", "mine"]);
     assert_eq!(
-        refusal(&bench, &program(), call("s", "mine", json!({}), Reach::Host)).await,
+        refusal(&bench, &program(), call("s", "mine", json!({}), ToolFilter::ServerTools)).await,
         "Tool mine is not an Elixir tool"
     );
 }
@@ -133,18 +138,18 @@ async fn a_client_that_knows_a_stand_in_s_name_has_nothing_of_it() {
     // A worker's name alone makes no worker either.
     let pretender = Caller { surface: Surface::Gateway, ..worker() };
     for outsider in [program(), on_cli, pretender] {
-        let list = call(&id, "variable_list", json!({}), Reach::Host);
+        let list = call(&id, "variable_list", json!({}), ToolFilter::ServerTools);
         assert_eq!(refusal(&bench, &outsider, list).await, not_found);
         let describe = Command::DescribeSession { id: id.clone() };
         assert_eq!(refusal(&bench, &outsider, describe).await, not_found);
         assert!(bench.ask(&outsider, open(&id)).await.is_err());
         let closed = bench.ask(&outsider, Command::CloseSession { id: id.clone() }).await.unwrap();
-        assert_eq!(closed, Reply::SessionClosed { resources: 0 });
+        assert_eq!(closed, BoardReply::SessionClosed { resources: 0 });
         let touched = bench.ask(&outsider, Command::TouchSession { id: id.clone() }).await.unwrap();
-        assert_eq!(touched, Reply::SessionTouched { exists: false });
+        assert_eq!(touched, BoardReply::SessionTouched { exists: false });
     }
     let touched = bench.ask(&worker(), Command::TouchSession { id }).await.unwrap();
-    assert_eq!(touched, Reply::SessionTouched { exists: true });
+    assert_eq!(touched, BoardReply::SessionTouched { exists: true });
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +162,7 @@ async fn time_is_what_the_caller_asks_for_and_for_the_server_s_own_tools_no_more
     {
         let began = tokio::time::Instant::now();
         let called = output(&bench, &program(), within(Duration::from_secs(asked), name)).await;
-        assert_eq!(called.data.unwrap().fault, Some(Fault::TimedOut), "{name} {asked}");
+        assert_eq!(called.data.unwrap().fault, Some(ToolFault::TimedOut), "{name} {asked}");
         let took = began.elapsed().as_secs();
         assert!((least..most).contains(&took), "{name} {asked}: {took}");
     }
@@ -165,22 +170,22 @@ async fn time_is_what_the_caller_asks_for_and_for_the_server_s_own_tools_no_more
 
 #[tokio::test(start_paused = true)]
 async fn nobody_is_asked_for_longer_than_the_caller_waits() {
-    let (bench, pool) = with_pool(|setup| setup.policy.rules = vec![(Glob::new("resize"), Approval::Ask)]);
+    let (bench, pool) = with_pool(|setup| setup.policy.rules = vec![(Glob::new("resize"), ApprovalMode::Ask)]);
     bench.ask(&program(), open("s")).await.unwrap();
     let began = tokio::time::Instant::now();
     let called = output(&bench, &program(), within(Duration::from_secs(3), "resize")).await;
-    assert_eq!((began.elapsed(), called.data.unwrap().fault), (Duration::from_secs(3), Some(Fault::TimedOut)));
+    assert_eq!((began.elapsed(), called.data.unwrap().fault), (Duration::from_secs(3), Some(ToolFault::TimedOut)));
     assert!(pool.calls.lock().unwrap().is_empty());
     // Programs cannot answer; the operator can.
     let asking = aside(bench.ask(&program(), within(Duration::from_secs(3), "resize")));
     let_others_run().await;
     let list = Command::ListApprovals(PageRequest::new(None, None));
-    let Reply::Approvals(open) = bench.ask(&operator(), list).await.unwrap() else { panic!("not a list") };
+    let BoardReply::Approvals(open) = bench.ask(&operator(), list).await.unwrap() else { panic!("not a list") };
     let approval = crate::command::ApprovalRef::Id(open.items[0].request.approval);
     let answer = Command::AnswerApproval { approval, approve: true };
-    assert!(bench.ask(&Caller { connection: ConnId(77), ..worker() }, answer.clone()).await.is_err());
+    assert!(bench.ask(&Caller { connection: ConnectionId(77), ..worker() }, answer.clone()).await.is_err());
     bench.ask(&operator(), answer).await.unwrap();
-    let Ok(Reply::ToolCalled(called)) = asking.await.unwrap() else { panic!("not called") };
+    let Ok(BoardReply::ToolCalled(called)) = asking.await.unwrap() else { panic!("not called") };
     assert!(!called.is_error);
 }
 
@@ -188,7 +193,7 @@ async fn nobody_is_asked_for_longer_than_the_caller_waits() {
 async fn programs_get_long_answers_whole_within_reason() {
     let (bench, _pool) = with_hosts(|_| {});
     bench.ask(&program(), open("s")).await.unwrap();
-    let long = |bytes: usize| call("s", "long", json!({"bytes": bytes}), Reach::Host);
+    let long = |bytes: usize| call("s", "long", json!({"bytes": bytes}), ToolFilter::ServerTools);
     assert_eq!(output(&bench, &program(), long(1 << 20)).await.content.len(), 1 << 20);
     let cut = output(&bench, &program(), long(20 << 20)).await.content;
     assert!(cut.ends_with("bytes shown]") && cut.len() < 17 << 20, "{}", cut.len());
@@ -211,9 +216,14 @@ async fn results_are_those_of_the_very_same_call() {
     bench.ask(&program(), Command::OpenSession(caching)).await.unwrap();
     let with = |arguments: &str, metadata: &[(&str, &str)]| {
         let metadata = metadata.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let parcel = Parcel { session: "s".into(), metadata, ..Parcel::default() };
+        let parcel = CallMetadata { session: "s".into(), metadata, ..CallMetadata::default() };
         let arguments = serde_json::from_str::<Value>(arguments).unwrap().into();
-        Command::CallInSession(CallInSession { name: "pure".into(), arguments, reach: Reach::All, parcel })
+        Command::CallInSession(CallInSession {
+            name: "pure".into(),
+            arguments,
+            filter: ToolFilter::All,
+            metadata: parcel,
+        })
     };
     for (arguments, metadata, expected) in [
         (r#"{"a":1,"b":2}"#, &[][..], 1),

@@ -23,20 +23,20 @@ fn close(id: &str) -> Command {
 }
 
 fn set(session: &str) -> Command {
-    call(session, "variable_set", json!({"name": "a", "value": 1}), Reach::Host)
+    call(session, "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools)
 }
 
 async fn variables(bench: &Bench, session: &str) -> Value {
-    json_of(&output(bench, &program(), call(session, "variable_list", json!({}), Reach::Host)).await)["variables"]
+    json_of(&output(bench, &program(), call(session, "variable_list", json!({}), ToolFilter::ServerTools)).await)["variables"]
         .clone()
 }
 
 /// Looks after the board's sessions until it is dropped.
 fn keep_house(bench: &Bench) -> tokio_util::sync::DropGuard {
     let (board, stop) = (bench.board.clone(), CancellationToken::new());
-    let keep = Keep { runs: Duration::from_secs(3600), events: Duration::from_secs(3600) };
+    let keep = RetentionPolicy { runs: Duration::from_secs(3600), events: Duration::from_secs(3600) };
     let until = stop.clone();
-    aside(async move { board.keep_house(keep, until).await });
+    aside(async move { board.run_housekeeping(keep, until).await });
     stop.drop_guard()
 }
 
@@ -45,7 +45,7 @@ async fn a_result_that_comes_after_the_end_is_not_given_to_the_next_session_of_t
     let (bench, pool) = with_pool(|_| {});
     pool.tools.lock().unwrap().push("slow_pure");
     bench.ask(&program(), open_caching("s")).await.unwrap();
-    let slow = || call("s", "slow_pure", json!({}), Reach::All);
+    let slow = || call("s", "slow_pure", json!({}), ToolFilter::All);
     let calling = aside(bench.ask(&program(), slow()));
     let_others_run().await;
     bench.ask(&program(), close("s")).await.unwrap();
@@ -80,7 +80,7 @@ async fn a_worker_that_is_told_of_the_end_and_says_so_in_turn_does_not_end_the_n
     bench.ask(&program(), open("s")).await.unwrap();
     output(&bench, &program(), set("s")).await;
     let echoed = bench.ask(&worker(), close("s")).await.unwrap();
-    assert_eq!(echoed, Reply::SessionClosed { resources: 0 });
+    assert_eq!(echoed, BoardReply::SessionClosed { resources: 0 });
     assert_eq!(variables(&bench, "s").await[0]["name"], "a");
 }
 
@@ -88,13 +88,13 @@ async fn a_worker_that_is_told_of_the_end_and_says_so_in_turn_does_not_end_the_n
 async fn tools_of_the_server_stop_when_their_session_ends() {
     let (bench, _pool) = with_pool(|_| {});
     bench.ask(&program(), open("s")).await.unwrap();
-    let watch = call("s", "variable_watch", json!({"timeout_ms": 60_000}), Reach::Host);
+    let watch = call("s", "variable_watch", json!({"timeout_ms": 60_000}), ToolFilter::ServerTools);
     let watching = aside(bench.ask(&worker(), watch));
     let_others_run().await;
     let began = tokio::time::Instant::now();
     bench.ask(&program(), close("s")).await.unwrap();
     assert_eq!(began.elapsed(), Duration::ZERO);
-    let Ok(Reply::ToolCalled(output)) = watching.await.unwrap() else { panic!("not called") };
+    let Ok(BoardReply::ToolCalled(output)) = watching.await.unwrap() else { panic!("not called") };
     assert_eq!(json_of(&output)["changes"], json!([]));
 }
 
@@ -122,13 +122,13 @@ async fn a_session_that_is_too_old_leaves_nothing_to_the_next_one_of_its_name() 
     let (bench, pool) = with_pool(|setup| setup.bridge.session_ttl = Duration::from_secs(60));
     bench.ask(&program(), open_caching("s")).await.unwrap();
     output(&bench, &program(), set("s")).await;
-    output(&bench, &program(), call("s", "pure", json!({}), Reach::All)).await;
+    output(&bench, &program(), call("s", "pure", json!({}), ToolFilter::All)).await;
     // Nobody has swept yet.
     tokio::time::advance(Duration::from_secs(60)).await;
     bench.ask(&program(), open_caching("s")).await.unwrap();
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
     assert_eq!(variables(&bench, "s").await, json!([]));
-    output(&bench, &program(), call("s", "pure", json!({}), Reach::All)).await;
+    output(&bench, &program(), call("s", "pure", json!({}), ToolFilter::All)).await;
     assert_eq!(pool.calls.lock().unwrap().len(), 2);
     // And the sweep does not take what is the new one's.
     output(&bench, &program(), set("s")).await;
@@ -161,16 +161,17 @@ async fn a_call_that_takes_longer_than_a_session_lives_keeps_it() {
     pool.tools.lock().unwrap().push("slow");
     bench.ask(&program(), open("s")).await.unwrap();
     let _house = keep_house(&bench);
-    let parcel = Parcel { session: "s".into(), timeout: Some(Duration::from_secs(100)), ..Parcel::default() };
+    let parcel =
+        CallMetadata { session: "s".into(), timeout: Some(Duration::from_secs(100)), ..CallMetadata::default() };
     let (name, arguments) = ("slow".into(), json!({}).into());
-    let slow = Command::CallInSession(CallInSession { name, arguments, reach: Reach::All, parcel });
+    let slow = Command::CallInSession(CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel });
     let calling = aside(bench.ask(&program(), slow));
     tokio::time::sleep(Duration::from_secs(50)).await;
     assert!(!output(&bench, &worker(), set("s")).await.is_error, "the tool calls back");
     pool.gate.add_permits(1);
     assert!(calling.await.unwrap().is_ok());
     let touched = bench.ask(&program(), Command::TouchSession { id: "s".into() }).await.unwrap();
-    assert_eq!(touched, Reply::SessionTouched { exists: true });
+    assert_eq!(touched, BoardReply::SessionTouched { exists: true });
     assert!(pool.over.lock().unwrap().is_empty());
     tokio::time::sleep(Duration::from_secs(16)).await;
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
@@ -212,21 +213,22 @@ async fn while_the_server_goes_down_workers_finish_what_they_have() {
     let (bench, pool) = with_pool(|_| {});
     pool.tools.lock().unwrap().push("slow");
     bench.ask(&program(), open("s")).await.unwrap();
-    let calling = aside(bench.ask(&program(), call("s", "slow", json!({}), Reach::All)));
+    let calling = aside(bench.ask(&program(), call("s", "slow", json!({}), ToolFilter::All)));
     let_others_run().await;
     let board = bench.board.clone();
     let draining = aside(async move { board.drain(Duration::from_secs(30)).await });
     let_others_run().await;
     assert_eq!(refusal(&bench, &program(), set("s")).await, BoardError::shutting_down().message);
     let touched = bench.ask(&worker(), Command::TouchSession { id: "s".into() }).await.unwrap();
-    assert_eq!(touched, Reply::SessionTouched { exists: true });
+    assert_eq!(touched, BoardReply::SessionTouched { exists: true });
     assert!(!output(&bench, &worker(), set("s")).await.is_error);
     pool.gate.add_permits(1);
-    let Ok(Reply::ToolCalled(called)) = calling.await.unwrap() else { panic!("not called") };
+    let Ok(BoardReply::ToolCalled(called)) = calling.await.unwrap() else { panic!("not called") };
     assert!(!called.is_error);
     draining.await.unwrap().unwrap();
     let journal = bench.store.journal();
     let writes = journal.iter().flat_map(|batch| &batch.writes);
-    let calls = writes.filter(|write| matches!(write, crate::port::Write::Audit(row) if &*row.action == "tool.call"));
+    let calls =
+        writes.filter(|write| matches!(write, crate::port::StoreWrite::Audit(row) if &*row.action == "tool.call"));
     assert_eq!(calls.count(), 2, "the trail is written before the end");
 }

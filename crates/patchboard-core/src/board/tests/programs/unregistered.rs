@@ -1,8 +1,8 @@
 //! Tools that workers run without having registered them.
 
 use super::*;
-use crate::port::{NameStanding, UnregisteredTools};
-use crate::tool::Effect;
+use crate::port::{ToolNameStatus, UnregisteredTools};
+use crate::tool::ToolEffect;
 
 /// Pools whose workers take any name, and a report of all pools there are.
 #[derive(Debug)]
@@ -17,18 +17,18 @@ struct OpenPool {
     called: Mutex<Vec<String>>,
 }
 
-impl Workers for Open {
+impl WorkerSupervisor for Open {
     fn report(&self) -> Vec<PoolReport> {
         let open = self.pools.iter().map(|pool| pool.name);
         let named = |name: &str| PoolReport { name: name.into(), ..PoolReport::default() };
         open.chain(self.closed.iter().copied()).map(named).collect()
     }
 
-    fn registered(&self, _worker: &WorkerId, _tools: Vec<WorkerTool>) {}
+    fn tools_registered(&self, _worker: &WorkerId, _tools: Vec<WorkerTool>) {}
 
-    fn session_over(&self, _session: &str) {}
+    fn session_closed(&self, _session: &str) {}
 
-    fn unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
+    fn pools_taking_unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
         let mut pools: Vec<Arc<dyn UnregisteredTools>> = Vec::new();
         for pool in &self.pools {
             pools.push(pool.clone());
@@ -38,11 +38,11 @@ impl Workers for Open {
 }
 
 impl UnregisteredTools for OpenPool {
-    fn standing(&self, name: &str) -> NameStanding {
+    fn name_status(&self, name: &str) -> ToolNameStatus {
         match name {
-            "echo" | "resize" | "withheld" => NameStanding::Registered,
-            "missing" => NameStanding::Unknown,
-            _ => NameStanding::Untried,
+            "echo" | "resize" | "withheld" => ToolNameStatus::Registered,
+            "missing" => ToolNameStatus::Unknown,
+            _ => ToolNameStatus::Untried,
         }
     }
 }
@@ -100,17 +100,17 @@ impl Open {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_nothing_has_goes_to_the_one_pool_that_takes_it() {
     let (bench, open) = with_open(&["py"], &["js"], |_| {});
-    let Reply::SessionOpened(tools) = bench.ask(&program(), super::open("s")).await.unwrap() else { panic!() };
+    let BoardReply::SessionOpened(tools) = bench.ask(&program(), super::open("s")).await.unwrap() else { panic!() };
     assert!(!tools.iter().any(|tool| &*tool.name == "add"));
     for (name, called) in [("add", "py: add"), ("py.add", "py: py.add"), ("py.py.add", "py: py.py.add")] {
-        let find = Command::FindTool { session: "s".into(), name: name.into(), reach: Reach::Streams };
-        let Reply::Tool(spec) = bench.ask(&program(), find).await.unwrap() else { panic!() };
-        assert_eq!((spec.effect, spec.kind, &*spec.name), (Effect::Writes, WORKER_KIND, name));
-        let answer = output(&bench, &program(), call("s", name, json!({"any": [1]}), Reach::All)).await;
+        let find = Command::FindTool { session: "s".into(), name: name.into(), reach: ToolFilter::Streaming };
+        let BoardReply::Tool(spec) = bench.ask(&program(), find).await.unwrap() else { panic!() };
+        assert_eq!((spec.effect, spec.kind, &*spec.name), (ToolEffect::Writes, WORKER_KIND, name));
+        let answer = output(&bench, &program(), call("s", name, json!({"any": [1]}), ToolFilter::All)).await;
         assert_eq!((&*answer.content, open.called()), ("{\"any\":[1]}", vec![called.to_owned()]));
     }
     // What is registered is called as that, under either name.
-    assert_eq!(&*output(&bench, &program(), call("s", "py.resize", json!({}), Reach::All)).await.content, "{}");
+    assert_eq!(&*output(&bench, &program(), call("s", "py.resize", json!({}), ToolFilter::All)).await.content, "{}");
     assert_eq!(open.called(), [""; 0]);
     for name in [
         "missing",
@@ -127,12 +127,12 @@ async fn a_name_that_nothing_has_goes_to_the_one_pool_that_takes_it() {
         "x\ny",
     ] {
         let words = format!("Tool {name} not found for session s");
-        assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), Reach::All)).await, words);
+        assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), ToolFilter::All)).await, words);
     }
     let long = "x".repeat(200);
-    let refused = refusal(&bench, &program(), call("s", &long, json!({}), Reach::All)).await;
+    let refused = refusal(&bench, &program(), call("s", &long, json!({}), ToolFilter::All)).await;
     assert!(refused.ends_with("not found for session s"), "{refused}");
-    let host = refusal(&bench, &program(), call("s", "add", json!({}), Reach::Host)).await;
+    let host = refusal(&bench, &program(), call("s", "add", json!({}), ToolFilter::ServerTools)).await;
     assert_eq!((&*host, open.called()), ("Tool add not found for session s", vec![]));
 }
 
@@ -140,24 +140,24 @@ async fn a_name_that_nothing_has_goes_to_the_one_pool_that_takes_it() {
 async fn several_pools_are_named_and_the_name_chooses() {
     let (bench, open) = with_open(&["py", "r"], &[], |_| {});
     bench.ask(&program(), super::open("s")).await.unwrap();
-    let refused = refusal(&bench, &program(), call("s", "add", json!({}), Reach::All)).await;
+    let refused = refusal(&bench, &program(), call("s", "add", json!({}), ToolFilter::All)).await;
     assert_eq!(
         refused,
         "Tool add is registered by no worker, and several pools run tools that are not registered: call it as `py.add` \
          or `r.add`"
     );
-    output(&bench, &program(), call("s", "r.add", json!({}), Reach::All)).await;
+    output(&bench, &program(), call("s", "r.add", json!({}), ToolFilter::All)).await;
     assert_eq!(open.called(), ["r: r.add"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_stricter_rule_of_its_two_names_holds_and_it_counts_as_writing() {
     let rules = [
-        (Glob::new("py.deny_long"), Approval::Deny),
-        (Glob::new("deny_short"), Approval::Deny),
-        (Glob::new("ask"), Approval::Ask),
+        (Glob::new("py.deny_long"), ApprovalMode::Deny),
+        (Glob::new("deny_short"), ApprovalMode::Deny),
+        (Glob::new("ask"), ApprovalMode::Ask),
         // Of the server's own tool, and not of the pool's.
-        (Glob::new("write"), Approval::Deny),
+        (Glob::new("write"), ApprovalMode::Deny),
     ];
     let (bench, open) = with_open(&["py"], &[], |setup| {
         setup.policy.rules = rules.to_vec();
@@ -166,13 +166,13 @@ async fn the_stricter_rule_of_its_two_names_holds_and_it_counts_as_writing() {
     bench.ask(&program(), super::open("s")).await.unwrap();
     for name in ["deny_long", "py.deny_long", "deny_short", "py.deny_short"] {
         let words = format!("Tool {name} not found for session s");
-        assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), Reach::All)).await, words);
+        assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), ToolFilter::All)).await, words);
     }
     for name in ["ask", "py.ask"] {
-        let answer = output(&bench, &program(), call("s", name, json!({}), Reach::All)).await;
+        let answer = output(&bench, &program(), call("s", name, json!({}), ToolFilter::All)).await;
         assert_eq!((&*answer.content, open.called()), ("nobody approved ask in time", vec![]), "{name}");
     }
-    output(&bench, &program(), call("s", "py.write", json!({}), Reach::All)).await;
+    output(&bench, &program(), call("s", "py.write", json!({}), ToolFilter::All)).await;
     assert_eq!(open.called(), ["py: py.write"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let rows = bench.store.audit(10, None).await.unwrap().items;
@@ -195,6 +195,6 @@ async fn the_command_line_names_the_pool_and_agents_have_none_of_it() {
     output(&bench, &on_cli, by_name("py.add")).await;
     assert_eq!(open.called(), ["py: py.add"]);
     let listing = Command::ListTools { folder: None, page: PageRequest::new(Some(1000), None) };
-    let Reply::Tools(page) = bench.ask(&on_cli, listing).await.unwrap() else { panic!() };
+    let BoardReply::Tools(page) = bench.ask(&on_cli, listing).await.unwrap() else { panic!() };
     assert!(!page.items.iter().any(|tool| tool.name.contains("add")));
 }

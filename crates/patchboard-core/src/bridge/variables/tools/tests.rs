@@ -5,19 +5,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::id::{CallId, MemoryOwner, SessionKey};
-use crate::local::LocalStore;
+use crate::in_memory::InMemoryStore;
 use crate::model::ToolInput;
 use crate::port::{Clock, Store};
 use crate::scripted::ManualClock;
-use crate::tool::ToolVoice;
+use crate::tool::ProgressSink;
 
 struct Bench(VariableTools);
 
 impl Bench {
     fn new() -> Self {
-        let store: Arc<dyn Store> = Arc::new(LocalStore::new());
+        let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        Self(VariableTools(Variables::new(store, clock)))
+        Self(VariableTools(VariableStore::new(store, clock)))
     }
 
     async fn call(&self, session: &str, name: &str, arguments: Value) -> ToolOutput {
@@ -26,8 +26,8 @@ impl Bench {
             owner: MemoryOwner::account("bridge", session),
             folder: None,
             folder_grant: None,
-            voice: ToolVoice::default(),
-            parcel: None,
+            progress: ProgressSink::default(),
+            call_metadata: None,
         };
         let call = ToolCall {
             id: CallId("call-1".into()),
@@ -59,7 +59,7 @@ fn every_tool_is_offered_with_its_arguments() {
     let bench = Bench::new();
     let offered = bench.0.tools(None);
     assert!(Arc::ptr_eq(&offered, &bench.0.tools(None)), "the list is the same one each time");
-    let told: Vec<(&str, Effect, Vec<&str>)> = offered
+    let told: Vec<(&str, ToolEffect, Vec<&str>)> = offered
         .iter()
         .map(|spec| {
             let schema = &spec.input_schema;
@@ -71,14 +71,14 @@ fn every_tool_is_offered_with_its_arguments() {
     assert_eq!(
         told,
         [
-            ("variable_set", Effect::Writes, vec!["depends_on", "if_version", "name", "value"]),
-            ("variable_get", Effect::ReadOnly, vec!["name"]),
-            ("variable_delete", Effect::Writes, vec!["name"]),
-            ("variable_list", Effect::ReadOnly, vec!["prefix"]),
-            ("variable_watch", Effect::ReadOnly, vec!["names", "since", "timeout_ms"]),
+            ("variable_set", ToolEffect::Writes, vec!["depends_on", "if_version", "name", "value"]),
+            ("variable_get", ToolEffect::ReadOnly, vec!["name"]),
+            ("variable_delete", ToolEffect::Writes, vec!["name"]),
+            ("variable_list", ToolEffect::ReadOnly, vec!["prefix"]),
+            ("variable_watch", ToolEffect::ReadOnly, vec!["names", "since", "timeout_ms"]),
         ]
     );
-    assert!(offered[4].timeout.is_some_and(|timeout| timeout > Duration::from_millis(MAX_PATIENCE_MS)));
+    assert!(offered[4].timeout.is_some_and(|timeout| timeout > Duration::from_millis(MAX_WAIT_MS)));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Understanding;
-use crate::run::strategy::words::fence;
+use crate::run::strategy::prompt_text::fence;
 
 pub(super) const UNDERSTAND: &str = "\
 Do not answer yet. First make sure the request above is understood.

@@ -4,47 +4,47 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::run::finding::Task;
-use crate::run::strategy::words::{kept, object_with, plain_name, text_of};
+use crate::run::finding::PlannedTask;
+use crate::run::strategy::prompt_text::{find_json_object, sanitize_name, truncate_shared, value_text};
 
 /// A description is a paragraph; longer ones are cut.
 const DESCRIPTION_BYTES: usize = 4_000;
 /// Edges looked at; a graph of so few tasks needs no more.
-const EDGES: usize = 1_024;
+const MAX_EDGES: usize = 1_024;
 
 /// Tasks by position, and which of them needs the result of which. May have cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) tasks: Vec<Task>,
-    pub(super) edges: Edges,
+pub(super) struct TaskPlan {
+    pub(super) tasks: Vec<PlannedTask>,
+    pub(super) edges: IndexEdges,
 }
 
-type Edges = Vec<(usize, usize)>;
+type IndexEdges = Vec<(usize, usize)>;
 
-impl Plan {
+impl TaskPlan {
     /// `None` where the answer is no plan. At most `most` tasks; what comes twice or leads nowhere is left out.
-    pub(super) fn read(text: &str, most: usize) -> Option<Self> {
-        let object = object_with(text, "nodes")?;
+    pub(super) fn parse(text: &str, most: usize) -> Option<Self> {
+        let object = find_json_object(text, "nodes")?;
         let nodes = object.get("nodes")?.as_array()?;
-        let mut tasks: Vec<Task> = Vec::new();
+        let mut tasks: Vec<PlannedTask> = Vec::new();
         for node in nodes {
             if tasks.len() == most {
                 break;
             }
             let number = tasks.len() + 1;
-            if let Some(task) = task_of(node, number)
+            if let Some(task) = parse_task(node, number)
                 && tasks.iter().all(|known| known.id != task.id)
             {
                 tasks.push(task);
             }
         }
         let position = |value: &Value| {
-            let id = id_of(value)?;
+            let id = parse_task_id(value)?;
             tasks.iter().position(|task| task.id == id)
         };
-        let mut edges = Edges::new();
+        let mut edges = IndexEdges::new();
         let listed = object.get("edges").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        for edge in listed.iter().take(EDGES) {
+        for edge in listed.iter().take(MAX_EDGES) {
             let ends = match edge {
                 Value::Array(ends) => (ends.first(), ends.get(1)),
                 Value::Object(ends) => (ends.get("from"), ends.get("to")),
@@ -62,14 +62,14 @@ impl Plan {
 
     /// The whole request as one task.
     pub(super) fn single(message: &str) -> Self {
-        let task = Task { id: "task_1".into(), description: kept(message, DESCRIPTION_BYTES) };
+        let task = PlannedTask { id: "task_1".into(), description: truncate_shared(message, DESCRIPTION_BYTES) };
         Self { tasks: vec![task], edges: Vec::new() }
     }
 
     /// The tasks of a cycle in the order of its edges, the first once more at the end.
-    pub(super) fn cycle(&self) -> Option<Vec<String>> {
+    pub(super) fn find_cycle(&self) -> Option<Vec<String>> {
         let (from, to) = *self.split_edges().1.first()?;
-        let way = self.way(&self.edges, to, from)?;
+        let way = self.find_path(&self.edges, to, from)?;
         let cycle = std::iter::once(from).chain(way);
         Some(cycle.filter_map(|index| self.tasks.get(index)).map(|task| task.id.to_string()).collect())
     }
@@ -81,10 +81,10 @@ impl Plan {
     }
 
     /// The edges that can all be kept, and those that close a cycle with them.
-    fn split_edges(&self) -> (Edges, Edges) {
+    fn split_edges(&self) -> (IndexEdges, IndexEdges) {
         let (mut sound, mut closing) = (Vec::new(), Vec::new());
         for &(from, to) in &self.edges {
-            if self.way(&sound, to, from).is_some() {
+            if self.find_path(&sound, to, from).is_some() {
                 closing.push((from, to));
             } else {
                 sound.push((from, to));
@@ -94,7 +94,7 @@ impl Plan {
     }
 
     /// A way along `edges`, both ends included.
-    fn way(&self, edges: &[(usize, usize)], from: usize, to: usize) -> Option<Vec<usize>> {
+    fn find_path(&self, edges: &[(usize, usize)], from: usize, to: usize) -> Option<Vec<usize>> {
         let mut came_from: Vec<Option<usize>> = vec![None; self.tasks.len()];
         let mut reached = vec![from];
         let mut next = 0;
@@ -123,27 +123,29 @@ impl Plan {
     }
 }
 
-fn task_of(node: &Value, number: usize) -> Option<Task> {
+fn parse_task(node: &Value, number: usize) -> Option<PlannedTask> {
     let (id, description) = match node {
         Value::Object(fields) => {
-            let id = fields.get("id").and_then(id_of);
-            let text = ["description", "task", "name"].iter().find_map(|key| fields.get(*key).and_then(text_of));
+            let id = fields.get("id").and_then(parse_task_id);
+            let text = ["description", "task", "name"].iter().find_map(|key| fields.get(*key).and_then(value_text));
             (id, text)
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => (None, text_of(node)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            (None, value_text(node))
+        }
     };
     if id.is_none() && description.is_none() {
         return None;
     }
     let id = id.unwrap_or_else(|| format!("task_{number}").into());
-    let description = description.map_or_else(|| id.clone(), |text| kept(&text, DESCRIPTION_BYTES));
-    Some(Task { id, description })
+    let description = description.map_or_else(|| id.clone(), |text| truncate_shared(&text, DESCRIPTION_BYTES));
+    Some(PlannedTask { id, description })
 }
 
 /// Names that look like those of split tasks are ours alone.
-fn id_of(value: &Value) -> Option<Arc<str>> {
+fn parse_task_id(value: &Value) -> Option<Arc<str>> {
     let mut id = match value {
-        Value::String(text) => plain_name(text),
+        Value::String(text) => sanitize_name(text),
         Value::Number(number) => number.to_string(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
     };

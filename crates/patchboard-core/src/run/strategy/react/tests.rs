@@ -1,8 +1,8 @@
 use super::super::tests::{Stage, brief, calls, lines};
-use super::super::{Reasoning, StrategyKind};
-use crate::model::Message;
+use super::super::{ReasoningOptions, StrategyKind};
+use crate::model::ModelMessage;
 
-fn react(reasoning: Reasoning) -> Stage {
+fn react(reasoning: ReasoningOptions) -> Stage {
     Stage::of(StrategyKind::React, brief(reasoning))
 }
 
@@ -11,7 +11,7 @@ fn an_answer_without_calls_ends_the_run() {
     let mut stage = react(calls(10));
     assert_eq!(stage.begin(), ["enter think 0", "ask 0: 3 messages, tools, reply"]);
     assert_eq!(stage.says(0, "hello"), ["leave 0", "done"]);
-    assert_eq!(stage.transcript(), [Message::user("now"), Message::assistant("hello")]);
+    assert_eq!(stage.transcript(), [ModelMessage::user("now"), ModelMessage::assistant("hello")]);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_model_that_never_stops_calling_is_stopped() {
 
 #[test]
 fn rounds_of_tools_have_a_limit_of_their_own() {
-    let mut stage = react(Reasoning { max_turns: Some(1), ..Reasoning::default() });
+    let mut stage = react(ReasoningOptions { max_turns: Some(1), ..ReasoningOptions::default() });
     stage.begin();
     stage.calls(0, "", &["a"]);
     stage.tool("a", "…");
@@ -63,7 +63,7 @@ fn rounds_of_tools_have_a_limit_of_their_own() {
 
 #[test]
 fn after_the_last_round_the_model_may_still_answer() {
-    let mut stage = react(Reasoning { max_turns: Some(1), ..Reasoning::default() });
+    let mut stage = react(ReasoningOptions { max_turns: Some(1), ..ReasoningOptions::default() });
     stage.begin();
     stage.calls(0, "", &["a"]);
     stage.tool("a", "…");
@@ -83,7 +83,7 @@ fn an_empty_answer_adds_no_message() {
     let mut stage = react(calls(2));
     stage.begin();
     assert_eq!(stage.says(0, ""), ["leave 0", "done"]);
-    assert_eq!(stage.transcript(), [Message::user("now")]);
+    assert_eq!(stage.transcript(), [ModelMessage::user("now")]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::{ProptestConfig, Strategy as Generate, any, prop_assert_eq, proptest};
 
 use super::*;
-use crate::model::Role;
+use crate::model::MessageRole;
 use crate::run::strategy::Strategy;
 
 /// Numbers that look random and depend on nothing but the seed.
@@ -43,10 +43,10 @@ struct Whim {
 }
 
 impl Whim {
-    fn answer(self, node: NodeKey, name: &str, nth: u32) -> Input {
+    fn answer(self, node: NodeKey, name: &str, nth: u32) -> StrategyInput {
         let mut dice = Dice::of(&[self.seed, u64::from(node.0), u64::from(nth)]);
         if dice.roll(100) < self.trouble {
-            return Input::ModelFailed { node, error: format!("no answer in {}", node.0) };
+            return StrategyInput::ModelFailed { node, error: format!("no answer in {}", node.0) };
         }
         let forms = ["think", "think_expand", "think_evaluate", "plan_graph"];
         let form = if dice.roll(10) < self.sanity { name } else { forms[dice.roll(forms.len())] };
@@ -60,7 +60,7 @@ impl Whim {
         let count = if dice.roll(10) < self.industry { 1 + dice.roll(3) } else { 0 };
         let ids: Vec<String> = (0..count).map(|index| format!("c{}.{nth}.{index}", node.0)).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        Input::ModelAnswered { node, completion: completion(&text, &ids) }
+        StrategyInput::ModelAnswered { node, completion: completion(&text, &ids) }
     }
 }
 
@@ -130,21 +130,21 @@ struct Runner {
     left: BTreeSet<NodeKey>,
     open: Vec<Open>,
     calls: BTreeSet<String>,
-    questions: BTreeMap<(NodeKey, u32), Vec<Message>>,
-    log: Vec<(NodeKey, Input)>,
-    ended: Option<Finish>,
+    questions: BTreeMap<(NodeKey, u32), Vec<ModelMessage>>,
+    log: Vec<(NodeKey, StrategyInput)>,
+    ended: Option<StrategyOutcome>,
 }
 
 /// All that must not depend on the order things happened in.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    ended: Finish,
-    transcript: Vec<Message>,
-    questions: BTreeMap<(NodeKey, u32), Vec<Message>>,
+    ended: StrategyOutcome,
+    transcript: Vec<ModelMessage>,
+    questions: BTreeMap<(NodeKey, u32), Vec<ModelMessage>>,
 }
 
 impl Runner {
-    fn new(kind: StrategyKind, brief: Brief, whim: Whim) -> Self {
+    fn new(kind: StrategyKind, brief: StrategySpec, whim: Whim) -> Self {
         let limit = brief.reasoning.model_calls(kind);
         let mut runner = Self {
             machine: build(kind, brief),
@@ -158,11 +158,11 @@ impl Runner {
             log: Vec::new(),
             ended: None,
         };
-        runner.put(Input::Begin);
+        runner.put(StrategyInput::Begin);
         runner
     }
 
-    fn put(&mut self, input: Input) {
+    fn put(&mut self, input: StrategyInput) {
         assert_eq!(self.ended, None, "asked after its end");
         let mut steps = Vec::new();
         self.machine.advance(input, &mut steps);
@@ -177,16 +177,18 @@ impl Runner {
         self.names.contains_key(&node) && !self.left.contains(&node)
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: StrategyStep) {
         match step {
-            Step::Enter { node, name } => assert!(self.names.insert(node, name).is_none(), "{node:?} entered twice"),
-            Step::Leave { node, .. } => {
+            StrategyStep::Enter { node, name } => {
+                assert!(self.names.insert(node, name).is_none(), "{node:?} entered twice")
+            }
+            StrategyStep::Leave { node, .. } => {
                 assert!(self.is_inside(node), "{node:?} left without being in it");
                 assert!(self.open.iter().all(|open| open.node() != node), "{node:?} left with work open");
                 self.left.insert(node);
             }
-            Step::Tell { node, .. } => assert!(self.is_inside(node)),
-            Step::AskModel { node, messages, .. } => {
+            StrategyStep::Report { node, .. } => assert!(self.is_inside(node)),
+            StrategyStep::AskModel { node, messages, .. } => {
                 assert!(self.is_inside(node));
                 assert!(self.open.iter().all(|open| open.node() != node), "a second question in {node:?}");
                 check_conversation(&messages);
@@ -195,13 +197,13 @@ impl Runner {
                 self.questions.insert((node, nth), messages);
                 assert!(self.questions.len() <= self.limit as usize, "more than {} model calls", self.limit);
             }
-            Step::CallTool { node, call } => {
+            StrategyStep::CallTool { node, call } => {
                 assert!(self.is_inside(node));
                 assert!(self.calls.insert(call.id.to_string()), "{} called twice", call.id);
                 self.open.push(Open::Tool(node, call.id));
             }
-            Step::Finish(finish) => {
-                if finish == Finish::Completed {
+            StrategyStep::Finish(finish) => {
+                if finish == StrategyOutcome::Completed {
                     assert_eq!(self.open, []);
                     assert_eq!(self.names.len(), self.left.len(), "nodes were not left");
                 }
@@ -210,10 +212,10 @@ impl Runner {
         }
     }
 
-    fn input_for(&self, open: &Open) -> Input {
+    fn input_for(&self, open: &Open) -> StrategyInput {
         match open {
             Open::Question(node, nth) => self.whim.answer(*node, self.names[node], *nth),
-            Open::Tool(_, call) => Input::ToolFinished { call: call.clone(), output: tool_output(call) },
+            Open::Tool(_, call) => StrategyInput::ToolFinished { call: call.clone(), output: tool_output(call) },
         }
     }
 
@@ -234,11 +236,13 @@ impl Runner {
     }
 
     /// Feeds what is on record of nodes that were left, in the order it happened.
-    fn replay(&mut self, log: &[(NodeKey, Input)], left: &BTreeSet<NodeKey>) {
+    fn replay(&mut self, log: &[(NodeKey, StrategyInput)], left: &BTreeSet<NodeKey>) {
         for (node, input) in log.iter().filter(|(node, _)| left.contains(node)) {
             let is_meant = |open: &Open| match (open, input) {
-                (Open::Tool(_, call), Input::ToolFinished { call: finished, .. }) => call == finished,
-                (Open::Question(asked, _), Input::ModelAnswered { .. } | Input::ModelFailed { .. }) => asked == node,
+                (Open::Tool(_, call), StrategyInput::ToolFinished { call: finished, .. }) => call == finished,
+                (Open::Question(asked, _), StrategyInput::ModelAnswered { .. } | StrategyInput::ModelFailed { .. }) => {
+                    asked == node
+                }
                 _ => false,
             };
             let at = self.open.iter().position(is_meant).expect("what was recorded is waited for again");
@@ -248,24 +252,24 @@ impl Runner {
     }
 }
 
-fn check_conversation(messages: &[Message]) {
-    assert_eq!(messages.last().map(|message| message.role), Some(Role::User));
+fn check_conversation(messages: &[ModelMessage]) {
+    assert_eq!(messages.last().map(|message| message.role), Some(MessageRole::User));
     check_remembered(messages);
     let bytes: usize = messages.iter().map(|message| message.text().len()).sum();
     assert!(bytes < 2_000_000, "a question of {bytes} bytes");
 }
 
-fn check_remembered(messages: &[Message]) {
-    assert_eq!(messages.first().map(|message| message.role), Some(Role::User));
+fn check_remembered(messages: &[ModelMessage]) {
+    assert_eq!(messages.first().map(|message| message.role), Some(MessageRole::User));
     for pair in messages.windows(2) {
         assert_ne!(pair[0].role, pair[1].role, "roles alternate");
     }
 }
 
-fn reasonings() -> impl Generate<Value = (Reasoning, bool)> {
+fn reasonings() -> impl Generate<Value = (ReasoningOptions, bool)> {
     let tot = (1u32..6, 1u32..5, any::<bool>(), 1u32..4, 0u32..10).prop_map(
         |(breadth, depth, beam_first, beam, threshold)| {
-            let search = if beam_first { Search::Beam } else { Search::DepthFirst };
+            let search = if beam_first { SearchMethod::Beam } else { SearchMethod::DepthFirst };
             TotOptions { breadth, depth, search, beam, threshold: threshold as f32 / 10.0 }
         },
     );
@@ -273,7 +277,7 @@ fn reasonings() -> impl Generate<Value = (Reasoning, bool)> {
         .prop_map(|(max_tasks, parallel, max_plans, adaptive)| GotOptions { max_tasks, parallel, max_plans, adaptive });
     let limits = (proptest::option::of(1u32..60), proptest::option::of(0u32..5));
     (limits, tot, got, any::<bool>()).prop_map(|((max_model_calls, max_turns), tot, got, adaptive)| {
-        (Reasoning { max_model_calls, max_turns, tot, got, ..Reasoning::default() }, adaptive)
+        (ReasoningOptions { max_model_calls, max_turns, tot, got, ..ReasoningOptions::default() }, adaptive)
     })
 }
 
@@ -296,7 +300,7 @@ proptest! {
         whim in whims(),
         (order, other_order, cut) in any::<(u64, u64, u64)>(),
     ) {
-        let brief = || Brief { adaptive, ..brief(reasoning.clone()) };
+        let brief = || StrategySpec { adaptive, ..brief(reasoning.clone()) };
         let mut first = Runner::new(kind, brief(), whim);
         let mut dice = Dice::of(&[order]);
         let mut moments: Vec<BTreeSet<NodeKey>> = vec![first.left.clone()];
@@ -324,10 +328,10 @@ proptest! {
 #[test]
 fn the_defaults_end_any_run_within_200_model_calls() {
     for kind in StrategyKind::ALL {
-        assert!(Reasoning::default().model_calls(kind) <= 200);
+        assert!(ReasoningOptions::default().model_calls(kind) <= 200);
         for seed in 0..20 {
             let whim = Whim { seed, sanity: 8, industry: 7, trouble: 0 };
-            let brief = Brief { adaptive: true, ..brief(Reasoning::default()) };
+            let brief = StrategySpec { adaptive: true, ..brief(ReasoningOptions::default()) };
             Runner::new(kind, brief, whim).run(&mut Dice::of(&[seed]));
         }
     }

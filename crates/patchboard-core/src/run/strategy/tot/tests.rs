@@ -1,17 +1,17 @@
 use super::super::tests::{Stage, brief, calls};
-use super::super::{Reasoning, Search, StrategyKind, TotOptions};
-use crate::model::Message;
+use super::super::{ReasoningOptions, SearchMethod, StrategyKind, TotOptions};
+use crate::model::ModelMessage;
 
-fn tot(reasoning: Reasoning) -> Stage {
+fn tot(reasoning: ReasoningOptions) -> Stage {
     Stage::of(StrategyKind::Tot, brief(reasoning))
 }
 
-fn options(tot: TotOptions) -> Reasoning {
-    Reasoning { tot, ..Reasoning::default() }
+fn options(tot: TotOptions) -> ReasoningOptions {
+    ReasoningOptions { tot, ..ReasoningOptions::default() }
 }
 
 fn depth_first() -> TotOptions {
-    TotOptions { search: Search::DepthFirst, breadth: 2, depth: 2, ..TotOptions::default() }
+    TotOptions { search: SearchMethod::DepthFirst, breadth: 2, depth: 2, ..TotOptions::default() }
 }
 
 fn candidates(thoughts: &[&str]) -> String {
@@ -58,7 +58,7 @@ fn a_beam_of_one_follows_the_best_thought_of_each_depth() {
     let question = stage.question(4);
     assert!(question.contains("\nb\n") && question.contains("\nb1\n") && !question.contains("b2"), "{question}");
     assert_eq!(stage.says(4, "the answer"), ["leave 4", "done"]);
-    assert_eq!(stage.transcript(), [Message::user("now"), Message::assistant("the answer")]);
+    assert_eq!(stage.transcript(), [ModelMessage::user("now"), ModelMessage::assistant("the answer")]);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_wider_beam_weighs_thoughts_of_different_paths_against_each_other() {
 
 #[test]
 fn a_final_thought_ends_the_search_early() {
-    let mut stage = tot(Reasoning::default());
+    let mut stage = tot(ReasoningOptions::default());
     stage.begin();
     stage.says(0, &candidates(&["go on", "final it is 5"]));
     let steps = stage.says(1, &scores(&[0.4, 0.9]));
@@ -120,7 +120,7 @@ fn tools_of_the_chosen_thought_run_and_later_questions_show_what_they_answered()
 
 #[test]
 fn a_failed_tool_is_shown_to_a_beam_even_if_the_thought_called_itself_final() {
-    let mut stage = tot(Reasoning::default());
+    let mut stage = tot(ReasoningOptions::default());
     stage.begin();
     stage.calls(0, "CANDIDATE 1: FINAL: read it and be done", &["a"]);
     let steps = stage.tool_fails("a", "no such file");
@@ -130,7 +130,8 @@ fn a_failed_tool_is_shown_to_a_beam_even_if_the_thought_called_itself_final() {
 
 #[test]
 fn rounds_of_tools_are_limited() {
-    let mut stage = tot(Reasoning { max_turns: Some(1), ..options(TotOptions { depth: 2, ..TotOptions::default() }) });
+    let mut stage =
+        tot(ReasoningOptions { max_turns: Some(1), ..options(TotOptions { depth: 2, ..TotOptions::default() }) });
     stage.begin();
     stage.calls(0, "first", &["a"]);
     stage.tool("a", "…");
@@ -247,17 +248,17 @@ fn endless(mut stage: Stage, score: &str) -> Stage {
         steps = stage.says(node, &answer);
     }
     assert_eq!(steps.last().unwrap(), "done");
-    assert_eq!(stage.transcript(), [Message::user("now"), Message::assistant("at last")]);
+    assert_eq!(stage.transcript(), [ModelMessage::user("now"), ModelMessage::assistant("at last")]);
     stage
 }
 
 #[test]
 fn an_endless_model_is_stopped_with_a_reply() {
     for limit in 1..12 {
-        for search in [Search::Beam, Search::DepthFirst] {
+        for search in [SearchMethod::Beam, SearchMethod::DepthFirst] {
             for score in ["{\"scores\": [1, 1, 1]}", "{\"scores\": [0, 0, 0]}", "no idea"] {
                 let options = TotOptions { depth: 1_000, beam: 2, search, ..TotOptions::default() };
-                let stage = endless(tot(Reasoning { tot: options, ..calls(limit) }), score);
+                let stage = endless(tot(ReasoningOptions { tot: options, ..calls(limit) }), score);
                 assert!(stage.asked <= limit, "{} of {limit}", stage.asked);
             }
         }
@@ -266,13 +267,13 @@ fn an_endless_model_is_stopped_with_a_reply() {
 
 #[test]
 fn depth_ends_a_search_by_default() {
-    assert_eq!(endless(tot(Reasoning::default()), "no idea").asked, 3 * 2 + 1);
+    assert_eq!(endless(tot(ReasoningOptions::default()), "no idea").asked, 3 * 2 + 1);
 }
 
 #[test]
 fn out_of_calls_a_beam_takes_the_best_that_was_proposed() {
     let options = TotOptions { beam: 2, breadth: 2, ..TotOptions::default() };
-    let mut stage = tot(Reasoning { tot: options, ..calls(5) });
+    let mut stage = tot(ReasoningOptions { tot: options, ..calls(5) });
     stage.begin();
     stage.says(0, &candidates(&["a", "b"]));
     stage.says(1, &scores(&[0.8, 0.3]));
@@ -285,7 +286,7 @@ fn out_of_calls_a_beam_takes_the_best_that_was_proposed() {
 
 #[test]
 fn what_was_thought_already_is_not_proposed_again() {
-    let mut stage = tot(Reasoning::default());
+    let mut stage = tot(ReasoningOptions::default());
     stage.begin();
     assert_eq!(
         stage.says(0, &candidates(&["Try  this", "try this", "try + ls"]))[0],
@@ -320,22 +321,22 @@ fn plain_words_are_one_middling_thought() {
 
 #[test]
 fn an_empty_proposal_leads_straight_to_the_answer() {
-    let mut stage = tot(Reasoning::default());
+    let mut stage = tot(ReasoningOptions::default());
     stage.begin();
     let steps = stage.says(0, "");
     assert_eq!(steps[2..], ["enter answer 1", "ask 1: 3 messages, no tools, reply"]);
     assert_eq!(stage.says(1, ""), ["leave 1", "done"]);
-    assert_eq!(stage.transcript(), [Message::user("now")]);
+    assert_eq!(stage.transcript(), [ModelMessage::user("now")]);
 }
 
 #[test]
 fn failures_on_the_way_are_survived_and_the_rest_is_told() {
     // The first proposal is the only path.
-    let mut stage = tot(Reasoning::default());
+    let mut stage = tot(ReasoningOptions::default());
     stage.begin();
     assert_eq!(stage.fails(0, "down"), ["leave 0: down", "failed: down"]);
     // Nobody scores: everything is middling.
-    let mut stage = tot(Reasoning::default());
+    let mut stage = tot(ReasoningOptions::default());
     stage.begin();
     stage.says(0, &candidates(&["a", "b"]));
     assert_eq!(stage.fails(1, "down")[..2], ["tell 1: evaluated: 0 of [0.5, 0.5]", "leave 1"]);

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::read::Candidate;
+use super::parse::ThoughtCandidate;
 use crate::model::{ToolCall, ToolResult};
 
 /// A thought nobody could judge is neither good nor bad.
-pub(super) const MIDDLING: f32 = 0.5;
+pub(super) const NEUTRAL_SCORE: f32 = 0.5;
 
 #[derive(Debug)]
-pub(super) struct Tree {
-    thoughts: Vec<Thought>,
+pub(super) struct ThoughtTree {
+    thoughts: Vec<ThoughtNode>,
 }
 
 #[derive(Debug)]
-pub(super) struct Thought {
+pub(super) struct ThoughtNode {
     parent: usize,
     pub(super) depth: u32,
     pub(super) text: Arc<str>,
@@ -24,12 +24,12 @@ pub(super) struct Thought {
     /// By the model's word the answer can be written after it.
     pub(super) is_final: bool,
     pub(super) score: f32,
-    pub(super) state: State,
+    pub(super) state: ThoughtState,
 }
 
 /// How far a thought was followed, from worst to best as the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
+pub(super) enum ThoughtState {
     /// Nobody went there.
     Proposed,
     /// Its tools came to nothing.
@@ -42,11 +42,11 @@ pub(super) enum State {
     Ended,
 }
 
-impl Tree {
+impl ThoughtTree {
     pub(super) const ROOT: usize = 0;
 
     pub(super) fn new() -> Self {
-        let root = Thought {
+        let root = ThoughtNode {
             parent: Self::ROOT,
             depth: 0,
             text: "".into(),
@@ -54,14 +54,19 @@ impl Tree {
             results: Vec::new(),
             is_final: false,
             score: 0.0,
-            state: State::Followed,
+            state: ThoughtState::Followed,
         };
         Self { thoughts: vec![root] }
     }
 
     /// Adds what was proposed after `parent`; answers the new thoughts in order. What repeats another proposal or a
     /// thought of its own path is left out.
-    pub(super) fn propose(&mut self, parent: usize, candidates: Vec<Candidate>, breadth: usize) -> Vec<usize> {
+    pub(super) fn add_candidates(
+        &mut self,
+        parent: usize,
+        candidates: Vec<ThoughtCandidate>,
+        breadth: usize,
+    ) -> Vec<usize> {
         let depth = self.depth(parent) + 1;
         let first = self.thoughts.len();
         for candidate in candidates {
@@ -70,21 +75,21 @@ impl Tree {
             }
             let on_path = self.path(parent);
             let siblings = self.thoughts.iter().skip(first);
-            if on_path.into_iter().chain(siblings).any(|thought| thought.says(&candidate)) {
+            if on_path.into_iter().chain(siblings).any(|thought| thought.is_duplicate_of(&candidate)) {
                 continue;
             }
-            let Candidate { thought: text, calls, is_final } = candidate;
-            let (results, score, state) = (Vec::new(), MIDDLING, State::Proposed);
-            self.thoughts.push(Thought { parent, depth, text, calls, results, is_final, score, state });
+            let ThoughtCandidate { thought: text, calls, is_final } = candidate;
+            let (results, score, state) = (Vec::new(), NEUTRAL_SCORE, ThoughtState::Proposed);
+            self.thoughts.push(ThoughtNode { parent, depth, text, calls, results, is_final, score, state });
         }
         (first..self.thoughts.len()).collect()
     }
 
-    pub(super) fn get(&self, id: usize) -> Option<&Thought> {
+    pub(super) fn get(&self, id: usize) -> Option<&ThoughtNode> {
         self.thoughts.get(id)
     }
 
-    pub(super) fn get_mut(&mut self, id: usize) -> Option<&mut Thought> {
+    pub(super) fn get_mut(&mut self, id: usize) -> Option<&mut ThoughtNode> {
         self.thoughts.get_mut(id)
     }
 
@@ -100,7 +105,7 @@ impl Tree {
         self.get(id).is_some_and(|thought| thought.is_final)
     }
 
-    pub(super) fn set_state(&mut self, id: usize, state: State) {
+    pub(super) fn set_state(&mut self, id: usize, state: ThoughtState) {
         if let Some(thought) = self.get_mut(id) {
             thought.state = state;
         }
@@ -111,7 +116,7 @@ impl Tree {
     }
 
     /// The thoughts that lead to `id`, itself included and the root left out.
-    pub(super) fn path(&self, id: usize) -> Vec<&Thought> {
+    pub(super) fn path(&self, id: usize) -> Vec<&ThoughtNode> {
         let mut path = Vec::new();
         let mut at = id;
         while let (Some(parent), Some(thought)) = (self.parent(at), self.get(at)) {
@@ -129,9 +134,9 @@ impl Tree {
     }
 
     /// The best-scored thought after `of` that nobody followed yet.
-    pub(super) fn next_child(&self, of: usize) -> Option<usize> {
+    pub(super) fn best_untried_child(&self, of: usize) -> Option<usize> {
         let children = self.thoughts.iter().enumerate().skip(1).filter(|(_, thought)| thought.parent == of);
-        let untried = children.filter(|(_, thought)| thought.state == State::Proposed).map(|(id, _)| id);
+        let untried = children.filter(|(_, thought)| thought.state == ThoughtState::Proposed).map(|(id, _)| id);
         self.ranked(untried.collect()).into_iter().next()
     }
 
@@ -139,26 +144,27 @@ impl Tree {
     /// then by score, then by depth. A search that followed nothing has the best proposal.
     pub(super) fn best(&self) -> usize {
         let goes_on = |id: usize| {
-            self.thoughts.iter().skip(1).any(|thought| thought.parent == id && thought.state != State::Proposed)
+            self.thoughts.iter().skip(1).any(|thought| thought.parent == id && thought.state != ThoughtState::Proposed)
         };
-        let ends = self.thoughts.iter().enumerate().skip(1).filter(|(_, thought)| thought.state != State::Proposed);
+        let ends =
+            self.thoughts.iter().enumerate().skip(1).filter(|(_, thought)| thought.state != ThoughtState::Proposed);
         let best = ends
             .filter(|(id, _)| !goes_on(*id))
             .map(|(id, _)| id)
             .reduce(|best, id| if self.is_better(id, best) { id } else { best });
-        best.or_else(|| self.next_child(Self::ROOT)).unwrap_or(Self::ROOT)
+        best.or_else(|| self.best_untried_child(Self::ROOT)).unwrap_or(Self::ROOT)
     }
 
     fn is_better(&self, id: usize, than: usize) -> bool {
         let (Some(a), Some(b)) = (self.get(id), self.get(than)) else { return false };
-        let completes = |thought: &Thought| thought.is_final && thought.state == State::Ended;
+        let completes = |thought: &ThoughtNode| thought.is_final && thought.state == ThoughtState::Ended;
         let by_end = completes(a).cmp(&completes(b)).then(a.state.cmp(&b.state));
         by_end.then(a.score.total_cmp(&b.score)).then(a.depth.cmp(&b.depth)).is_gt()
     }
 }
 
-impl Thought {
-    fn says(&self, candidate: &Candidate) -> bool {
+impl ThoughtNode {
+    fn is_duplicate_of(&self, candidate: &ThoughtCandidate) -> bool {
         let same_words = || {
             let words = |text: &str| text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>();
             words(&self.text) == words(&candidate.thought)

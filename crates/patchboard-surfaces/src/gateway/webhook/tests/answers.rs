@@ -1,7 +1,7 @@
 //! What adapters get to see, and what becomes of it.
 
 use patchboard_core::model::ModelError;
-use patchboard_core::scripted::Beat;
+use patchboard_core::scripted::ScriptStep;
 
 use tokio::sync::Semaphore;
 
@@ -95,7 +95,7 @@ async fn the_answer_may_be_waited_for() {
 #[tokio::test]
 async fn trouble_is_told_without_the_words_of_others() {
     let canary = || ModelError::Rejected("canary".to_owned());
-    let scripts = vec![vec![Beat::Fail(canary())]];
+    let scripts = vec![vec![ScriptStep::Fail(canary())]];
     let bench = Bench::with(Setup { scripts, ..Setup::default() });
     let answer = bench.post("wait", "hello").await;
     assert_eq!(answer.said(), (502, "provider error: the model could not be asked; see the server's log"));
@@ -111,7 +111,7 @@ async fn trouble_is_told_without_the_words_of_others() {
 pub(super) fn held() -> (Script, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
     let mut script = say(&["at last"], 1, 1);
-    script.insert(1, Beat::Wait(gate.clone()));
+    script.insert(1, ScriptStep::Wait(gate.clone()));
     (script, gate)
 }
 

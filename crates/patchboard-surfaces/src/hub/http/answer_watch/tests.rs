@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use patchboard_core::app::message::{
-    AppNotice, Decision, End, Failure, MessageEvent, Response, Rest, Stage, Utterance,
+    AppNotice, AppResponse, AttemptFailure, FinalState, MessageEvent, ParkedState, RoutingDecision, RoutingStage,
+    Utterance,
 };
-use patchboard_core::app::{InputMethod, Priority};
+use patchboard_core::app::{InputMethod, NoticePriority};
 use patchboard_core::id::{MessageId, Seq};
 use uuid::Uuid;
 
@@ -25,19 +26,19 @@ fn event(word: &str) -> MessageEvent {
     let answered = |response| MessageEvent::Answered { app: app.clone(), response };
     match what {
         "sent" => MessageEvent::Sent { app },
-        "ack" => answered(Response::Ack),
-        "no" => answered(Response::Reject { reason: None }),
-        "told" => answered(Response::Notice(AppNotice {
+        "ack" => answered(AppResponse::Ack),
+        "no" => answered(AppResponse::Reject { reason: None }),
+        "told" => answered(AppResponse::Notice(AppNotice {
             title: name.into(),
             body: "done".into(),
-            priority: Priority::Normal,
+            priority: NoticePriority::Normal,
             expects_reply: false,
         })),
-        "late" => MessageEvent::Failed { app, failure: Failure::Timeout },
-        "waits" => MessageEvent::Rested { rest: Rest::Queued, reason: "because".into() },
-        "held" => MessageEvent::Rested { rest: Rest::Held, reason: "because".into() },
-        "refused" => MessageEvent::Ended { end: End::Refused, reason: "because".into() },
-        "cancelled" => MessageEvent::Ended { end: End::Cancelled, reason: "because".into() },
+        "late" => MessageEvent::Failed { app, failure: AttemptFailure::Timeout },
+        "waits" => MessageEvent::Parked { state: ParkedState::Queued, reason: "because".into() },
+        "held" => MessageEvent::Parked { state: ParkedState::Held, reason: "because".into() },
+        "refused" => MessageEvent::Ended { final_state: FinalState::Refused, reason: "because".into() },
+        "cancelled" => MessageEvent::Ended { final_state: FinalState::Cancelled, reason: "because".into() },
         "again" => MessageEvent::Reopened { app: None, by: "me".into() },
         other => panic!("{other}"),
     }
@@ -48,13 +49,18 @@ fn after(words: &[&str]) -> MessageReport {
         text: "buy milk".into(),
         input: InputMethod::Text,
         confidence: None,
-        only: None,
+        only_app: None,
         principal: "local".into(),
         surface: "hub".into(),
         expires_at: at(86_400),
     };
-    let decision =
-        Decision { stage: Stage::Matcher, apps: Vec::new(), text: None, reason: "".into(), candidates: Vec::new() };
+    let decision = RoutingDecision {
+        stage: RoutingStage::Matcher,
+        apps: Vec::new(),
+        text: None,
+        reason: "".into(),
+        candidates: Vec::new(),
+    };
     let mut events = vec![MessageEvent::Submitted(Arc::new(utterance)), MessageEvent::Decided(Arc::new(decision))];
     events.extend(words.iter().map(|word| event(word)));
     // Sent in second 0.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use patchboard_core::run::finding::Task;
+use patchboard_core::run::finding::PlannedTask;
 use serde::Serialize;
 
 type Edge = (Arc<str>, Arc<str>);
@@ -52,7 +52,7 @@ struct TaskGraph<'a> {
 
 impl TaskGraphState {
     /// Another plan takes the place of the one before.
-    pub(super) fn planned(&mut self, tasks: &[Task], edges: &[Edge]) {
+    pub(super) fn planned(&mut self, tasks: &[PlannedTask], edges: &[Edge]) {
         *self = Self::default();
         self.add(tasks, edges);
     }
@@ -69,7 +69,7 @@ impl TaskGraphState {
         self.set(task, TaskState { status: TaskStatus::Failed, result: None, error: Some(error.clone()) });
     }
 
-    pub(super) fn expanded(&mut self, tasks: &[Task], edges: &[Edge], dropped: &[Edge]) {
+    pub(super) fn expanded(&mut self, tasks: &[PlannedTask], edges: &[Edge], dropped: &[Edge]) {
         self.edges.retain(|edge| !dropped.contains(edge));
         self.add(tasks, edges);
     }
@@ -78,10 +78,10 @@ impl TaskGraphState {
         GraphView { node_states: &self.states, task_graph: TaskGraph { edges: &self.edges, nodes: &self.nodes } }
     }
 
-    fn add(&mut self, tasks: &[Task], edges: &[Edge]) {
+    fn add(&mut self, tasks: &[PlannedTask], edges: &[Edge]) {
         for task in tasks {
             if self.nodes.iter().all(|known| known.id != task.id) {
-                let Task { id, description } = task.clone();
+                let PlannedTask { id, description } = task.clone();
                 self.states.entry(id.clone()).or_default();
                 self.nodes.push(GraphNode { description, id, tool_calls: [] });
             }

@@ -1,4 +1,4 @@
-use patchboard_core::tool::{Fault, ToolOutput};
+use patchboard_core::tool::{ToolFault, ToolOutput};
 use serde_json::json;
 
 use super::is_unknown_tool;
@@ -26,13 +26,13 @@ fn what_adapters_say_about_a_tool_they_do_not_have() {
         assert!(is_unknown_tool(&python(kind, message), "add"), "{kind}: {message}");
         let plain = ToolOutput::error(format!("{kind}: {message}"));
         assert!(kind.contains('.') || is_unknown_tool(&plain, "add"), "{kind}: {message}");
-        let streamed = ToolOutput::fault(Fault::Internal, python(kind, message).content);
+        let streamed = ToolOutput::fault(ToolFault::Internal, python(kind, message).content);
         assert!(is_unknown_tool(&streamed, "add"), "{kind}: {message}");
     }
     assert!(is_unknown_tool(&ToolOutput::error("Unknown tool: add"), "add"));
     assert!(is_unknown_tool(&ToolOutput::error("Tool not found: add"), "add"));
     for told in ["the worker does not know the tool", "no add here", "Tool add: not found"] {
-        assert!(is_unknown_tool(&ToolOutput::fault(Fault::NotFound, told), "add"), "{told}");
+        assert!(is_unknown_tool(&ToolOutput::fault(ToolFault::NotFound, told), "add"), "{told}");
     }
 }
 
@@ -59,7 +59,7 @@ fn a_tool_that_fails_is_there() {
         assert!(!is_unknown_tool(&python(kind, message), "add"), "{kind}: {message}");
     }
     assert!(!is_unknown_tool(&ToolOutput::ok("Unknown tool: add"), "add"));
-    assert!(!is_unknown_tool(&ToolOutput::fault(Fault::NotFound, "record 17 is not there"), "add"));
-    assert!(!is_unknown_tool(&ToolOutput::fault(Fault::Unavailable, "Unknown tool: add"), "add"));
+    assert!(!is_unknown_tool(&ToolOutput::fault(ToolFault::NotFound, "record 17 is not there"), "add"));
+    assert!(!is_unknown_tool(&ToolOutput::fault(ToolFault::Unavailable, "Unknown tool: add"), "add"));
     assert!(!is_unknown_tool(&ToolOutput::error("Unknown tool: add".repeat(10_000)), "add"));
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::tool::{Effect, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
 use patchboard_wasm::CheckedPlugin;
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ fn tool(name: &str, description: &str, schema: Value) -> ToolSpec {
         name: name.into(),
         description: description.into(),
         input_schema: Arc::new(schema),
-        effect: Effect::ReadOnly,
-        unknown_outcome: UnknownOutcome::Retry,
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
         timeout: None,
         kind: "wasm",
         traits: None,

@@ -5,25 +5,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::access::{Caller, Grants, Surface};
-use patchboard_core::agent::{AgentSpec, AgentTable, Origin, StrategyKind};
+use patchboard_core::access::{Caller, GrantSet, Surface};
+use patchboard_core::agent::{AgentSpec, AgentTable, ConversationOrigin, StrategyKind};
 use patchboard_core::app::hub::HubOptions;
 use patchboard_core::app::notice::NoticeOptions;
-use patchboard_core::board::{Limits, Parts};
-use patchboard_core::bridge::{BridgeOptions, Measure, Signal, Signals, WORKER_KIND};
+use patchboard_core::board::{BoardLimits, BoardParts};
+use patchboard_core::bridge::{BridgeOptions, MeasuredValue, TelemetryBus, TelemetryEvent, WORKER_KIND};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
 use patchboard_core::command::{Command, StartRun};
-use patchboard_core::id::ConnId;
-use patchboard_core::local::LocalStore;
+use patchboard_core::id::ConnectionId;
+use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::{ModelError, ToolCall};
 use patchboard_core::port::{Clock, ToolHost};
-use patchboard_core::run::strategy::Reasoning;
+use patchboard_core::run::strategy::ReasoningOptions;
 use patchboard_core::scripted::{
-    AnyArguments, AnyFolder, Beat, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, call, say,
+    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel, call,
+    say,
 };
-use patchboard_core::tool::{ApprovalPolicy, Effect, ToolOutput, ToolScope, ToolSpec, UnknownOutcome};
+use patchboard_core::tool::{ApprovalPolicy, ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 use patchboard_core::{Board, trace};
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
@@ -65,8 +66,8 @@ impl ToolHost for Tool {
             name: self.name.into(),
             description: "it does".into(),
             input_schema: json!({"type": "object"}).into(),
-            effect: Effect::ReadOnly,
-            unknown_outcome: UnknownOutcome::Retry,
+            effect: ToolEffect::ReadOnly,
+            unknown_outcome: UnknownOutcomePolicy::Retry,
             timeout: None,
             kind: self.kind,
             traits: None,
@@ -81,8 +82,8 @@ impl ToolHost for Tool {
         _stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let travelled = scope.parcel.as_ref().and_then(|parcel| parcel.trace.clone());
-            self.seen.lock().unwrap().push((trace::current(), travelled));
+            let travelled = scope.call_metadata.as_ref().and_then(|parcel| parcel.trace.clone());
+            self.seen.lock().unwrap().push((trace::current_traceparent(), travelled));
             match arguments["fail"] == true {
                 true => ToolOutput::error("a private reason"),
                 false => ToolOutput::ok("a private answer"),
@@ -93,7 +94,7 @@ impl ToolHost for Tool {
 
 struct Bench {
     board: Board,
-    signals: Signals,
+    signals: TelemetryBus,
     local: Arc<Tool>,
     worker: Arc<Tool>,
     spans: SpanQueue,
@@ -105,13 +106,13 @@ fn bench(ratio: f64, scripts: impl IntoIterator<Item = Script>) -> Bench {
     let clock: Arc<ManualClock> = Arc::default();
     let (spans, finished) = SpanQueue::new(IdSource::starting_at(1));
     let layer = TraceLayer::new(spans.clone(), TraceSampler::new(ratio), clock.clone());
-    trace::install(layer::SPAN_BACKEND);
+    trace::install_backend(layer::SPAN_BACKEND);
     // Nothing is logged: traces do not depend on it.
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::sink).with_filter(EnvFilter::new("off"));
     let subscriber = tracing_subscriber::registry().with(logs).with(layer.with_filter(TraceLayer::filter()));
     let subscriber = tracing::subscriber::set_default(subscriber);
     let (local, worker) = (Tool::new("look", "builtin"), Tool::new("add", WORKER_KIND));
-    let signals = Signals::default();
+    let signals = TelemetryBus::default();
     let board = board(clock, scripts, &local, &worker, signals.clone());
     Bench { board, signals, local, worker, spans, finished, _subscriber: subscriber }
 }
@@ -121,14 +122,14 @@ fn board(
     scripts: impl IntoIterator<Item = Script>,
     local: &Arc<Tool>,
     worker: &Arc<Tool>,
-    signals: Signals,
+    signals: TelemetryBus,
 ) -> Board {
     let agent = AgentSpec {
         name: "default".into(),
         provider: ScriptedModel::new(scripts),
         model: "script-1".into(),
         strategy: StrategyKind::React,
-        reasoning: Reasoning::default(),
+        reasoning: ReasoningOptions::default(),
         source: patchboard_core::agent::AgentSource::User,
         description: None,
         max_tokens: 1000,
@@ -140,8 +141,8 @@ fn board(
         run_timeout: Duration::from_secs(3600),
         context_window: 100_000,
     };
-    Board::assemble(Parts {
-        store: Arc::new(LocalStore::new()),
+    Board::assemble(BoardParts {
+        store: Arc::new(InMemoryStore::new()),
         clock,
         ids: Arc::new(CountingIds::default()),
         agents: AgentTable::new(vec![agent], vec![]).unwrap(),
@@ -151,20 +152,20 @@ fn board(
 
         plugins: None,
         channels: Vec::new(),
-        signals,
+        telemetry: signals,
         bridge: BridgeOptions::default(),
         hub: HubOptions::default(),
         notices: NoticeOptions::default(),
         sinks: Vec::new(),
-        schemas: Arc::new(AnyArguments),
+        schemas: Arc::new(AcceptAnyArguments),
         souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AnyFolder),
+        folders: Arc::new(AcceptAnyFolder),
         embedder: None,
         budgets: BudgetLimits::default(),
         prices: PriceTable(vec![]),
         memory: MemoryOptions::default(),
         approval_policy: ApprovalPolicy::default(),
-        limits: Limits::default(),
+        limits: BoardLimits::default(),
         version: "1.2.3",
     })
 }
@@ -175,11 +176,16 @@ impl Bench {
         let caller = Caller {
             surface: Surface::Gateway,
             principal: "someone".into(),
-            connection: ConnId(7),
-            grants: Grants::CLIENT,
+            connection: ConnectionId(7),
+            grants: GrantSet::CLIENT,
         };
-        let origin =
-            Origin { channel: "test".to_owned(), account: "a".to_owned(), peer: None, guild: None, team: None };
+        let origin = ConversationOrigin {
+            channel: "test".to_owned(),
+            account: "a".to_owned(),
+            peer: None,
+            guild: None,
+            team: None,
+        };
         let start = StartRun {
             origin,
             content: "a private question".into(),
@@ -248,15 +254,15 @@ async fn client_request_run_tool_worker() {
 
     // The worker tells of its own part.
     let stop = CancellationToken::new();
-    let watching = watch_worker_events(bench.signals.listen(), Some(bench.spans.clone()), stop.clone());
-    bench.signals.tell(|| {
-        Signal::new("tool.execution.stop", ManualClock::default().now())
-            .note("traceparent", at(added).unwrap())
-            .note("tool", "add")
-            .note("worker_id", "w-1")
-            .note("pool_name", "python")
-            .measure("duration", Measure::Int(1_500_000_000))
-            .measure("python_pid", Measure::Int(4711))
+    let watching = watch_worker_events(bench.signals.subscribe(), Some(bench.spans.clone()), stop.clone());
+    bench.signals.emit(|| {
+        TelemetryEvent::new("tool.execution.stop", ManualClock::default().now())
+            .with_metadata("traceparent", at(added).unwrap())
+            .with_metadata("tool", "add")
+            .with_metadata("worker_id", "w-1")
+            .with_metadata("pool_name", "python")
+            .with_measure("duration", MeasuredValue::Int(1_500_000_000))
+            .with_measure("python_pid", MeasuredValue::Int(4711))
     });
     tokio::pin!(watching);
     let work = tokio::select! {
@@ -351,7 +357,7 @@ async fn attributes() {
 async fn failures_are_marked() {
     let scripts = [
         call(&[("look", json!({"fail": true}))], 10, 5),
-        vec![Beat::Fail(ModelError::Rejected("a private refusal".to_owned()))],
+        vec![ScriptStep::Fail(ModelError::Rejected("a private refusal".to_owned()))],
     ];
     let mut bench = bench(1.0, scripts);
     let spans = bench.run(None).await;
@@ -397,8 +403,12 @@ async fn a_trace_that_is_not_kept_is_still_passed_on() {
 #[tokio::test]
 async fn what_only_looks_something_up_is_no_request() {
     let mut bench = bench(1.0, []);
-    let caller =
-        Caller { surface: Surface::Cli, principal: "operator".into(), connection: ConnId(1), grants: Grants::OPERATOR };
+    let caller = Caller {
+        surface: Surface::Cli,
+        principal: "operator".into(),
+        connection: ConnectionId(1),
+        grants: GrantSet::OPERATOR,
+    };
     trace::ask(&bench.board, &caller, Command::ListAgents, CancellationToken::new(), Some(CLIENT)).await.unwrap();
     assert_eq!(bench.finished(), []);
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 /// `id=description …; from>to …`
-fn short(plan: &Plan) -> String {
+fn short(plan: &TaskPlan) -> String {
     let tasks: Vec<String> = plan.tasks.iter().map(|task| format!("{}={}", task.id, task.description)).collect();
     let edges: Vec<String> = plan.edges.iter().map(|(from, to)| format!("{from}>{to}")).collect();
     format!("{}; {}", tasks.join(" "), edges.join(" "))
@@ -31,7 +31,7 @@ fn plans_are_read_forgivingly() {
         ("", None),
     ];
     for (text, expected) in rows {
-        assert_eq!(Plan::read(text, 9).as_ref().map(short).as_deref(), expected, "{text}");
+        assert_eq!(TaskPlan::parse(text, 9).as_ref().map(short).as_deref(), expected, "{text}");
     }
 }
 
@@ -39,13 +39,13 @@ fn plans_are_read_forgivingly() {
 fn more_tasks_than_allowed_are_left_out() {
     let nodes: Vec<String> = (0..100).map(|n| format!("{{\"id\": \"t{n}\"}}")).collect();
     let text = format!(r#"{{"nodes": [{}], "edges": [["t0", "t2"], ["t1", "t99"]]}}"#, nodes.join(","));
-    assert_eq!(short(&Plan::read(&text, 3).unwrap()), "t0=t0 t1=t1 t2=t2; 0>2");
+    assert_eq!(short(&TaskPlan::parse(&text, 3).unwrap()), "t0=t0 t1=t1 t2=t2; 0>2");
 }
 
 #[test]
 fn cycles_are_found_and_their_closing_edges_dropped() {
-    let plan = |count: usize, edges: &[(usize, usize)]| Plan {
-        tasks: (0..count).map(|n| Task { id: format!("t{n}").into(), description: "".into() }).collect(),
+    let plan = |count: usize, edges: &[(usize, usize)]| TaskPlan {
+        tasks: (0..count).map(|n| PlannedTask { id: format!("t{n}").into(), description: "".into() }).collect(),
         edges: edges.to_vec(),
     };
     type Row<'a> = (&'a [(usize, usize)], Option<&'a str>, &'a [(usize, usize)]);
@@ -58,9 +58,9 @@ fn cycles_are_found_and_their_closing_edges_dropped() {
     ];
     for (edges, cycle, left) in rows {
         let plan = plan(3, edges);
-        assert_eq!(plan.cycle().map(|cycle| cycle.join(" > ")).as_deref(), cycle, "{edges:?}");
+        assert_eq!(plan.find_cycle().map(|cycle| cycle.join(" > ")).as_deref(), cycle, "{edges:?}");
         let sound = plan.without_cycles();
         assert_eq!(sound.edges, left, "{edges:?}");
-        assert_eq!(sound.cycle(), None);
+        assert_eq!(sound.find_cycle(), None);
     }
 }

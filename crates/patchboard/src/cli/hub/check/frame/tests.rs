@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use patchboard_core::access::Grants;
+use patchboard_core::access::GrantSet;
 use patchboard_core::command::Command;
-use patchboard_core::reply::Reply;
+use patchboard_core::reply::BoardReply;
 use patchboard_surfaces::auth::ClientIdentity;
 use patchboard_surfaces::dialect::{Dialect, Step};
 use patchboard_surfaces::hub::{self, HubDialectOptions};
@@ -166,7 +166,7 @@ fn responses_are_read_as_the_hub_does() {
 fn real_hub() -> Box<dyn Dialect> {
     let mut hub = hub::dialect(HubDialectOptions::default());
     hub.opened(
-        Some(ClientIdentity { principal: "local".into(), grants: Grants::CLIENT }),
+        Some(ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }),
         Duration::ZERO,
         &mut Vec::new(),
     );
@@ -203,7 +203,12 @@ fn the_hub_agrees_about_responses() {
     let registration = json!({ "name": "notes", "description": "I take notes." });
     let steps = heard(&mut hub, &json!({ "type": "registration", "payload": registration }));
     let [Step::Ask(ticket, _)] = steps.as_slice() else { panic!("{steps:?}") };
-    hub.command_answered(*ticket, Ok(Reply::Registered { client: Uuid::nil() }), Duration::ZERO, &mut Vec::new());
+    hub.command_answered(
+        *ticket,
+        Ok(BoardReply::AppRegistered { client: Uuid::nil() }),
+        Duration::ZERO,
+        &mut Vec::new(),
+    );
     for (mut payload, wanted, _) in responses() {
         if payload.get("messageId") == Some(&json!("m")) {
             payload["messageId"] = json!(format!("msg-{}", Uuid::nil()));

@@ -1,0 +1,72 @@
+//! Evidence in words a person can check.
+
+use std::sync::Arc;
+
+use super::profile::{CompiledProfile, TermMatch, TermSource};
+use super::query::{ComparedWord, Query};
+use super::trained_model::AppEvidence;
+
+const MOST_REASONS: usize = 3;
+/// Less is noise.
+const LEAST_STRENGTH: f32 = 0.15;
+const MIN_SIMILARITY: f32 = 0.35;
+const MIN_WORD_SIMILARITY: f32 = 0.15;
+
+pub(super) fn reasons(query: &Query, profile: &CompiledProfile, evidence: &AppEvidence) -> Vec<Arc<str>> {
+    let mut reasons: Vec<Arc<str>> = Vec::new();
+    if evidence.nearest_refused > MIN_SIMILARITY {
+        reasons.push("like a message that was not for it".into());
+    }
+    match evidence.similar_count {
+        0 if evidence.nearest_accepted > MIN_SIMILARITY => reasons.push("somewhat like messages it took".into()),
+        0 if evidence.classifier_score > 1.0 => reasons.push("in the words of messages it took".into()),
+        0 => {}
+        1 => reasons.push("like a message it took".into()),
+        alike => reasons.push(format!("like {alike} messages it took").into()),
+    }
+    let mut bonds: Vec<(f32, String)> = query
+        .terms
+        .iter()
+        .filter_map(|cue| {
+            let (strength, bond) = profile.best_match(cue)?;
+            let strength = strength * cue.weight;
+            (strength >= LEAST_STRENGTH).then(|| (strength, match_text(&cue.text, bond, profile)))
+        })
+        .collect();
+    let is_told = |word: &ComparedWord, bonds: &[(f32, String)]| {
+        bonds.iter().any(|(_, told)| told.starts_with(&format!("`{}` ", word.text)))
+    };
+    for word in &query.words {
+        let Some((nearness, own)) = profile.nearest_word(word).filter(|(nearness, _)| *nearness >= MIN_WORD_SIMILARITY)
+        else {
+            continue;
+        };
+        if !is_told(word, &bonds) {
+            bonds.push((nearness * word.weight, close_word_text(&word.text, own)));
+        }
+    }
+    bonds.sort_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));
+    let room = MOST_REASONS.saturating_sub(reasons.len());
+    reasons.extend(bonds.into_iter().take(room).map(|(_, said)| said.into()));
+    reasons
+}
+
+fn match_text(text: &str, bond: TermMatch, profile: &CompiledProfile) -> String {
+    match bond {
+        TermMatch::Word(TermSource::Name) => format!("`{text}` is in its name"),
+        TermMatch::Word(TermSource::Capability) => format!("`{text}` is among its capabilities"),
+        TermMatch::Word(TermSource::Description) => format!("`{text}` is in its description"),
+        TermMatch::Spelling => format!("`{text}` is spelt much like a word of its description"),
+        TermMatch::Concept(_) | TermMatch::Topic(_) => {
+            close_word_text(text, profile.matched_word(bond).unwrap_or_default())
+        }
+    }
+}
+
+/// In the words of the message and of the app: what they have in common has no name that a reader would know.
+fn close_word_text(text: &str, own: &str) -> String {
+    format!("`{text}` is close to its word `{own}`")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Which notices are shown when. Pure: time comes in with every call.
+//!
+//! Every app has a shelf with two piles, one for what is urgent and one for the rest, each with a pace of its own. A
+//! notice is shown at once if its pile is empty and its pace allows; else it waits there, and when the pile may be
+//! shown, it is shown as a whole: a single notice as it is, several as one digest.
+
+mod app_queue;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{NoticeOptions, text};
+use crate::app::{NoticePriority, UserNotice};
+use app_queue::{AppQueue, PriorityRates, QueueCapacity};
+
+/// Apps that are kept apart. Notices of more, all of them busy within a minute, are only counted, and the hub says so.
+const MAX_APP_QUEUES: usize = 256;
+/// Notices that wait, of all apps. More are counted in the digest of their app.
+const MAX_WAITING: usize = 500;
+/// Notices ready for the sinks before anybody takes them. More wait.
+const MAX_READY: usize = 256;
+
+/// The time: since the start for measuring, on the wall for quiet hours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClockReading {
+    pub(super) uptime: Duration,
+    pub(super) wall: Timestamp,
+}
+
+#[derive(Debug)]
+pub(super) struct NoticeQueue {
+    options: NoticeOptions,
+    rates: PriorityRates,
+    /// The hub's own is under `None`.
+    app_queues: BTreeMap<Option<Arc<str>>, AppQueue>,
+    ready: Vec<UserNotice>,
+    /// Notices of apps that found no shelf.
+    overflow_count: u64,
+}
+
+impl NoticeQueue {
+    pub(super) fn new(options: NoticeOptions) -> Self {
+        let rates = PriorityRates::new(options.per_minute);
+        Self { options, rates, app_queues: BTreeMap::new(), ready: Vec::new(), overflow_count: 0 }
+    }
+
+    pub(super) fn post(&mut self, notice: UserNotice, now: ClockReading) {
+        let notice = text::sanitize(notice);
+        let room = QueueCapacity {
+            can_queue: self.queued_count() < MAX_WAITING,
+            can_show: self.ready.len() < MAX_READY,
+            is_quiet: self.is_quiet(now),
+        };
+        if !self.app_queues.contains_key(&notice.app) && notice.app.is_some() && self.app_queues.len() >= MAX_APP_QUEUES
+        {
+            self.app_queues.retain(|_, shelf| !shelf.is_idle(now.uptime));
+            if self.app_queues.len() >= MAX_APP_QUEUES {
+                self.overflow_count += 1;
+                return;
+            }
+        }
+        let shelf = self.app_queues.entry(notice.app.clone()).or_default();
+        shelf.post(notice, now.uptime, self.rates, room, &mut self.ready);
+    }
+
+    /// What is to be shown now, in this order.
+    pub(super) fn take(&mut self, now: ClockReading) -> Vec<UserNotice> {
+        let is_quiet = self.is_quiet(now);
+        for shelf in self.app_queues.values_mut() {
+            shelf.take(now.uptime, self.rates, is_quiet, &mut self.ready);
+        }
+        self.post_overflow(now);
+        self.app_queues.retain(|_, shelf| !shelf.is_idle(now.uptime));
+        std::mem::take(&mut self.ready)
+    }
+
+    /// When to take next; never in the past of what was just taken. `None`: not before something is posted.
+    pub(super) fn next_due(&self, now: ClockReading) -> Option<Duration> {
+        let pause = match (&self.options.quiet, self.is_quiet(now)) {
+            (Some(quiet), true) => Some(now.uptime + quiet.wait(now.wall, &self.options.zone)),
+            (Some(_) | None, _) => None,
+        };
+        let piles = self.app_queues.values().filter_map(|shelf| shelf.next_due(self.rates, pause));
+        let crowd = (self.overflow_count > 0).then(|| {
+            let hub = self.app_queues.get(&None).map_or(Duration::ZERO, |hub| hub.ready_at(self.rates));
+            pause.unwrap_or_default().max(hub)
+        });
+        let waiting = (!self.ready.is_empty()).then_some(now.uptime);
+        piles.chain(crowd).chain(waiting).min()
+    }
+
+    /// Everything that waits, however fast it comes: there will be no later. In quiet hours only what is urgent.
+    pub(super) fn close(&mut self, now: ClockReading) -> Vec<UserNotice> {
+        let is_quiet = self.is_quiet(now);
+        for shelf in self.app_queues.values_mut() {
+            shelf.close(is_quiet, &mut self.ready);
+        }
+        if self.overflow_count > 0 && !is_quiet {
+            let said = self.overflow_notice(now);
+            self.ready.push(said);
+        }
+        let silent = self.overflow_count + self.app_queues.values().map(AppQueue::unshown_count).sum::<u64>();
+        if silent > 0 {
+            tracing::info!(notices = silent, "notices of quiet hours are not shown; see `patchboard hub messages`");
+        }
+        std::mem::take(&mut self.ready)
+    }
+
+    fn post_overflow(&mut self, now: ClockReading) {
+        if self.overflow_count == 0 || self.is_quiet(now) {
+            return;
+        }
+        let hub = self.app_queues.entry(None).or_default();
+        if hub.ready_at(self.rates) > now.uptime {
+            return;
+        }
+        hub.record_shown(now.uptime, self.rates);
+        let said = self.overflow_notice(now);
+        self.ready.push(said);
+    }
+
+    fn overflow_notice(&mut self, now: ClockReading) -> UserNotice {
+        let (title, body) = text::overflow_text(std::mem::take(&mut self.overflow_count));
+        UserNotice { app: None, title, body, priority: NoticePriority::Normal, message: None, at: now.wall }
+    }
+
+    fn is_quiet(&self, now: ClockReading) -> bool {
+        self.options.quiet.is_some_and(|quiet| quiet.contain(now.wall, &self.options.zone))
+    }
+
+    fn queued_count(&self) -> usize {
+        self.app_queues.values().map(AppQueue::queued_count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

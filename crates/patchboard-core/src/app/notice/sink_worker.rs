@@ -1,0 +1,106 @@
+//! One sink and what it has yet to show. Sinks do not wait for each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::text;
+use crate::app::{NoticePriority, UserNotice};
+use crate::port::{Clock, NoticeSink};
+
+/// Notices that may wait for a slow sink. More are counted, and the count is shown when the sink is back.
+pub(super) const MAX_QUEUED: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct SinkWorker {
+    sink: Arc<dyn NoticeSink>,
+    queue: mpsc::Receiver<Arc<UserNotice>>,
+    missed_count: Arc<AtomicU64>,
+    clock: Arc<dyn Clock>,
+    abort: CancellationToken,
+}
+
+/// Where an outlet gets its notices from. It ends when this is dropped and everything is shown.
+#[derive(Debug)]
+pub(super) struct SinkSender {
+    queue: mpsc::Sender<Arc<UserNotice>>,
+    missed_count: Arc<AtomicU64>,
+}
+
+impl SinkSender {
+    pub(super) fn try_send(&self, notice: Arc<UserNotice>) {
+        if self.queue.try_send(notice).is_err() {
+            self.missed_count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl SinkWorker {
+    pub(super) fn new(sink: Arc<dyn NoticeSink>, clock: Arc<dyn Clock>, cut: CancellationToken) -> (Self, SinkSender) {
+        let (sender, queue) = mpsc::channel(MAX_QUEUED);
+        let missed = Arc::new(AtomicU64::new(0));
+        let feed = SinkSender { queue: sender, missed_count: missed.clone() };
+        (Self { sink, queue, missed_count: missed, clock, abort: cut }, feed)
+    }
+
+    /// Shows one after the other.
+    pub(super) async fn run(mut self) {
+        let mut health = SinkHealth::Healthy;
+        while let Some(notice) = self.queue.recv().await {
+            if self.abort.is_cancelled() {
+                self.missed_count.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            self.show(notice, 1, &mut health).await;
+            if self.queue.is_empty() && health == SinkHealth::Healthy {
+                self.show_missed_count(&mut health).await;
+            }
+        }
+        let missed = self.missed_count.load(Ordering::Relaxed);
+        if missed > 0 {
+            tracing::warn!(
+                sink = self.sink.name(),
+                notices = missed,
+                "notices were not shown before the server stopped"
+            );
+        }
+    }
+
+    /// `stands_for` so many notices, if it cannot be shown.
+    async fn show(&self, notice: Arc<UserNotice>, stands_for: u64, health: &mut SinkHealth) {
+        match self.sink.show(notice, self.abort.clone()).await {
+            Ok(()) => *health = SinkHealth::Healthy,
+            Err(error) => {
+                self.missed_count.fetch_add(stands_for, Ordering::Relaxed);
+                // Once is enough until it works again: a dead webhook must not fill the log.
+                match std::mem::replace(health, SinkHealth::Failing) {
+                    SinkHealth::Healthy => {
+                        tracing::warn!(sink = self.sink.name(), error, "a notice could not be shown")
+                    }
+                    SinkHealth::Failing => {
+                        tracing::debug!(sink = self.sink.name(), error, "a notice could not be shown")
+                    }
+                }
+            }
+        }
+    }
+
+    async fn show_missed_count(&self, health: &mut SinkHealth) {
+        let missed = self.missed_count.swap(0, Ordering::Relaxed);
+        if missed == 0 {
+            return;
+        }
+        let (title, body) = text::missed_text(missed);
+        let at = self.clock.now();
+        let notice = UserNotice { app: None, title, body, priority: NoticePriority::Normal, message: None, at };
+        self.show(Arc::new(notice), missed, health).await;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SinkHealth {
+    Healthy,
+    Failing,
+}

@@ -1,0 +1,268 @@
+//! Commands of programs: their sessions, the tools they bring and those they call.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use super::Board;
+use crate::access::{self, Caller, Surface};
+use crate::bridge::{
+    BridgeCaller, NameContext, NameForm, SessionReport, TelemetryEvent, WORKER_KIND, clipped, session_not_found,
+};
+use crate::command::{CallInSession, Command, OpenSession, RegisterTools, ToolFilter};
+use crate::error::{BoardError, ErrorKind};
+use crate::id::{CallId, RunId};
+use crate::model::{ToolCall, ToolInput};
+use crate::reply::BoardReply;
+use crate::run::CallChain;
+use crate::tool::executor::CallRecorder;
+use crate::tool::registry::ToolSet;
+use crate::tool::{CallContext, ProgressSink, ToolEffect, ToolOutput, ToolScope, ToolSpec};
+
+impl Board {
+    /// What the server and its workers tell about themselves from now on.
+    pub fn telemetry(&self, caller: &Caller) -> Result<broadcast::Receiver<Arc<TelemetryEvent>>, BoardError> {
+        access::authorise(caller, &Command::ListWorkers)?;
+        Ok(self.0.bridge.telemetry().subscribe())
+    }
+
+    pub(super) async fn open_session(&self, caller: &Caller, wanted: OpenSession) -> Result<BoardReply, BoardError> {
+        self.0.bridge.open(&wanted, caller).await?;
+        // Workers ask on every call and do not read the answer.
+        let is_worker = wanted.worker.is_some();
+        let tools = if is_worker { Vec::new() } else { self.tools_of_session(&wanted.id) };
+        Ok(BoardReply::SessionOpened(tools))
+    }
+
+    pub(super) async fn close_session(&self, caller: &Caller, id: &str) -> BoardReply {
+        BoardReply::SessionClosed { resources: self.0.bridge.close(id, bridge_caller(caller)).await }
+    }
+
+    pub(super) fn describe_session(&self, caller: &Caller, id: &Arc<str>) -> Result<BoardReply, BoardError> {
+        let about = self.0.bridge.describe_session(id, bridge_caller(caller));
+        let (metadata, created_at) = about.ok_or_else(|| session_not_found(id))?;
+        let tools = u32::try_from(self.tools_of_session(id).len()).unwrap_or(u32::MAX);
+        Ok(BoardReply::BridgeSession(SessionReport { id: id.clone(), metadata, created_at, tools }))
+    }
+
+    pub(super) fn touch_session(&self, caller: &Caller, id: &str) -> BoardReply {
+        BoardReply::SessionTouched { exists: self.0.bridge.touch_session(id, bridge_caller(caller)).is_some() }
+    }
+
+    pub(super) fn register_tools(&self, wanted: RegisterTools) -> Result<BoardReply, BoardError> {
+        let RegisterTools { session, tools, client_name: named, worker } = wanted;
+        let ids = tools.iter().map(|tool| (tool.name.clone(), format!("{session}:{}", tool.name).into())).collect();
+        self.0.bridge.register(&session, tools, &named, worker.as_ref())?;
+        Ok(BoardReply::ToolsRegistered(ids))
+    }
+
+    pub(super) async fn find_tool(
+        &self,
+        caller: &Caller,
+        session: &str,
+        name: &str,
+        reach: ToolFilter,
+    ) -> Result<BoardReply, BoardError> {
+        let place =
+            self.0.bridge.touch_session(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
+        let wanted = ToolLookup { session, name, folder: place.folder.as_deref(), reach };
+        let (ResolvedTool::Offered(spec, _) | ResolvedTool::Registered(spec, _)) =
+            self.resolve_tool(caller, &wanted).await?;
+        check_reach(&spec, reach)?;
+        Ok(BoardReply::Tool(spec))
+    }
+
+    /// What a name means to a program: a tool it may reach, one that a program registered in its session, or one that
+    /// workers run without having registered it.
+    async fn resolve_tool(&self, caller: &Caller, wanted: &ToolLookup<'_>) -> Result<ResolvedTool, BoardError> {
+        if let Some(found) = self.find_registered(wanted) {
+            return Ok(found);
+        }
+        // It may be the tool of a worker that is starting; a worker that asks may be that one, and does not wait.
+        if bridge_caller(caller) == BridgeCaller::Client
+            && self.0.bridge.wait_for_pools().await
+            && let Some(found) = self.find_registered(wanted)
+        {
+            return Ok(found);
+        }
+        let not_found = || tool_not_found(wanted.name, wanted.session);
+        if wanted.reach == ToolFilter::ServerTools {
+            return Err(not_found());
+        }
+        let inner = &self.0;
+        let all = inner.run_deps.registry.tool_set(None, wanted.folder);
+        let context = NameContext {
+            reachable: &inner.bridge.exposed_tools(&all, &inner.run_deps.tool_executor.policy.get()),
+            all: &all,
+            policy: &inner.run_deps.tool_executor.policy.get(),
+            surface: Surface::Bridge,
+            form: NameForm::Any,
+        };
+        let found = inner.bridge.unregistered(wanted.name, &context, &inner.ids)?;
+        found.map(|(spec, offer)| ResolvedTool::Offered(spec, offer)).ok_or_else(not_found)
+    }
+
+    fn find_registered(&self, wanted: &ToolLookup<'_>) -> Option<ResolvedTool> {
+        let offer = self.exposed_tools(wanted.folder);
+        if let Some((spec, _)) = offer.find(wanted.name) {
+            let spec = spec.clone();
+            return Some(ResolvedTool::Offered(spec, offer));
+        }
+        let (spec, by) = self.0.bridge.registered_tool(wanted.session, wanted.name)?;
+        Some(ResolvedTool::Registered(spec, by))
+    }
+
+    pub(super) fn host_tools(&self) -> BoardReply {
+        let offer = self.exposed_tools(None);
+        BoardReply::HostTools(offer.specs.iter().filter(|spec| spec.kind != WORKER_KIND).cloned().collect())
+    }
+
+    pub(super) async fn call_in_session(
+        &self,
+        caller: &Caller,
+        wanted: CallInSession,
+        stop: CancellationToken,
+    ) -> Result<BoardReply, BoardError> {
+        let inner = &self.0;
+        let CallInSession { name, arguments, filter: reach, metadata: parcel } = wanted;
+        let session = &parcel.session;
+        let mut visit =
+            inner.bridge.begin_call(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
+        let wanted = ToolLookup { session, name: &name, folder: visit.scope.folder.as_deref(), reach };
+        let (spec, offer) = match self.resolve_tool(caller, &wanted).await? {
+            ResolvedTool::Offered(spec, offer) => (spec, offer),
+            ResolvedTool::Registered(spec, by) => {
+                check_reach(&spec, reach)?;
+                let text = format!("Remote tool execution failed: Worker not found: {by}");
+                return Ok(BoardReply::ToolCalled(ToolOutput::error(text)));
+            }
+        };
+        check_reach(&spec, reach)?;
+        let is_workers = spec.kind == WORKER_KIND;
+        if is_workers {
+            visit.stop_tracking();
+        }
+        // What changes something of this server's own is on record before and after it happens.
+        let record = match (spec.kind, spec.effect) {
+            (WORKER_KIND, _) | (_, ToolEffect::ReadOnly) => CallRecorder::AuditQueue(inner.audit_trail.clone()),
+            (_, ToolEffect::Writes) => CallRecorder::AuditStore(inner.store.clone()),
+        };
+        let call = ToolCall {
+            id: CallId(format!("call_{}", inner.ids.next().simple()).into()),
+            name: spec.name.clone(),
+            input: ToolInput::Json(arguments),
+        };
+        let context = CallContext {
+            caller: caller.clone(),
+            run: RunId(inner.ids.next()),
+            call_chain: visit.call_chain.take().unwrap_or_else(|| CallChain::root(visit.scope.session.clone(), None)),
+            scope: ToolScope {
+                session: visit.scope.session.clone(),
+                owner: visit.scope.owner.clone(),
+                folder: visit.scope.folder.clone(),
+                folder_grant: visit.scope.folder_grant.clone(),
+                progress: ProgressSink::default(),
+                call_metadata: Some(Arc::new(parcel)),
+            },
+            tool_set: offer,
+            node: None,
+            recorder: record,
+            plugin_depth: 0,
+        };
+        if is_workers {
+            return self.call_tracked(&context, call, stop).await;
+        }
+        // What the server itself does in a session ends with it.
+        let stop = stop.child_token();
+        let calling = self.call_tracked(&context, call, stop.clone());
+        tokio::pin!(calling);
+        tokio::select! {
+            biased;
+            called = &mut calling => called,
+            () = visit.session_ended().cancelled() => {
+                stop.cancel();
+                calling.await
+            }
+        }
+    }
+
+    /// Outside of any run, and still waited for by a drain; dropping it drops the call.
+    pub(super) async fn call_tracked(
+        &self,
+        context: &CallContext,
+        call: ToolCall,
+        stop: CancellationToken,
+    ) -> Result<BoardReply, BoardError> {
+        let inner = &self.0;
+        let _tracked = inner.tracker.token();
+        let stop = stop.child_token();
+        let calling = inner.run_deps.tool_executor.call_outside_run(context, call, &stop);
+        tokio::pin!(calling);
+        let output = tokio::select! {
+            output = &mut calling => output,
+            () = inner.closing.cancelled() => {
+                stop.cancel();
+                calling.await
+            }
+        };
+        Ok(BoardReply::ToolCalled(output?))
+    }
+
+    /// What programs may reach, and nothing else.
+    fn exposed_tools(&self, folder: Option<&Path>) -> ToolSet {
+        let deps = &self.0.run_deps;
+        self.0.bridge.exposed_tools(&deps.registry.tool_set(None, folder), &deps.tool_executor.policy.get())
+    }
+
+    fn tools_of_session(&self, session: &str) -> Vec<ToolSpec> {
+        let offer = self.exposed_tools(None);
+        let taken: HashSet<&Arc<str>> = offer.specs.iter().map(|spec| &spec.name).collect();
+        let registered = self.0.bridge.registered_tools(session);
+        let workers = offer.specs.iter().filter(|spec| spec.kind == WORKER_KIND).cloned();
+        workers.chain(registered.into_iter().filter(|spec| !taken.contains(&spec.name))).collect()
+    }
+}
+
+/// A tool that a program asks for by its name.
+#[derive(Debug, Clone, Copy)]
+struct ToolLookup<'a> {
+    session: &'a str,
+    name: &'a str,
+    folder: Option<&'a Path>,
+    reach: ToolFilter,
+}
+
+/// What a program's name for a tool leads to.
+#[derive(Debug)]
+enum ResolvedTool {
+    /// A tool that can be called, and the offer that has it.
+    Offered(ToolSpec, ToolSet),
+    /// A tool of a program that cannot be called back, and how that program names itself.
+    Registered(ToolSpec, Arc<str>),
+}
+
+fn tool_not_found(name: &str, session: &str) -> BoardError {
+    BoardError::not_found(format!("Tool {} not found for session {}", clipped(name), clipped(session)))
+}
+
+fn check_reach(spec: &ToolSpec, reach: ToolFilter) -> Result<(), BoardError> {
+    let words = match reach {
+        ToolFilter::ServerTools if spec.kind == WORKER_KIND => format!("Tool {} is not an Elixir tool", spec.name),
+        ToolFilter::Streaming if !spec.streams() => {
+            format!("Streaming execution is not enabled for tool {}", spec.name)
+        }
+        ToolFilter::All | ToolFilter::ServerTools | ToolFilter::Streaming => return Ok(()),
+    };
+    Err(BoardError::new(ErrorKind::Conflict, words))
+}
+
+/// Workers call back on lines of their own, under names no client can have.
+pub(super) fn bridge_caller(caller: &Caller) -> BridgeCaller<'_> {
+    match caller.principal.strip_prefix("worker:") {
+        Some(worker) if caller.surface == Surface::Bridge => BridgeCaller::Worker(worker),
+        Some(_) | None => BridgeCaller::Client,
+    }
+}

@@ -1,0 +1,134 @@
+//! Runs that other runs wait for. They take no place among the runs at work and stand in no line, because whoever waits
+//! for them has both already: what cannot begin at once does not begin.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::{Board, MAX_CONTENT};
+use crate::agent::{AgentTable, ConversationOrigin};
+use crate::command::{FolderChoice, RunPlan};
+use crate::error::{BoardError, ErrorKind};
+use crate::event::{Envelope, Topic};
+use crate::id::{RunId, Seq, SessionKey};
+use crate::log::FollowerPacing;
+use crate::port::{BoxStream, TurnQuery};
+use crate::run::start::RunFolder;
+use crate::run::{RunControl, RunRequest};
+use crate::session::QueueSlot;
+use crate::tool::{CallContext, ToolScope};
+
+/// How many runs may wait for each other in a row, besides the first.
+const MAX_DEPTH: usize = 3;
+
+/// A wish to ask another agent.
+#[derive(Debug)]
+pub(crate) struct AgentCall {
+    pub(crate) agent: Arc<str>,
+    pub(crate) message: Arc<str>,
+    /// A conversation of the caller's account; a new one when left out.
+    pub(crate) thread: Option<Arc<str>>,
+}
+
+/// A run that has begun beneath another.
+pub(crate) struct NestedRun {
+    pub(crate) run: RunId,
+    pub(crate) thread: Arc<str>,
+    pub(crate) session: SessionKey,
+    pub(crate) events: BoxStream<Result<Arc<Envelope>, BoardError>>,
+}
+
+impl Board {
+    /// Begins a run on behalf of a call. It lives no longer than `stop`.
+    pub(crate) async fn ask_agent(
+        &self,
+        context: &CallContext,
+        wanted: AgentCall,
+        stop: CancellationToken,
+    ) -> Result<NestedRun, BoardError> {
+        let inner = &self.0;
+        let AgentCall { agent: name, message, thread } = wanted;
+        if context.call_chain.depth() >= MAX_DEPTH {
+            let message = format!("agents ask each other at most {MAX_DEPTH} deep");
+            return Err(BoardError::new(ErrorKind::Exhausted, message));
+        }
+        if message.len() > MAX_CONTENT {
+            return Err(BoardError::invalid(format!("the message is too long: at most {MAX_CONTENT} bytes")));
+        }
+        let agents = inner.agents.get();
+        let agent = agents.agent(&name).ok_or_else(|| BoardError::not_found(format!("no agent named `{name}`")))?;
+        let run = RunId(inner.ids.next());
+        let client_id: Arc<str> = format!("run-{run}").into();
+        let peer = thread.clone().unwrap_or_else(|| client_id.clone());
+        let (channel, account) = context.scope.owner.parts().unwrap_or_default();
+        let origin = ConversationOrigin { channel, account, peer: Some(peer.to_string()), guild: None, team: None };
+        // As for every run that names its agent: whatever agent works on it, a thread is one conversation.
+        let session = origin.session_key(AgentTable::DEFAULT);
+        if session.as_str().len() > SessionKey::MAX_BYTES {
+            return Err(BoardError::invalid("the name of the conversation is too long"));
+        }
+        if session == context.scope.session {
+            return Err(BoardError::new(ErrorKind::Conflict, "an agent cannot wait for its own conversation"));
+        }
+        self.check_session(&context.caller, &session).await?;
+        let QueueSlot::Ready(turn) = inner.queues.enqueue(&session)? else {
+            let message = "the conversation is busy: take another `thread_id`, or none";
+            return Err(BoardError::new(ErrorKind::Conflict, message));
+        };
+        let working = inner
+            .nested_run_permits
+            .try_acquire()
+            .ok_or_else(|| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
+        let ToolScope { folder, folder_grant, .. } = &context.scope;
+        let plan = folder.as_ref().map(|_| RunPlan {
+            agent: name,
+            default_model: None,
+            adaptive: false,
+            detach: false,
+            verbose: false,
+        });
+        let folder = match folder {
+            Some(folder) => RunFolder::Inherit(folder.clone(), folder_grant.clone()),
+            None => RunFolder::Choose(FolderChoice::Configured),
+        };
+        let request = RunRequest {
+            run,
+            caller: context.caller.clone(),
+            agent: agent.clone(),
+            strategy: agent.strategy,
+            origin,
+            thread,
+            session: session.clone(),
+            client_id,
+            content: message,
+            model: None,
+            plan,
+            folder,
+            call_chain: Some(context.call_chain.child(context.run, agent.max_run_tokens)),
+            turn,
+            // Whoever waits for it decides how long it lives, not whoever follows it.
+            control: RunControl::new(stop.child_token(), true),
+            trace: crate::trace::current_traceparent(),
+        };
+        let (begun, answer) = oneshot::channel();
+        let task = self.clone();
+        inner.tracker.spawn(async move {
+            task.run(request, begun).await;
+            drop(working);
+        });
+        answer.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))?;
+        let events = inner.log.follow(&Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced);
+        Ok(NestedRun { run, thread: peer, session, events })
+    }
+
+    /// What an agent said in the end of a run, as its conversation has it.
+    pub(crate) async fn final_answer(&self, session: SessionKey, run: RunId) -> Result<String, BoardError> {
+        let query = TurnQuery { session, limit: 1, before: None };
+        let turns = self.0.store.turns(query).await?;
+        let turn = turns.items.into_iter().find(|turn| turn.run == run);
+        let last = turn.as_ref().and_then(|turn| turn.messages.last());
+        let said = last.map(crate::model::ModelMessage::text);
+        said.ok_or_else(|| BoardError::not_found("its conversation was cleared before the answer could be read"))
+    }
+}

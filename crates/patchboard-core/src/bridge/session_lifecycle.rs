@@ -1,0 +1,234 @@
+//! Sessions from their beginning to their end, with all that is kept for them elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::sessions::{
+    BridgeCaller, EndedSession, SessionOpener, SessionScope, SessionSerial, SessionTasks, SessionTransition,
+};
+use super::{Bridge, MeasuredValue, TelemetryEvent, WorkerId, WorkerTool, session_key, session_not_found};
+use crate::access::Caller;
+use crate::command::OpenSession;
+use crate::error::BoardError;
+use crate::run::CallChain;
+use crate::tool::ToolSpec;
+
+/// Sessions that nobody used for too long are looked for this often.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// The server's own tools are stopped when their session ends; whoever does not hear of it in this time is not waited for.
+const CALLS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A call in a session, for as long as it takes.
+#[derive(Debug)]
+pub(crate) struct SessionCall {
+    pub(crate) scope: SessionScope,
+    /// Beneath which run it stands.
+    pub(crate) call_chain: Option<CallChain>,
+    _lease: SessionLease,
+    tasks: Arc<SessionTasks>,
+    /// Who ends the session waits for this.
+    tracking_token: Option<TaskTrackerToken>,
+}
+
+/// Keeps a session from growing old; dropping it counts as a use.
+#[derive(Debug)]
+pub(crate) struct SessionLease {
+    bridge: Bridge,
+    id: Arc<str>,
+    /// `None` for those whose use does not count.
+    serial: Option<SessionSerial>,
+}
+
+impl SessionLease {
+    pub(super) fn new(bridge: &Bridge, id: Arc<str>, number: SessionSerial) -> Self {
+        Self { bridge: bridge.clone(), id, serial: Some(number) }
+    }
+
+    pub(super) fn session(&self) -> &Arc<str> {
+        &self.id
+    }
+}
+
+impl Drop for SessionLease {
+    fn drop(&mut self) {
+        if let Some(number) = self.serial {
+            self.bridge.sessions().end_call(&self.id, number, Instant::now());
+        }
+    }
+}
+
+impl SessionCall {
+    /// A worker's tool has a life of its own: it is told that the session is over and may go on.
+    pub(crate) fn stop_tracking(&mut self) {
+        self.tracking_token = None;
+    }
+
+    /// Cancelled when the session ends.
+    pub(crate) fn session_ended(&self) -> &CancellationToken {
+        &self.tasks.stop
+    }
+}
+
+impl Bridge {
+    pub(crate) async fn open(&self, wanted: &OpenSession, caller: &Caller) -> Result<(), BoardError> {
+        let opener = SessionOpener::of(caller);
+        loop {
+            let cleaned_up = self.0.cleanup_done.notified();
+            let opening = self.sessions().open(wanted, &opener, self.0.clock.now(), Instant::now())?;
+            match opening {
+                SessionTransition::Done => return Ok(()),
+                SessionTransition::CleanUpFirst(ended) => drop(self.clean_up(ended).await),
+                SessionTransition::WaitForCleanup => cleaned_up.await,
+            }
+        }
+    }
+
+    /// Says how many things went with it: the session itself, its tools, its results, its variables.
+    pub(crate) async fn close(&self, id: &str, who: BridgeCaller<'_>) -> u32 {
+        loop {
+            let cleaned_up = self.0.cleanup_done.notified();
+            let closing = self.sessions().close(id, who);
+            match closing {
+                SessionTransition::Done => return 0,
+                SessionTransition::CleanUpFirst(ended) => {
+                    return u32::try_from(self.clean_up(ended).await).unwrap_or(u32::MAX);
+                }
+                SessionTransition::WaitForCleanup => cleaned_up.await,
+            }
+        }
+    }
+
+    /// Says how many things went with it. Where this is dropped half-way, somebody else goes on.
+    async fn clean_up(&self, ended: EndedSession) -> usize {
+        let mut cleaning = CleanupGuard { bridge: self, ended: Some(ended) };
+        let Some(ended) = &cleaning.ended else { return 0 };
+        if let Some(workers) = &self.0.workers {
+            workers.session_closed(&ended.id);
+        }
+        if let Some(gate) = &ended.tasks
+            && tokio::time::timeout(CALLS_TIMEOUT, gate.tracker.wait()).await.is_err()
+        {
+            tracing::warn!("tools go on in a session that is over");
+        }
+        let mut resources = ended.resources + self.cache().remove_session(&ended.id);
+        if ended.has_variables {
+            resources += self.0.variables.delete_all(&session_key(&ended.id)).await;
+        }
+        cleaning.finish();
+        resources
+    }
+
+    pub(crate) fn describe_session(
+        &self,
+        id: &str,
+        who: BridgeCaller<'_>,
+    ) -> Option<(BTreeMap<String, String>, Timestamp)> {
+        self.sessions().describe(id, who, Instant::now())
+    }
+
+    pub(crate) fn touch_session(&self, id: &str, who: BridgeCaller<'_>) -> Option<SessionScope> {
+        self.sessions().touch(id, who, Instant::now())
+    }
+
+    pub(crate) fn begin_call(&self, id: &str, who: BridgeCaller<'_>) -> Option<SessionCall> {
+        let mut sessions = self.sessions();
+        let seen = sessions.begin_call(id, who, Instant::now())?;
+        // Under the lock: whoever ends the session now waits for this call.
+        let at_work = Some(seen.tasks.tracker.token());
+        drop(sessions);
+        let number = (who == BridgeCaller::Client).then_some(seen.serial);
+        let stay = SessionLease { bridge: self.clone(), id: seen.id, serial: number };
+        Some(SessionCall {
+            scope: seen.scope,
+            call_chain: seen.call_chain,
+            _lease: stay,
+            tasks: seen.tasks,
+            tracking_token: at_work,
+        })
+    }
+
+    /// Tools of a pool's worker are that worker's; those of anybody else are the session's.
+    pub(crate) fn register(
+        &self,
+        session: &str,
+        tools: Vec<WorkerTool>,
+        by: &Arc<str>,
+        worker: Option<&WorkerId>,
+    ) -> Result<(), BoardError> {
+        match (worker, &self.0.workers) {
+            (Some(worker), Some(workers)) => {
+                self.touch_session(session, BridgeCaller::Worker(&worker.0))
+                    .ok_or_else(|| session_not_found(session))?;
+                workers.tools_registered(worker, tools);
+                Ok(())
+            }
+            (Some(_), None) | (None, _) => self.sessions().register(session, tools, by, Instant::now()),
+        }
+    }
+
+    /// A tool registered in the session, and by whom.
+    pub(crate) fn registered_tool(&self, session: &str, name: &str) -> Option<(ToolSpec, Arc<str>)> {
+        self.sessions().tool(session, name).map(|tool| (tool.spec.clone(), tool.registered_by.clone()))
+    }
+
+    pub(crate) fn registered_tools(&self, session: &str) -> Vec<ToolSpec> {
+        self.sessions().tools(session)
+    }
+
+    /// Ends sessions that nobody used for too long, until `stop`.
+    pub(crate) async fn run_housekeeping(&self, stop: CancellationToken) {
+        let mut sweep =
+            tokio::time::interval(SWEEP_INTERVAL.min(self.0.options.session_ttl).max(Duration::from_millis(100)));
+        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = sweep.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            let pruned = self.sessions().expire(Instant::now());
+            if pruned > 0 {
+                let count = i64::try_from(pruned).unwrap_or(i64::MAX);
+                self.0.telemetry.emit(|| {
+                    TelemetryEvent::new("bridge.session.pruned", self.0.clock.now())
+                        .with_measure("count", MeasuredValue::Int(count))
+                });
+            }
+            let over = self.sessions().ended_ids();
+            for id in over {
+                let ended = self.sessions().claim_cleanup(&id);
+                if let Some(ended) = ended {
+                    stop.run_until_cancelled(self.clean_up(ended)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Somebody cleans up after a session. Left half-way, it is to be done again.
+struct CleanupGuard<'a> {
+    bridge: &'a Bridge,
+    ended: Option<EndedSession>,
+}
+
+impl CleanupGuard<'_> {
+    fn finish(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            self.bridge.sessions().finish_cleanup(&ended.id);
+        }
+    }
+}
+
+impl Drop for CleanupGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            self.bridge.sessions().requeue_cleanup(ended);
+        }
+        self.bridge.0.cleanup_done.notify_waiters();
+    }
+}

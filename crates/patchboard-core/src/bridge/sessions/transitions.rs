@@ -1,0 +1,171 @@
+//! How sessions come into the table, grow old and go.
+
+use super::*;
+
+impl SessionTable {
+    /// Ends it. `Wait` while somebody else cleans up after it; `Done` when it is not for them to end. What a client
+    /// left behind under a name of an earlier server goes as well.
+    pub(in crate::bridge) fn close(&mut self, id: &str, who: BridgeCaller<'_>) -> SessionTransition {
+        let is_known = self.by_id.get(id).map(|session| match who {
+            BridgeCaller::Client => session.kind == SessionKind::Client,
+            // Told that a session is over, a worker says so in turn, and by then it may be another one.
+            BridgeCaller::Worker(worker) => matches!(&session.kind, SessionKind::Worker(owner) if *owner.0 == *worker),
+        });
+        match (is_known, who) {
+            (Some(false), _) | (None, BridgeCaller::Worker(_)) => return SessionTransition::Done,
+            (Some(true), _) => self.remove_session(id),
+            (None, BridgeCaller::Client) if id.is_empty() || id.len() > MAX_ID => return SessionTransition::Done,
+            (None, BridgeCaller::Client) => {
+                let id: Arc<str> = id.into();
+                let never_was = EndedSession { id: id.clone(), resources: 0, has_variables: true, tasks: None };
+                self.ending.entry(id).or_insert(Some(never_was));
+            }
+        }
+        match self.ending.get_mut(id).and_then(Option::take) {
+            Some(ended) => SessionTransition::CleanUpFirst(ended),
+            None => SessionTransition::WaitForCleanup,
+        }
+    }
+
+    /// Takes out those nobody used for too long and says how many that are.
+    pub(in crate::bridge) fn expire(&mut self, now: Instant) -> usize {
+        let ttl = self.ttl;
+        let old = self.by_id.iter().filter(|(_, session)| !session.is_alive(now, ttl));
+        let old: Vec<Arc<str>> = old.map(|(id, _)| id.clone()).collect();
+        for id in &old {
+            self.remove_session(id);
+        }
+        old.len()
+    }
+
+    /// The names of those that are over and that nobody cleans up yet.
+    pub(in crate::bridge) fn ended_ids(&self) -> Vec<Arc<str>> {
+        self.ending.iter().filter(|(_, ended)| ended.is_some()).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// To be cleaned up now, unless somebody does already.
+    pub(in crate::bridge) fn claim_cleanup(&mut self, id: &str) -> Option<EndedSession> {
+        self.ending.get_mut(id)?.take()
+    }
+
+    /// Nothing is left of it: the name is free.
+    pub(in crate::bridge) fn finish_cleanup(&mut self, id: &str) {
+        self.ending.remove(id);
+    }
+
+    /// Something is left of it: the next one who comes by goes on.
+    pub(in crate::bridge) fn requeue_cleanup(&mut self, ended: EndedSession) {
+        self.ending.insert(ended.id.clone(), Some(ended));
+    }
+
+    /// A session nobody used for too long is gone, taken out or not.
+    pub(super) fn find_accessible(
+        &mut self,
+        id: &str,
+        who: BridgeCaller<'_>,
+        now: Instant,
+    ) -> Option<(Arc<str>, &mut BridgeSession)> {
+        let ttl = self.ttl;
+        let id = self.by_id.get_key_value(id)?.0.clone();
+        let session = self.by_id.get_mut(&id)?;
+        (session.is_alive(now, ttl) && session.is_accessible_to(who)).then_some((id, session))
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        id: &Arc<str>,
+        kind: SessionKind,
+        place: SessionScope,
+        at: Timestamp,
+        now: Instant,
+    ) -> &mut BridgeSession {
+        if kind == SessionKind::Client {
+            self.client_sessions += 1;
+        }
+        self.opened += 1;
+        let session = BridgeSession {
+            kind,
+            opener: None,
+            scope: place,
+            call_chain: None,
+            metadata: BTreeMap::new(),
+            config: SessionConfig::default(),
+            created_at: at,
+            used_at: now,
+            active_calls: 0,
+            serial: SessionSerial(self.opened),
+            tasks: Arc::default(),
+            tools: BTreeMap::new(),
+        };
+        self.by_id.entry(id.clone()).insert_entry(session).into_mut()
+    }
+
+    /// From here on it is nobody's; the server's own tools that are at work in it are stopped.
+    pub(super) fn remove_session(&mut self, id: &str) {
+        let Some((id, session)) = self.by_id.remove_entry(id) else { return };
+        if let Some(opener) = &session.opener {
+            self.quota.release(opener);
+        }
+        match &session.kind {
+            SessionKind::Client => self.client_sessions -= 1,
+            SessionKind::Worker(worker) => drop(self.worker_sessions.remove(worker)),
+            SessionKind::Agent => drop(self.agent_sessions.remove(&session.scope.session)),
+        }
+        session.tasks.stop.cancel();
+        session.tasks.tracker.close();
+        let resources = session.tools.len() + 1;
+        let has_variables = session.kind != SessionKind::Agent;
+        self.ending.insert(id.clone(), Some(EndedSession { id, resources, has_variables, tasks: Some(session.tasks) }));
+    }
+
+    /// Those in use stay, however many that are; the number of calls is bounded elsewhere.
+    pub(super) fn evict_idle(&mut self) {
+        if self.by_id.len() - self.client_sessions < MAX_INTERNAL_SESSIONS {
+            return;
+        }
+        let idle =
+            self.by_id.iter().filter(|(_, session)| session.kind != SessionKind::Client && session.active_calls == 0);
+        let mut idle: Vec<(Instant, Arc<str>)> = idle.map(|(id, session)| (session.used_at, id.clone())).collect();
+        // Some at once: looking for them takes time.
+        let some = idle.len().min(MAX_INTERNAL_SESSIONS / 100);
+        if some > 0 && some < idle.len() {
+            idle.select_nth_unstable(some - 1);
+        }
+        for (_, id) in idle.iter().take(some) {
+            self.remove_session(id);
+        }
+    }
+}
+
+impl BridgeSession {
+    pub(super) fn is_alive(&self, now: Instant, ttl: Duration) -> bool {
+        self.active_calls > 0 || now.saturating_duration_since(self.used_at) < ttl
+    }
+
+    pub(super) fn is_accessible_to(&self, who: BridgeCaller<'_>) -> bool {
+        match (&self.kind, who) {
+            (SessionKind::Client, _) | (SessionKind::Agent, BridgeCaller::Worker(_)) => true,
+            (SessionKind::Worker(owner), BridgeCaller::Worker(worker)) => *owner.0 == *worker,
+            (SessionKind::Agent | SessionKind::Worker(_), BridgeCaller::Client) => false,
+        }
+    }
+
+    /// What a worker does keeps nobody's session but its own.
+    pub(super) fn record_use(&mut self, who: BridgeCaller<'_>, now: Instant) {
+        let counts = match who {
+            BridgeCaller::Client => true,
+            BridgeCaller::Worker(_) => matches!(self.kind, SessionKind::Worker(_)),
+        };
+        if counts {
+            self.used_at = now;
+        }
+    }
+
+    pub(super) fn refresh(&mut self, wanted: &OpenSession, now: Instant) {
+        if !wanted.metadata.is_empty() {
+            self.metadata.clone_from(&wanted.metadata);
+        }
+        self.config = wanted.config.unwrap_or(self.config);
+        self.used_at = now;
+    }
+}

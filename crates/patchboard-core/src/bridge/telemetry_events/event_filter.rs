@@ -1,0 +1,85 @@
+//! Which signals one listener wants. Each has its own; none disturbs another.
+
+use crate::tool::Glob;
+
+/// Patterns a listener may name in all; further ones are refused.
+pub const MAX_PATTERNS: usize = 256;
+
+#[derive(Debug, Clone, Default)]
+pub struct EventFilter {
+    /// Nothing passes before it is switched on.
+    enabled: bool,
+    /// How much of what no pattern matches passes; `None` for all.
+    default_rate: Option<f64>,
+    /// The last one that matches decides.
+    sampling_rules: Vec<(Glob, f64)>,
+    allow: Vec<Glob>,
+    deny: Vec<Glob>,
+    /// What was left over of shares so far, by the rule that decided: sampling without chance, so that a share of a
+    /// half passes every other signal.
+    sampling_credit: Vec<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many patterns: at most {MAX_PATTERNS} are kept")]
+pub struct TooManyPatterns;
+
+impl EventFilter {
+    pub fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    /// Without patterns, for everything, and earlier patterns are forgotten; with them, for what matches one of them.
+    pub fn set_sampling(&mut self, share: f64, patterns: Vec<Glob>) -> Result<(), TooManyPatterns> {
+        let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
+        let kept = self.sampling_rules.iter().filter(|(known, _)| !patterns.contains(known)).count();
+        if kept + patterns.len() > MAX_PATTERNS {
+            return Err(TooManyPatterns);
+        }
+        if patterns.is_empty() {
+            self.default_rate = Some(share);
+            self.sampling_rules.clear();
+        }
+        self.sampling_rules.retain(|(known, _)| !patterns.contains(known));
+        self.sampling_rules.extend(patterns.into_iter().map(|pattern| (pattern, share)));
+        self.sampling_credit = vec![0.0; self.sampling_rules.len() + 1];
+        Ok(())
+    }
+
+    /// Replaces what was said before. What is denied never passes; if anything is allowed, only that.
+    pub fn set_patterns(&mut self, allow: Vec<Glob>, deny: Vec<Glob>) -> Result<(), TooManyPatterns> {
+        if allow.len() + deny.len() > MAX_PATTERNS {
+            return Err(TooManyPatterns);
+        }
+        (self.allow, self.deny) = (allow, deny);
+        Ok(())
+    }
+
+    /// Does a signal of that name pass? Asked once for each signal.
+    pub fn accepts(&mut self, name: &str) -> bool {
+        let matches = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(name));
+        if !self.enabled || matches(&self.deny) || !(self.allow.is_empty() || matches(&self.allow)) {
+            return false;
+        }
+        let rule = self.sampling_rules.iter().rposition(|(glob, _)| glob.matches(name));
+        let share = match rule {
+            Some(rule) => self.sampling_rules.get(rule).map_or(1.0, |(_, share)| *share),
+            None => self.default_rate.unwrap_or(1.0),
+        };
+        let slot = rule.map_or(0, |rule| rule + 1);
+        if self.sampling_credit.len() <= slot {
+            self.sampling_credit.resize(slot + 1, 0.0);
+        }
+        let Some(owed) = self.sampling_credit.get_mut(slot) else { return true };
+        *owed += share;
+        // Sums of fractions miss their mark by a hair.
+        let passes = *owed >= 1.0 - 1e-9;
+        if passes {
+            *owed -= 1.0;
+        }
+        passes
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Asks the agent for a delivery, or finds out what it said when an earlier process asked.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::delivery::origin;
+use super::error_text;
+use super::service::STORE_RETRY_PAUSES;
+use super::task::{AgentResult, DeliveryTask, TaskStep};
+use crate::command::{Command, FolderChoice, StartRun};
+use crate::error::{BoardError, ErrorKind};
+use crate::event::{Event, RunOutcome, Topic};
+use crate::id::{RunId, Seq, SessionKey};
+use crate::log::FollowerPacing;
+use crate::port::{RunRow, RunState};
+use crate::reply::BoardReply;
+use crate::trace;
+
+impl DeliveryTask {
+    /// Asks the agent, or listens to what it said when an earlier process asked.
+    pub(super) async fn agent_result(&mut self) -> TaskStep<AgentResult> {
+        let asked = match self.is_recovered {
+            true => self.find_earlier_run().await,
+            false => TaskStep::Done(Ok(None)),
+        };
+        let (run, heard) = match asked {
+            TaskStep::Suspend => return TaskStep::Suspend,
+            TaskStep::Done(Err(error)) => return TaskStep::Done(Err(error)),
+            // Its events may be gone; how it ended is known all the same.
+            TaskStep::Done(Ok(Some((row, outcome)))) => {
+                let heard = self.follow_run(row.run).await;
+                (row.run, heard.map(|heard| RunTranscript { outcome, session: Some(row.session), ..heard }))
+            }
+            TaskStep::Done(Ok(None)) => match self.start_run().await {
+                Ok(run) => (run, self.follow_run(run).await),
+                // It did not begin; the next process asks.
+                Err(_) if self.board.is_draining() => return TaskStep::Suspend,
+                Err(error) => return TaskStep::Done(Err(error_text::start_failure(error))),
+            },
+        };
+        let heard = match heard {
+            Ok(heard) => heard,
+            Err(_) if self.board.is_draining() => return TaskStep::Suspend,
+            Err(error) => return TaskStep::Done(Err(error)),
+        };
+        match heard.outcome {
+            RunOutcome::Completed => TaskStep::Done(Ok(self.final_text(run, heard).await)),
+            RunOutcome::Failed => {
+                TaskStep::Done(Err(error_text::run_failure(heard.failure.as_deref().unwrap_or_default())))
+            }
+            // Cut off by the end of this process: it is asked again.
+            RunOutcome::Cancelled | RunOutcome::Interrupted if self.closing.is_cancelled() => TaskStep::Suspend,
+            RunOutcome::Cancelled => TaskStep::Done(Err(BoardError::cancelled())),
+            RunOutcome::Interrupted => TaskStep::Done(Err(BoardError::new(ErrorKind::Internal, "the run was dropped"))),
+        }
+    }
+
+    /// The run of an earlier process, if it came to an end of its own.
+    async fn find_earlier_run(&mut self) -> TaskStep<Result<Option<(RunRow, RunOutcome)>, BoardError>> {
+        let name = self.delivery.run_name();
+        let found = match self
+            .service
+            .with_store_retry(|| self.service.store.latest_run_by_client_id(&self.caller.principal, &name))
+            .await
+        {
+            Ok(found) => found,
+            Err(error) => {
+                self.log_unrecorded(&error);
+                return TaskStep::Suspend;
+            }
+        };
+        match found {
+            None => return TaskStep::Done(Ok(None)),
+            Some(row) => match row.state {
+                RunState::Ended(outcome @ (RunOutcome::Completed | RunOutcome::Failed)) => {
+                    return TaskStep::Done(Ok(Some((row, outcome))));
+                }
+                RunState::Ended(RunOutcome::Cancelled | RunOutcome::Interrupted) | RunState::Running => {}
+            },
+        }
+        if self.delivery.payload.interrupted_runs > 0 {
+            return TaskStep::Done(Err(error_text::interrupted()));
+        }
+        self.delivery.payload.interrupted_runs += 1;
+        self.delivery.payload.earlier_runs = self.delivery.payload.earlier_runs.saturating_add(1);
+        // Counted before it is asked, or a message that kills its process would do so at every start.
+        match self.service.save_with_retry(&self.delivery).await {
+            Ok(()) => TaskStep::Done(Ok(None)),
+            Err(error) => {
+                self.log_unrecorded(&error);
+                TaskStep::Suspend
+            }
+        }
+    }
+
+    async fn start_run(&self) -> Result<RunId, BoardError> {
+        let message = &self.delivery.payload.message;
+        let start = StartRun {
+            folder: FolderChoice::Configured,
+            origin: origin(&self.delivery.channel.name, message),
+            content: message.content.as_str().into(),
+            client_id: self.delivery.run_name(),
+            model: None,
+            agent: None,
+            plan: None,
+        };
+        let stop = CancellationToken::new();
+        let asked =
+            trace::ask(&self.board, &self.caller, Command::StartRun(start), stop.clone(), self.trace.as_deref());
+        tokio::select! {
+            biased;
+            started = asked => {
+                let BoardReply::RunStarted(run) = started? else {
+                    return Err(BoardError::new(ErrorKind::Internal, "the run failed to begin"));
+                };
+                Ok(run)
+            }
+            // It waits behind others.
+            () = self.service.draining().cancelled() => {
+                stop.cancel();
+                Err(BoardError::shutting_down())
+            }
+        }
+    }
+
+    /// Listens to a run to its end. As long as somebody listens it goes on.
+    async fn follow_run(&self, run: RunId) -> Result<RunTranscript, BoardError> {
+        let mut heard = RunTranscript::default();
+        let mut next = Seq::FIRST;
+        let mut pauses = STORE_RETRY_PAUSES.into_iter();
+        loop {
+            let failed = match self.board.follow(&self.caller, Topic::Run(run), next, FollowerPacing::Unpaced).await {
+                Err(error) => error,
+                Ok(mut events) => loop {
+                    match events.next().await {
+                        Some(Ok(record)) => {
+                            next = record.last_seq().next();
+                            if heard.apply(&record.event) {
+                                return Ok(heard);
+                            }
+                        }
+                        Some(Err(error)) => break error,
+                        None => return Ok(heard),
+                    }
+                },
+            };
+            let Some(pause) = pauses.next() else { return Err(failed) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn final_text(&self, run: RunId, heard: RunTranscript) -> String {
+        let Some(session) = heard.session else { return heard.text };
+        // The conversation may be cleared, or have gone on, by now.
+        self.board.final_answer(session, run).await.unwrap_or(heard.text)
+    }
+}
+
+/// What a run has told.
+#[derive(Debug)]
+struct RunTranscript {
+    outcome: RunOutcome,
+    session: Option<SessionKey>,
+    failure: Option<Arc<str>>,
+    /// Since the last tool call.
+    text: String,
+}
+
+impl Default for RunTranscript {
+    fn default() -> Self {
+        Self { outcome: RunOutcome::Interrupted, session: None, failure: None, text: String::new() }
+    }
+}
+
+impl RunTranscript {
+    /// Is that the end?
+    fn apply(&mut self, event: &Event) -> bool {
+        match event {
+            Event::RunStarted { session, .. } => self.session = Some(session.clone()),
+            Event::AnswerText(pieces) => self.text.push_str(pieces.text()),
+            Event::ToolRequested(_) | Event::ToolStarted { .. } => self.text.clear(),
+            Event::RunFailed { message } => self.failure = Some(message.clone()),
+            Event::RunEnded { outcome } => {
+                self.outcome = *outcome;
+                return true;
+            }
+            Event::RunBriefed(_)
+            | Event::NodeEntered { .. }
+            | Event::NodeLeft(_)
+            | Event::DraftText(_)
+            | Event::ThoughtText(_)
+            | Event::ToolArguments { .. }
+            | Event::ModelCallEnded(_)
+            | Event::FindingRecorded(_)
+            | Event::ToolProgress { .. }
+            | Event::ToolFinished { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalResolved { .. }
+            | Event::ModelUsage(_)
+            | Event::Message(_) => {}
+        }
+        false
+    }
+}

@@ -1,0 +1,71 @@
+//! What earlier processes left open.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+
+use super::DeliveryState;
+use super::delivery::{DeliveryPayload, OpenDelivery, conversation_key, origin};
+use super::service::{AcceptedDelivery, ChannelService};
+use crate::error::BoardError;
+use crate::port::{DeliveryRow, Durability, StoreWrite, WriteBatch};
+use crate::record;
+
+/// So long the deliveries of a channel that is not configured any more wait for it.
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
+
+impl ChannelService {
+    /// Oldest first.
+    pub(crate) async fn recover_open(self: &Arc<Self>) -> Result<Vec<AcceptedDelivery>, BoardError> {
+        let mut arrived = Vec::new();
+        let mut homeless = 0_usize;
+        for row in self.store.open_deliveries().await? {
+            let letter = match record::decode_delivery_payload(&row.body) {
+                Ok(letter) => letter,
+                Err(error) => {
+                    let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                    tracing::error!(
+                        channel = %row.channel, delivery = %row.id.0, %error, cause,
+                        "a delivery cannot be read back; it is left as it is"
+                    );
+                    continue;
+                }
+            };
+            let Some(channel) = self.channel(&row.channel).cloned() else {
+                homeless += 1;
+                self.expire_orphan(row).await;
+                continue;
+            };
+            let from = origin(&channel.name, &letter.message);
+            let place = self.conversation_queues.enqueue(&conversation_key(&from))?;
+            let held = self.load.admit_recovered(&channel, &letter, row.state);
+            let DeliveryRow { id, key, state, received_at, .. } = row;
+            let delivery = OpenDelivery { id, channel, key, state, received_at, payload: letter };
+            arrived.push(AcceptedDelivery { delivery, place, load_permit: held, is_recovered: true });
+        }
+        if homeless > 0 {
+            tracing::warn!(deliveries = homeless, "messages wait for channels that are not configured any more");
+        }
+        Ok(arrived)
+    }
+
+    async fn expire_orphan(&self, row: DeliveryRow) {
+        if self.now().duration_since(row.received_at) < MAX_AGE {
+            return;
+        }
+        let letter = DeliveryPayload {
+            problem: Some("the channel is not configured any more".to_owned()),
+            ..DeliveryPayload::default()
+        };
+        let given_up = DeliveryRow {
+            state: DeliveryState::Failed,
+            changed_at: self.now(),
+            body: record::encode_delivery_payload(&letter),
+            ..row
+        };
+        let batch = WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Delivery(given_up)] };
+        if let Err(error) = self.store.commit(batch).await {
+            tracing::warn!(%error, "an old delivery could not be given up; the next start tries again");
+        }
+    }
+}

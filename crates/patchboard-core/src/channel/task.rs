@@ -1,0 +1,270 @@
+//! The way of one delivery: its turn comes, the agent is asked, the adapter puts the answer into the other service's
+//! form, and it is sent. Each step is on record before the next; whatever ends the process, the next one goes on there.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::delivery::OpenDelivery;
+use super::load::LoadPermit;
+use super::retry::RetrySchedule;
+use super::service::{AcceptedDelivery, ChannelService, PermitKind};
+use super::{ChannelError, ChannelReply, DeliveryState, FormattedReply, WebhookResponse, error_text};
+use crate::access::{Caller, Grant, GrantSet, Surface};
+use crate::board::Board;
+use crate::error::BoardError;
+use crate::id::ConnectionId;
+use crate::port::{PluginRuntime, StoreError};
+use crate::session::{QueueSlot, SessionPermit};
+use crate::telemetry;
+
+/// Requests of one answer; an adapter that wants more is refused.
+const MAX_REQUESTS: usize = 32;
+
+/// A caller that waits for the answer. It hears of failures as they are.
+pub(crate) type ResponseSender = oneshot::Sender<Result<WebhookResponse, BoardError>>;
+
+/// What the agent said, or why it did not.
+pub(super) type AgentResult = Result<String, BoardError>;
+
+/// Is there anything more to do in this process?
+pub(super) enum TaskStep<T> {
+    Done(T),
+    /// What is on record is for the next process to go on with.
+    Suspend,
+}
+
+/// Brings one delivery to its end.
+#[derive(Debug)]
+pub(crate) struct DeliveryTask {
+    pub(super) board: Board,
+    pub(super) service: Arc<ChannelService>,
+    pub(super) plugins: Arc<dyn PluginRuntime>,
+    pub(super) delivery: OpenDelivery,
+    load_permit: LoadPermit,
+    pub(super) caller: Caller,
+    pub(super) is_recovered: bool,
+    /// Cancelled when even what is at work has to end.
+    pub(super) closing: CancellationToken,
+    /// Position of the webhook in its trace.
+    pub(super) trace: Option<Arc<str>>,
+}
+
+impl DeliveryTask {
+    pub(crate) fn new(
+        board: Board,
+        desk: Arc<ChannelService>,
+        plugins: Arc<dyn PluginRuntime>,
+        arrived: AcceptedDelivery,
+        closing: CancellationToken,
+        trace: Option<Arc<str>>,
+    ) -> (Self, QueueSlot) {
+        let AcceptedDelivery { delivery, place, load_permit: held, is_recovered: is_left_over } = arrived;
+        let caller = Caller {
+            surface: Surface::Webhook,
+            principal: format!("channel:{}", delivery.channel.name).into(),
+            // No connection: only the operator answers what its runs ask.
+            connection: ConnectionId(0),
+            grants: GrantSet::NONE.with(Grant::Converse),
+        };
+        (
+            Self {
+                board,
+                service: desk,
+                plugins,
+                delivery,
+                load_permit: held,
+                caller,
+                is_recovered: is_left_over,
+                closing,
+                trace,
+            },
+            place,
+        )
+    }
+
+    pub(crate) async fn run(mut self, place: QueueSlot, waiting: Option<ResponseSender>) {
+        let Some(_turn) = self.turn(place).await else { return };
+        if self.delivery.state == DeliveryState::Received {
+            match Box::pin(self.ask_and_record(waiting)).await {
+                TaskStep::Done(true) => {}
+                TaskStep::Done(false) | TaskStep::Suspend => return,
+            }
+        }
+        Box::pin(self.send_requests()).await;
+    }
+
+    /// Asks the agent and puts on record what is to be sent. `false` when the delivery is over already.
+    async fn ask_and_record(&mut self, waiting: Option<ResponseSender>) -> TaskStep<bool> {
+        let heard = {
+            let Some(_asking) = self.acquire_permit(PermitKind::Asking).await else { return TaskStep::Suspend };
+            self.agent_result().await
+        };
+        let TaskStep::Done(mut said) = heard else { return TaskStep::Suspend };
+        if let Some(waiting) = waiting.filter(|waiting| !waiting.is_closed()) {
+            said = match self.respond_to_caller(waiting, said).await {
+                Ok(step) => return step,
+                // It has gone in the meantime.
+                Err(said) => said,
+            };
+        }
+        if let Err(error) = &said {
+            // The person hears no more than that there is no answer.
+            self.log_problem(&error.to_string(), "a message could not be answered");
+        }
+        let reply = self.reply(&said, false);
+        match self.format(reply).await {
+            TaskStep::Suspend => TaskStep::Suspend,
+            TaskStep::Done(Ok(outgoing)) => self.record_answer(outgoing).await,
+            TaskStep::Done(Err(why)) => {
+                self.fail(format!("format_outgoing failed: {why}")).await;
+                TaskStep::Done(false)
+            }
+        }
+    }
+
+    /// The error gives back what was said, because nobody waits any more.
+    async fn respond_to_caller(
+        &mut self,
+        waiting: ResponseSender,
+        said: AgentResult,
+    ) -> Result<TaskStep<bool>, AgentResult> {
+        let reply = self.reply(&said, true);
+        if let Err(error) = said {
+            // Whoever hears of a failure may try again at once.
+            let _tried_again_later = self.service.hold_duplicates(&self.delivery).await;
+            // It comes back if nobody has heard it.
+            if let Err(unheard) = waiting.send(Err(error)) {
+                return Err(unheard.map(|_| String::new()));
+            }
+            self.delivery.payload.is_failure_reported = true;
+            self.close(DeliveryState::Failed, Some("the caller was told".to_owned())).await;
+            return Ok(TaskStep::Done(false));
+        }
+        let plain = plain_text_response(&reply.content);
+        let stop = self.closing.child_token();
+        let formatted = self.plugins.format_outgoing(&self.delivery.channel.plugin, reply, stop).await;
+        let outgoing = formatted.map_err(|error| error.to_string()).and_then(bounded).unwrap_or_else(|why| {
+            self.log_problem(&format!("format_outgoing failed: {why}"), "an answer is given as plain text");
+            FormattedReply::default()
+        });
+        let FormattedReply { requests, answer } = outgoing;
+        // Told before it is recorded: whoever dies in between answers twice rather than never.
+        if waiting.send(Ok(answer.unwrap_or(plain))).is_err() {
+            return Err(said);
+        }
+        Ok(self.record_answer(FormattedReply { requests, answer: None }).await)
+    }
+
+    fn reply(&self, said: &AgentResult, is_synchronous: bool) -> ChannelReply {
+        let (content, is_error) = match said {
+            Ok(text) if text.trim().is_empty() => (error_text::NO_ANSWER.to_owned(), true),
+            Ok(text) => (text.clone(), false),
+            Err(error) => (error_text::user_text(error).to_owned(), true),
+        };
+        ChannelReply { context: self.delivery.payload.message.context.clone(), content, is_error, is_synchronous }
+    }
+
+    async fn record_answer(&mut self, outgoing: FormattedReply) -> TaskStep<bool> {
+        if outgoing.requests.is_empty() {
+            self.close(DeliveryState::Sent, None).await;
+            return TaskStep::Done(false);
+        }
+        self.delivery.set_requests(outgoing.requests);
+        match self.service.save_with_retry(&self.delivery).await {
+            Ok(()) => {
+                self.load_permit.update(DeliveryState::Answered, &self.delivery.payload);
+                TaskStep::Done(true)
+            }
+            // Not sent: the next start would not know of it and send it again.
+            Err(error) => {
+                self.log_unrecorded(&error);
+                TaskStep::Suspend
+            }
+        }
+    }
+
+    /// The answer in the form of the other service. An adapter that is being replaced is waited for.
+    async fn format(&self, reply: ChannelReply) -> TaskStep<Result<FormattedReply, String>> {
+        let mut backoff = RetrySchedule::for_adapters();
+        loop {
+            let stop = self.closing.child_token();
+            let result = self.plugins.format_outgoing(&self.delivery.channel.plugin, reply.clone(), stop).await;
+            let why = match result {
+                Ok(outgoing) => return TaskStep::Done(bounded(outgoing)),
+                Err(_) if self.closing.is_cancelled() => return TaskStep::Suspend,
+                Err(ChannelError::Rejected(why) | ChannelError::Failed(why)) => return TaskStep::Done(Err(why)),
+                Err(ChannelError::Unavailable(why)) => why,
+            };
+            let Some(pause) = backoff.pause(None) else { return TaskStep::Done(Err(why)) };
+            if !self.service.pause(pause).await {
+                return TaskStep::Suspend;
+            }
+        }
+    }
+
+    async fn turn(&self, place: QueueSlot) -> Option<SessionPermit> {
+        tokio::select! {
+            biased;
+            () = self.service.draining().cancelled() => None,
+            turn = place.permit() => turn.ok(),
+        }
+    }
+
+    /// One of so many that do the same.
+    pub(super) async fn acquire_permit(&self, work: PermitKind) -> Option<OwnedSemaphorePermit> {
+        let places = self.service.permits(&self.delivery.channel.name, work)?;
+        tokio::select! {
+            biased;
+            () = self.service.draining().cancelled() => places.clone().try_acquire_owned().ok(),
+            place = places.clone().acquire_owned() => place.ok(),
+        }
+    }
+
+    pub(super) async fn fail(&mut self, why: String) {
+        self.log_problem(&why, "an answer could not be brought");
+        self.close(DeliveryState::Failed, Some(why)).await;
+    }
+
+    pub(super) async fn close(&mut self, state: DeliveryState, problem: Option<String>) {
+        self.delivery.finish(state, problem);
+        match self.service.save_with_retry(&self.delivery).await {
+            Ok(()) => telemetry::delivery_ended(state),
+            Err(error) => self.log_unrecorded(&error),
+        }
+    }
+
+    pub(super) fn log_unrecorded(&self, error: &StoreError) {
+        tracing::error!(
+            channel = %self.delivery.channel.name, delivery = %self.delivery.id.0, %error,
+            "it cannot be recorded how far a delivery is; the next start goes on with it"
+        );
+    }
+
+    fn log_problem(&self, why: &str, what: &'static str) {
+        let channel = &self.delivery.channel;
+        tracing::warn!(
+            channel = %channel.name,
+            plugin = %channel.plugin,
+            delivery = %self.delivery.id.0,
+            why,
+            "{what}"
+        );
+    }
+}
+
+fn bounded(outgoing: FormattedReply) -> Result<FormattedReply, String> {
+    match outgoing.requests.len() {
+        0..=MAX_REQUESTS => Ok(outgoing),
+        wanted => Err(format!("{wanted} requests for one answer; at most {MAX_REQUESTS} are sent")),
+    }
+}
+
+fn plain_text_response(text: &str) -> WebhookResponse {
+    WebhookResponse {
+        status: 200,
+        content_type: "text/plain; charset=utf-8".to_owned(),
+        body: text.as_bytes().to_vec(),
+    }
+}

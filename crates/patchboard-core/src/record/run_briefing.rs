@@ -1,0 +1,41 @@
+//! Version 4, frozen: add a `v5.rs` instead of editing a shape here. The briefing of a run that differs from its agent in
+//! something that version 2 cannot say; what it can say keeps its shape.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::agent_run_events;
+use crate::error::BoxError;
+use crate::event;
+use crate::id::NodeId;
+use crate::run::spec;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredBriefingEntry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<u32>,
+    briefed: Box<agent_run_events::StoredBriefing>,
+    /// `provider/model`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<Arc<str>>,
+}
+
+impl StoredBriefingEntry {
+    /// `None` if version 2 can hold it.
+    pub(super) fn from_event(node: Option<NodeId>, event: &event::Event) -> Option<Self> {
+        let event::Event::RunBriefed(briefing) = event else { return None };
+        let model = Some(briefing.model.clone()?);
+        Some(Self { node: node.map(|node| node.0), briefed: Box::new((&**briefing).into()), model })
+    }
+}
+
+impl TryFrom<StoredBriefingEntry> for event::NewEvent {
+    type Error = BoxError;
+
+    fn try_from(stored: StoredBriefingEntry) -> Result<Self, BoxError> {
+        let StoredBriefingEntry { node, briefed, model } = stored;
+        let briefing = spec::RunSpec { model, ..(*briefed).try_into()? };
+        Ok(Self { node: node.map(NodeId), event: event::Event::RunBriefed(Arc::new(briefing)) })
+    }
+}

@@ -1,0 +1,348 @@
+//! How a run comes to be: recalled, reserved and recorded before anybody hears of it. Or, after a crash, made again from
+//! what is on record.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+
+use super::call_chain::CallChain;
+use super::driver::{Driver, RunDeps};
+use super::model_call::PreparedModelCall;
+use super::node_tracker::NodeTracker;
+use super::replay::RunReplay;
+use super::spec::RunSpec;
+use super::strategy::{self, Strategy, StrategyInput, StrategySpec, StrategyStep};
+use crate::access::Caller;
+use crate::agent::{AgentSpec, ConversationOrigin, StrategyKind};
+use crate::command::{FolderChoice, RunPlan};
+use crate::error::{BoardError, ErrorKind};
+use crate::event::{Event, NewEvent, Topic};
+use crate::id::{CallId, RunId, Seq, SessionKey};
+use crate::log::TopicWriter;
+use crate::model::ModelMessage;
+use crate::port::{Durability, FolderDocuments, FolderGrant, RunRow, RunState, StoreWrite, WorkingFolders};
+use crate::session::SessionPermit;
+use crate::tool::executor::CallRecorder;
+use crate::tool::{CallContext, ProgressSink, ToolScope};
+
+/// A run that has its turn.
+#[derive(Debug)]
+pub struct RunRequest {
+    pub run: RunId,
+    pub caller: Caller,
+    pub agent: Arc<AgentSpec>,
+    pub strategy: StrategyKind,
+    pub origin: ConversationOrigin,
+    /// The conversation the client named, if it named one.
+    pub thread: Option<Arc<str>>,
+    pub session: SessionKey,
+    pub client_id: Arc<str>,
+    pub content: Arc<str>,
+    /// `provider/model`, where it is not the agent's own; `agent` has it already.
+    pub model: Option<Arc<str>>,
+    pub plan: Option<RunPlan>,
+    pub folder: RunFolder,
+    /// Set for a run that another one waits for. It is not resumed: whoever waited asks again.
+    pub call_chain: Option<CallChain>,
+    pub turn: SessionPermit,
+    pub control: RunControl,
+    /// Position in the trace of whoever asked for it.
+    pub trace: Option<Arc<str>>,
+}
+
+/// The folder a run is to work in.
+#[derive(Debug)]
+pub enum RunFolder {
+    /// As the client named it; still to be admitted.
+    Choose(FolderChoice),
+    /// That of the run which waits for this one, by the same right.
+    Inherit(Arc<Path>, Option<FolderGrant>),
+}
+
+impl RunFolder {
+    /// That of a run of the previous process, admitted again by the right it had then.
+    pub(crate) async fn readmit(folders: &dyn WorkingFolders, briefing: &RunSpec) -> Result<Self, BoardError> {
+        let Some(folder) = &briefing.folder else { return Ok(Self::Choose(FolderChoice::Configured)) };
+        let named = folder.to_string_lossy().into_owned();
+        let choice = if briefing.folder_granted { FolderChoice::Granted(named) } else { FolderChoice::Named(named) };
+        let (folder, grant) = admit_folder(folders, &choice).await?;
+        Ok(Self::Inherit(folder, grant))
+    }
+}
+
+/// The ways a run is ended from outside.
+#[derive(Debug, Clone)]
+pub struct RunControl {
+    /// Ends it as cancelled.
+    pub cancel: CancellationToken,
+    /// Drops it where it stands, to be resumed by the next process. Only for runs that can be.
+    pub suspend: CancellationToken,
+    /// It goes on although nobody listens.
+    pub detached: Arc<AtomicBool>,
+    /// Only its end is still to be recorded. Whoever hears of the end may use its name again at once.
+    pub ended: Arc<AtomicBool>,
+}
+
+impl RunControl {
+    pub fn new(cancel: CancellationToken, kept: bool) -> Self {
+        let (suspend, kept) = (CancellationToken::new(), Arc::new(AtomicBool::new(kept)));
+        Self { cancel, suspend, detached: kept, ended: Arc::default() }
+    }
+}
+
+/// A run that is on record: `go` carries it on.
+#[derive(Debug)]
+pub struct StartedRun {
+    pub(super) driver: Driver,
+    pub(super) strategy: Box<dyn Strategy>,
+    pub(super) nodes: NodeTracker,
+    pub(super) start: RunStart,
+}
+
+#[derive(Debug)]
+pub(super) enum RunStart {
+    /// The first model call, reserved and on record.
+    Fresh(Box<PreparedModelCall>),
+    /// What the last process left to be done.
+    Resumed { steps: Vec<StrategyStep>, outcome_unknown: HashSet<CallId>, announced: HashSet<CallId> },
+}
+
+impl StartedRun {
+    /// Recalls, reserves and records. An error here means that nothing happened: no run, no tokens, no turn.
+    pub async fn start(deps: Arc<RunDeps>, request: RunRequest) -> Result<Self, BoardError> {
+        let RunRequest { run, agent, session, client_id, content, plan, .. } = &request;
+        agent.provider.check()?;
+        let place = match (&request.folder, plan) {
+            // A chat that names no folder has nothing to say about it.
+            (RunFolder::Choose(FolderChoice::Configured), None) => None,
+            (folder, _) => Some(resolve_folder(&deps, folder).await?),
+        };
+        let recalled = {
+            let place = place.as_ref().map(|place| (&*place.folder, &place.instructions));
+            deps.memory.recall(agent, &request.origin, session, content, place, &request.control.cancel).await?
+        };
+        let (folder, folder_grant) = place.map(|place| (place.folder, place.grant)).unzip();
+        let folder_grant = folder_grant.flatten();
+        // Chats of a single voice tell nothing of their nodes: their clients know no such thing.
+        let told = plan.is_some() || request.strategy != StrategyKind::React;
+        let brief = StrategySpec {
+            history: recalled.messages.clone(),
+            user: ModelMessage::user(content.clone()),
+            reasoning: agent.reasoning.clone(),
+            adaptive: plan.as_ref().is_some_and(|plan| plan.adaptive),
+            tag: run.0.simple().to_string().into(),
+        };
+        let mut opening =
+            vec![NewEvent::from(Event::RunStarted { session: session.clone(), agent: agent.name.clone() })];
+        let system: Arc<str> = recalled.system.into();
+        if let Some(plan) = plan.as_ref().filter(|_| request.call_chain.is_none()) {
+            let briefing = RunSpec {
+                client_id: client_id.clone(),
+                thread: request.thread.clone(),
+                requested_agent: plan.agent.clone(),
+                strategy: request.strategy,
+                adaptive: plan.adaptive,
+                detached: plan.detach,
+                verbose: plan.verbose,
+                model: request.model.clone(),
+                folder: folder.clone(),
+                folder_granted: folder_grant.is_some(),
+                origin: request.origin.clone(),
+                message: content.clone(),
+                system: system.clone(),
+                history: recalled.messages,
+            };
+            opening.push(Event::RunBriefed(Arc::new(briefing)).into());
+        }
+        let row = RunRow {
+            run: *run,
+            session: session.clone(),
+            principal: request.caller.principal.clone(),
+            client_id: client_id.clone(),
+            surface: request.caller.surface.name().into(),
+            started_at: deps.clock.now(),
+            input: content.clone(),
+            state: RunState::Running,
+        };
+        let mut strategy = strategy::build(request.strategy, brief);
+        let writer = Arc::new(deps.log.open(Topic::Run(*run), Seq::FIRST));
+        let verbose = plan.as_ref().is_some_and(|plan| plan.verbose);
+        let driver =
+            Driver::new(deps, request, writer, RunSetup { system, folder, folder_grant, records_nodes: told, verbose });
+        let mut nodes = NodeTracker::new(told);
+        let mut steps = Vec::new();
+        strategy.advance(StrategyInput::Begin, &mut steps);
+        let mut first = None;
+        for step in steps {
+            match step {
+                StrategyStep::Enter { node, name } => opening.extend(nodes.enter(node, name)),
+                StrategyStep::Leave { node, failed } => opening.extend(nodes.leave(node, failed)),
+                StrategyStep::Report { node, finding } => opening.extend(nodes.finding_entry(node, finding)),
+                StrategyStep::AskModel { node, messages, tools, answer_kind: voice } => {
+                    first = Some(driver.prepare_call(node, nodes.node(node), messages, tools, voice).await?);
+                }
+                // Answered below: without a question there is no run.
+                StrategyStep::CallTool { .. } | StrategyStep::Finish(_) => {}
+            }
+        }
+        let Some(first) = first else {
+            return Err(BoardError::new(ErrorKind::Internal, "the strategy did not begin by asking the model"));
+        };
+        let before_call: u64 = opening.iter().map(|entry| entry.event.seq_count()).sum();
+        let first_seq = Seq(Seq::FIRST.0 + before_call);
+        let writes = vec![StoreWrite::OpenRun(row), driver.open_row(&first, first_seq)];
+        driver.writer.append(opening, writes, Durability::Boundary).await?;
+        crate::telemetry::run_started(driver.context.caller.surface.name());
+        Ok(Self { driver, strategy, nodes, start: RunStart::Fresh(Box::new(first)) })
+    }
+
+    /// Goes on with a run of the last process. `settled` are the entries and writes that close its open model calls.
+    pub(super) async fn resume(
+        deps: Arc<RunDeps>,
+        request: RunRequest,
+        briefing: &RunSpec,
+        replay: RunReplay,
+        next: Seq,
+        settled: (Vec<NewEvent>, Vec<StoreWrite>),
+    ) -> Result<Self, BoardError> {
+        let folder_grant = match &request.folder {
+            RunFolder::Inherit(_, grant) => grant.clone(),
+            RunFolder::Choose(_) => None,
+        };
+        let RunReplay {
+            strategy,
+            mut nodes,
+            steps,
+            outcome_unknown: unsure,
+            announced,
+            used_tokens: used,
+            model_calls: calls,
+            ..
+        } = replay;
+        let (mut entries, writes) = settled;
+        // Those that were cut short are not among the replayed ones; their tokens and numbers are taken too.
+        let (cut, cut_tokens) = settled_calls(&writes);
+        entries.extend(nodes.reenter_all());
+        let writer = Arc::new(deps.log.open(Topic::Run(request.run), next));
+        let setting = RunSetup {
+            system: briefing.system.clone(),
+            folder: briefing.folder.clone(),
+            folder_grant,
+            records_nodes: true,
+            verbose: briefing.verbose,
+        };
+        let driver = Driver::new(deps, request, writer, setting);
+        driver.context.call_chain.token_budget.spend(used.saturating_add(cut_tokens));
+        driver.model_calls.store(calls.saturating_add(cut), Ordering::Relaxed);
+        driver.writer.append(entries, writes, Durability::Boundary).await?;
+        crate::telemetry::run_started(driver.context.caller.surface.name());
+        Ok(Self { driver, strategy, nodes, start: RunStart::Resumed { steps, outcome_unknown: unsure, announced } })
+    }
+}
+
+/// How many model calls these writes settle, and their tokens.
+fn settled_calls(writes: &[StoreWrite]) -> (u32, u64) {
+    let settled = writes.iter().filter_map(|write| {
+        if let StoreWrite::SettleModelCall(usage) = write { Some(usage.tokens.total()) } else { None }
+    });
+    settled.fold((0, 0), |(calls, tokens), used| (calls.saturating_add(1), tokens.saturating_add(used)))
+}
+
+/// How a run works, besides who asked for it.
+struct RunSetup {
+    system: Arc<str>,
+    folder: Option<Arc<Path>>,
+    folder_grant: Option<FolderGrant>,
+    records_nodes: bool,
+    verbose: bool,
+}
+
+impl Driver {
+    fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setting: RunSetup) -> Self {
+        let RunRequest {
+            run,
+            caller,
+            agent,
+            strategy,
+            origin,
+            session,
+            content,
+            call_chain: beneath,
+            turn,
+            control: stops,
+            trace,
+            ..
+        } = request;
+        let offer =
+            deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
+        let owner = origin.memory_owner();
+        let nesting = beneath.unwrap_or_else(|| CallChain::root(session.clone(), agent.max_run_tokens));
+        Self {
+            context: CallContext {
+                caller,
+                run,
+                call_chain: nesting,
+                scope: ToolScope {
+                    session,
+                    owner,
+                    folder: setting.folder,
+                    folder_grant: setting.folder_grant,
+                    progress: ProgressSink::default(),
+                    call_metadata: None,
+                },
+                tool_set: offer,
+                node: None,
+                recorder: CallRecorder::RunLog { writer: writer.clone(), records_nodes: setting.records_nodes },
+                plugin_depth: 0,
+            },
+            writer,
+            system: setting.system,
+            records_nodes: setting.records_nodes,
+            verbose: setting.verbose,
+            model_calls: AtomicU32::new(0),
+            missing_tools_note: Mutex::default(),
+            max_output: agent.reasoning.max_output(strategy, agent.max_tokens),
+            started: tokio::time::Instant::now(),
+            _turn: turn,
+            deps,
+            agent,
+            origin,
+            content,
+            work_stop: stops.cancel.child_token(),
+            control: stops,
+            trace,
+        }
+    }
+}
+
+/// The folder a run works in and what it has to say.
+struct ResolvedFolder {
+    folder: Arc<Path>,
+    grant: Option<FolderGrant>,
+    instructions: FolderDocuments,
+}
+
+async fn resolve_folder(deps: &RunDeps, folder: &RunFolder) -> Result<ResolvedFolder, BoardError> {
+    let (folder, grant) = match folder {
+        RunFolder::Choose(choice) => admit_folder(&*deps.folders, choice).await?,
+        RunFolder::Inherit(folder, grant) => (folder.clone(), grant.clone()),
+    };
+    let words = deps.folders.documents(&folder).await;
+    Ok(ResolvedFolder { folder, grant, instructions: words })
+}
+
+/// The one way by which a folder that somebody chose is opened.
+pub(crate) async fn admit_folder(
+    folders: &dyn WorkingFolders,
+    choice: &FolderChoice,
+) -> Result<(Arc<Path>, Option<FolderGrant>), BoardError> {
+    let admitted = match choice {
+        FolderChoice::Configured => folders.resolve(None).await.map(|path| (path, None)),
+        FolderChoice::Named(named) => folders.resolve(Some(named)).await.map(|path| (path, None)),
+        FolderChoice::Granted(named) => folders.grant(named).await.map(|granted| (granted.path, granted.grant)),
+    };
+    admitted.map_err(BoardError::invalid)
+}

@@ -1,0 +1,169 @@
+//! Text in and out of prompts. What models and tools wrote is data: it is cut and fenced before it is shown to a model
+//! again, and read forgivingly.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::model::{ContentPart, MessageRole, ModelMessage, ToolInput};
+use crate::text::escape_hidden;
+
+/// Stands where a cut text went on.
+const CUT_MARK: &str = " […]";
+/// How much of an answer is searched for JSON; a plan or a vote that goes on longer is not one.
+const JSON_SEARCH_BYTES: usize = 256 * 1024;
+/// Braces tried as the beginning of an object.
+const MAX_JSON_STARTS: usize = 64;
+/// What is shown of a tool call or result of an earlier turn.
+const TOOL_PART_BYTES: usize = 2_000;
+/// Names come from models as well.
+const NAME_BYTES: usize = 64;
+
+/// At most `bytes` of the text, with a mark where it goes on.
+pub(super) fn truncate(text: &str, bytes: usize) -> Cow<'_, str> {
+    if text.len() <= bytes {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(bytes.saturating_sub(CUT_MARK.len()));
+    Cow::Owned(format!("{}{CUT_MARK}", text.get(..end).unwrap_or_default()))
+}
+
+/// The text between `<tag name="…">` and `</tag>`, cut to `bytes`. Nothing in it can open or close the fence.
+pub(super) fn fence(tag: &str, name: Option<&str>, text: &str, bytes: usize) -> String {
+    let name = name.map(|name| format!(" name=\"{}\"", sanitize_name(name))).unwrap_or_default();
+    let shown = escape_hidden(text);
+    let shortened = truncate(&shown, bytes);
+    let text = escape_tag(&shortened, tag);
+    format!("<{tag}{name}>\n{text}\n</{tag}>")
+}
+
+/// A name that stays on its line and inside its quotes.
+pub(super) fn sanitize_name(name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .map(|character| match character {
+            '"' | '<' | '>' => '\'',
+            character if character.is_control() => ' ',
+            character => character,
+        })
+        .collect();
+    truncate(plain.trim(), NAME_BYTES).into_owned()
+}
+
+/// `<tag` and `</tag` in any case get a backslash before the name.
+fn escape_tag<'a>(text: &'a str, tag: &str) -> Cow<'a, str> {
+    let lower = text.to_ascii_lowercase();
+    let names_tag = |after: &usize| lower.get(*after..).is_some_and(|rest| rest.starts_with(tag));
+    let after = lower.match_indices('<').map(|(start, _)| start + 1);
+    let after = after.map(|at| at + usize::from(lower.as_bytes().get(at) == Some(&b'/')));
+    let places: Vec<usize> = after.filter(names_tag).collect();
+    if places.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut fenced = String::with_capacity(text.len() + places.len());
+    let mut from = 0;
+    for place in places {
+        fenced.push_str(text.get(from..place).unwrap_or_default());
+        fenced.push('\\');
+        from = place;
+    }
+    fenced.push_str(text.get(from..).unwrap_or_default());
+    Cow::Owned(fenced)
+}
+
+/// `bytes` shared among `count` texts, none of which gets less than is worth showing.
+pub(super) fn per_text_bytes(bytes: usize, count: usize) -> usize {
+    const SMALLEST: usize = 400;
+    (bytes / count.max(1)).max(SMALLEST)
+}
+
+/// The conversation so far with the user's new words, followed by what is wanted of the model now.
+pub(super) fn with_instruction(
+    history: &[ModelMessage],
+    user: &ModelMessage,
+    instruction: String,
+) -> Vec<ModelMessage> {
+    let mut messages = history.to_vec();
+    messages.push(with_note(user, instruction));
+    messages
+}
+
+/// The user's message with a paragraph of ours after it.
+pub(super) fn with_note(user: &ModelMessage, note: String) -> ModelMessage {
+    let mut message = user.clone();
+    message.parts.push(ContentPart::Text(format!("\n\n{note}").into()));
+    message
+}
+
+/// Messages with their tool calls and results told in words. Providers refuse calls and results in a conversation
+/// whose request offers no tools.
+pub(super) fn tool_parts_as_text(messages: &[ModelMessage]) -> Vec<ModelMessage> {
+    let told = messages.iter().map(|message| {
+        let mut words = String::new();
+        for part in &message.parts {
+            if !words.is_empty() {
+                words.push('\n');
+            }
+            match part {
+                ContentPart::Text(text) => words.push_str(text),
+                ContentPart::ToolCall(call) => {
+                    let arguments = match &call.input {
+                        ToolInput::Json(value) => value.to_string(),
+                        ToolInput::Malformed(text) => text.to_string(),
+                    };
+                    words.push_str(&format!("[called `{}` with {}]", call.name, truncate(&arguments, TOOL_PART_BYTES)));
+                }
+                ContentPart::ToolResult(result) => {
+                    words.push_str(&fence("result", Some(&result.name), &result.content, TOOL_PART_BYTES));
+                }
+            }
+        }
+        ModelMessage { role: message.role, parts: vec![ContentPart::Text(words.into())] }
+    });
+    told.collect()
+}
+
+/// What is remembered of a run whose way to the answer is its own affair: the user's words and the reply.
+pub(super) fn user_and_reply(user: &ModelMessage, reply: &str) -> Vec<ModelMessage> {
+    let mut messages = vec![user.clone()];
+    if !reply.is_empty() {
+        messages.push(ModelMessage { role: MessageRole::Assistant, parts: vec![ContentPart::Text(reply.into())] });
+    }
+    messages
+}
+
+/// The first JSON object in the text, fenced or amid words, that has `key`.
+pub(super) fn find_json_object(text: &str, key: &str) -> Option<Map<String, Value>> {
+    let text = text.get(..text.floor_char_boundary(JSON_SEARCH_BYTES)).unwrap_or_default();
+    let starts = text.match_indices('{').map(|(start, _)| start);
+    for start in starts.take(MAX_JSON_STARTS) {
+        let rest = text.get(start..).unwrap_or_default();
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        if let Some(Ok(Value::Object(object))) = values.next()
+            && object.contains_key(key)
+        {
+            return Some(object);
+        }
+    }
+    None
+}
+
+/// A value as one line of text a person could have written; `None` where there is nothing to say.
+pub(super) fn value_text(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::Null => return None,
+        Value::String(text) => text.trim().to_owned(),
+        Value::Array(items) => items.iter().filter_map(value_text).collect::<Vec<_>>().join("; "),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// Cut, and shared from then on.
+pub(super) fn truncate_shared(text: &str, bytes: usize) -> Arc<str> {
+    truncate(text.trim(), bytes).into()
+}
+
+#[cfg(test)]
+mod tests;
