@@ -371,7 +371,7 @@ impl Pump {
                 self.follows.push(Box::pin(events.map(move |event| (follow, Some(event))).chain(ended)));
             }
             PumpEvent::FollowOpened((follow, Err(error))) => {
-                self.dialect.follow_ended(follow, Some(error), &mut self.steps)
+                self.dialect.follow_ended(follow, Some(error), &mut self.steps);
             }
             PumpEvent::FollowAdvanced((follow, Some(Ok(envelope)))) => {
                 self.dialect.observed(follow, &envelope, now, &mut self.steps);

@@ -246,7 +246,7 @@ impl LoadedPlugin {
         match &ended {
             Ok(_) => {}
             Err(GuestFailure::Cancelled) => {
-                tracing::debug!(plugin = %self.name, tool.name = tool, "plugin call cancelled")
+                tracing::debug!(plugin = %self.name, tool.name = tool, "plugin call cancelled");
             }
             Err(failure) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);

@@ -360,7 +360,7 @@ impl RunLoop<'_, '_> {
                     pending.events.extend(self.nodes.leave(node, failed));
                 }
                 StrategyStep::Report { node, finding } => {
-                    pending.events.extend(self.nodes.finding_entry(node, finding))
+                    pending.events.extend(self.nodes.finding_entry(node, finding));
                 }
                 StrategyStep::CallTool { node, call } => {
                     let node = self.nodes.node(node);

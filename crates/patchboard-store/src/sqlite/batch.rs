@@ -117,7 +117,7 @@ impl BatchWriter {
                 StoreWrite::Message(row) => messages::put(db, topics, row)?,
                 StoreWrite::Delivery(row) => deliveries::put(db, row)?,
                 StoreWrite::PutValue { namespace: space, key, value, at } => {
-                    kv::put(db, space, key, value.as_deref(), *at)?
+                    kv::put(db, space, key, value.as_deref(), *at)?;
                 }
             }
         }

@@ -281,7 +281,7 @@ impl Dialect for GatewayDialect {
                 self.end_stream(&id, steps);
             }
             (PendingRpc::Attach { id, from }, Ok(BoardReply::Run(run))) => {
-                self.follow(id, run.run, from, FollowerPacing::Unpaced, steps)
+                self.follow(id, run.run, from, FollowerPacing::Unpaced, steps);
             }
             (PendingRpc::Start(id) | PendingRpc::Attach { id, .. }, Err(problem)) => {
                 refuse(steps, &id, &error::text(&problem));

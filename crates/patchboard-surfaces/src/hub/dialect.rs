@@ -122,7 +122,7 @@ impl HubDialect {
     fn handle_frame(&mut self, frame: AppFrame, steps: &mut Vec<Step>) {
         match (&self.state, frame) {
             (RegistrationState::Registered { .. }, AppFrame::Registration(_)) => {
-                refuse(steps, &map::already_registered())
+                refuse(steps, &map::already_registered());
             }
             (_, AppFrame::Registration(Err(refusal))) => refuse(steps, &refusal),
             (_, AppFrame::Registration(Ok(registration))) => {
@@ -144,7 +144,7 @@ impl HubDialect {
                 refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, "register before answering messages"));
             }
             (_, AppFrame::Malformed(problem)) => {
-                refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, problem))
+                refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, problem));
             }
         }
     }
@@ -175,7 +175,7 @@ impl HubDialect {
                 refuse(steps, &refusal);
             }
             Ok(_) => {
-                refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, "internal error: unexpected answer"))
+                refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, "internal error: unexpected answer"));
             }
             Err(problem) => refuse(steps, &error::registration_error(&problem)),
         }
@@ -373,7 +373,7 @@ impl Dialect for HubDialect {
             match pending {
                 PendingCommand::Answer => steps.push(Step::AwaitReply(ticket)),
                 PendingCommand::Register | PendingCommand::Inbox | PendingCommand::Prove => {
-                    steps.push(Step::CancelAsk(ticket))
+                    steps.push(Step::CancelAsk(ticket));
                 }
             }
         }

@@ -570,7 +570,7 @@ impl Dialect for RunsDialect {
                 self.ask(PendingReply::CancelRun(request), Command::CancelRun(run.run), steps);
             }
             (PendingReply::FindToCancelRun(request), Ok(_)) => {
-                refuse(steps, Some(&request.id), "run expired or unknown")
+                refuse(steps, Some(&request.id), "run expired or unknown");
             }
             (PendingReply::CancelRun(wire::CancelRun { id, run_id }), Ok(_)) => {
                 steps.push(Step::Write(map::run_cancelled(&id, &run_id, self.client_level)));
@@ -644,7 +644,7 @@ impl Dialect for RunsDialect {
         match (gone, stage) {
             (CloseCause::Client, RunPhase::Starting(start)) if !detached => steps.push(Step::CancelAsk(start)),
             (CloseCause::Client | CloseCause::Stalled, RunPhase::Starting(start)) => {
-                steps.push(Step::AwaitReply(start))
+                steps.push(Step::AwaitReply(start));
             }
             (CloseCause::Client, RunPhase::Running(run)) if !detached => {
                 steps.push(Step::Ask(ticket, Command::CancelRun(run)));

@@ -361,7 +361,7 @@ impl Projection {
                 self.writer.write_event(id, &payload, write);
             }
             StrategyFinding::TaskStarted { task } => {
-                self.writer.write_event(id, &EventPayload::GotNodeStart { id: task }, write)
+                self.writer.write_event(id, &EventPayload::GotNodeStart { id: task }, write);
             }
             StrategyFinding::TaskCompleted { task, result } => {
                 let payload = EventPayload::GotNodeComplete { id: task, result_summary: summary(result) };

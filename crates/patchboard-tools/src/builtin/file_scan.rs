@@ -80,7 +80,7 @@ pub(super) fn scan_files(
                         omitted.generated.insert(escape_control_chars(&entry.name));
                     }
                     FolderInterest::Default | FolderInterest::Explicit if names.len() + 1 >= MAX_DEPTH => {
-                        omitted.too_deep = true
+                        omitted.too_deep = true;
                     }
                     FolderInterest::Default | FolderInterest::Explicit => {
                         queue.push_back(names.iter().cloned().chain([entry.name]).collect());

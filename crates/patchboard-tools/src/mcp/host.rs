@@ -164,7 +164,7 @@ impl McpHost {
             match pins.change(tool) {
                 None => usable.push((tool.spec(self.name(), self.options.call_timeout), tool.name.clone())),
                 Some(change) => {
-                    waiting.push(PendingTool { name: qualified_name(self.name(), &tool.name).into(), change })
+                    waiting.push(PendingTool { name: qualified_name(self.name(), &tool.name).into(), change });
                 }
             }
         }

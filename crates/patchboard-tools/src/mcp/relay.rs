@@ -74,7 +74,7 @@ pub async fn relay(
         match line {
             Some(InputLine::Whole(line)) => relay.clone().handle_line(line, &tasks, &over).await,
             Some(InputLine::TooLong) => {
-                relay.send_error(&Value::Null, INVALID_REQUEST, "the message is too long").await
+                relay.send_error(&Value::Null, INVALID_REQUEST, "the message is too long").await;
             }
             None => break,
         }

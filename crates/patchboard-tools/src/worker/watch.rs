@@ -170,7 +170,7 @@ async fn retire_reason(pool: &WorkerPool, worker: &ConnectedWorker) -> &'static 
         match options.max_age {
             // Those that began together do not all end together.
             Some(age) => {
-                tokio::time::sleep_until(worker.started_at + jittered(age, worker.number.0).max(MIN_AGE)).await
+                tokio::time::sleep_until(worker.started_at + jittered(age, worker.number.0).max(MIN_AGE)).await;
             }
             None => std::future::pending().await,
         }

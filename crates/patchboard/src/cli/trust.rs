@@ -238,7 +238,7 @@ impl TrustReview {
             }
             (0, 0) => output::print_line("None of these waits to be trusted."),
             (trusted, 0) => {
-                output::print_line(&format!("Trusted: {trusted}. Configuration counts from the next start on."))
+                output::print_line(&format!("Trusted: {trusted}. Configuration counts from the next start on."));
             }
             (trusted, left) => {
                 let failure = CommandFailure::unusable(format!("{left} not trusted, {trusted} trusted"));

@@ -47,7 +47,7 @@ pub(super) fn run(args: WorkersArgs) -> Result<ExitCode, CommandFailure> {
             (true, json) => return watch(client, first, WatchFormat::choose(json)).await,
             (false, true) => output::print_line(&as_json(&first)),
             (false, false) => {
-                pool_lines(&first, PageLayout::of_stdout())?.iter().for_each(|line| output::print_line(line))
+                pool_lines(&first, PageLayout::of_stdout())?.iter().for_each(|line| output::print_line(line));
             }
         }
         Ok(ExitCode::SUCCESS)

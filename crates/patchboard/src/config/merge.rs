@@ -50,7 +50,7 @@ impl LayerMerger {
         match (&mut base.content, over.content) {
             (NodeContent::Table(base), NodeContent::Table(over)) => self.merge_table(base, over, shape),
             (NodeContent::List(base), NodeContent::List(over)) if is_named_list(shape) => {
-                self.merge_list(base, over, shape)
+                self.merge_list(base, over, shape);
             }
             (content, over_content) => {
                 *content = over_content;

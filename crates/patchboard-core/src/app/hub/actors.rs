@@ -41,7 +41,7 @@ impl ActorHandle {
             Err(mpsc::error::TrySendError::Full(input)) => {
                 match input {
                     ActorInput::AppJoined { .. } | ActorInput::AppLeft { .. } => {
-                        self.missed_app_change.store(true, Ordering::Relaxed)
+                        self.missed_app_change.store(true, Ordering::Relaxed);
                     }
                     input @ (ActorInput::Response { .. } | ActorInput::Resend { .. } | ActorInput::Cancel { .. }) => {
                         let message = "too much is said about this message at once; say it again in a moment";

@@ -255,7 +255,7 @@ fn phrases(words: Vec<WordToken>) -> Vec<(Vec<WordToken>, PhrasePolarity)> {
         match (ends, said) {
             (TokenBoundary::Absent, _) | (TokenBoundary::Phrase, PhrasePolarity::Excluded) => {}
             (TokenBoundary::Phrase, PhrasePolarity::Included) | (TokenBoundary::Sentence, _) => {
-                phrases.push((Vec::new(), PhrasePolarity::Included))
+                phrases.push((Vec::new(), PhrasePolarity::Included));
             }
         }
     }

@@ -77,10 +77,10 @@ impl SinkWorker {
                 // Once is enough until it works again: a dead webhook must not fill the log.
                 match std::mem::replace(health, SinkHealth::Failing) {
                     SinkHealth::Healthy => {
-                        tracing::warn!(sink = self.sink.name(), error, "a notice could not be shown")
+                        tracing::warn!(sink = self.sink.name(), error, "a notice could not be shown");
                     }
                     SinkHealth::Failing => {
-                        tracing::debug!(sink = self.sink.name(), error, "a notice could not be shown")
+                        tracing::debug!(sink = self.sink.name(), error, "a notice could not be shown");
                     }
                 }
             }

@@ -91,7 +91,7 @@ impl React {
         match self.tool_loop.push_answer(completion) {
             RoundOutcome::Text(_) => steps.push(StrategyStep::Finish(StrategyOutcome::Completed)),
             RoundOutcome::LimitReached => {
-                steps.push(StrategyStep::Finish(StrategyOutcome::Failed(LOOP_LIMIT_TEXT.to_owned())))
+                steps.push(StrategyStep::Finish(StrategyOutcome::Failed(LOOP_LIMIT_TEXT.to_owned())));
             }
             RoundOutcome::Calls(calls) => {
                 let node = self.enter("act", steps);

@@ -36,13 +36,13 @@ pub(super) fn apply_chunks(content: &str, chunks: &[Chunk]) -> Result<String, Ch
     let mut done = 0;
     for (index, chunk) in chunks.iter().enumerate() {
         let found = locate_chunk(&texts, chunk, index + 1, done)?;
-        result.extend(lines.iter().take(found.start).skip(done).map(FileLine::to_output));
+        result.extend(lines.iter().take(found.start).skip(done).map(FileLine::output_line));
         let mut there = lines.iter().skip(found.start);
         let mut used = 0;
         for line in &chunk.lines {
             match line {
                 // As it is in the file, should the two differ in blanks.
-                PatchLine::Context(_) => result.extend(there.next().map(FileLine::to_output)),
+                PatchLine::Context(_) => result.extend(there.next().map(FileLine::output_line)),
                 PatchLine::Removed(_) => {
                     there.next();
                 }
@@ -55,7 +55,7 @@ pub(super) fn apply_chunks(content: &str, chunks: &[Chunk]) -> Result<String, Ch
         }
         done = found.start + used;
     }
-    result.extend(lines.iter().skip(done).map(FileLine::to_output));
+    result.extend(lines.iter().skip(done).map(FileLine::output_line));
     let ends_with_a_line_end = content.is_empty() || content.ends_with('\n');
     Ok(join_lines(result, line_end, ends_with_a_line_end))
 }
@@ -125,7 +125,7 @@ impl<'a> FileLine<'a> {
         Self { text, end: line.get(text.len()..).unwrap_or_default() }
     }
 
-    fn to_output(&self) -> (String, &'a str) {
+    fn output_line(&self) -> (String, &'a str) {
         (self.text.to_owned(), self.end)
     }
 }

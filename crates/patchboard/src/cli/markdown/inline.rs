@@ -101,7 +101,7 @@ fn parse_into(text: &str, length: usize, end: InputState, base: TextStyle, runs:
         match match_span(text, at, end) {
             SpanMatch::Span { end, kind } => {
                 let mut whole = |text: &str, style: TextStyle| {
-                    parse_into(text, text.len(), InputState::Complete, base.with(style), runs)
+                    parse_into(text, text.len(), InputState::Complete, base.with(style), runs);
                 };
                 match kind {
                     InlineKind::Styled(inner, style) => whole(inner, style),

@@ -157,7 +157,7 @@ impl RunFollower {
                     self.client.approve(&self.id, call_id, false).await?;
                 }
                 ApprovalResponder::Person | ApprovalResponder::Unattended(UnattendedMode::Wait) => {
-                    self.request_approval(call_id, &call, reason)
+                    self.request_approval(call_id, &call, reason);
                 }
             }
         }

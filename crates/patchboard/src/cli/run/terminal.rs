@@ -93,7 +93,7 @@ impl TerminalWriter {
     fn write(&mut self, said: DisplayUpdate) {
         match said {
             DisplayUpdate::LiveBlock(lines) => {
-                output::eprint(&self.live_block.draw(&lines, TerminalSize::of(stderr())))
+                output::eprint(&self.live_block.draw(&lines, TerminalSize::of(stderr())));
             }
             DisplayUpdate::Text(words) => {
                 self.live_block.commit();

@@ -93,13 +93,13 @@ pub(super) fn classify_words<'a>(
             }
             // The value of an option may stand before what is run, and names no file.
             CommandSyntax::Interpreter if !is_run && !text.starts_with('-') => {
-                is_run = !existing_paths(folder, text).is_empty()
+                is_run = !existing_paths(folder, text).is_empty();
             }
             CommandSyntax::PackageRunner if !is_run && RUNNER_VALUE_OPTIONS.contains(&text) => {
-                next = Some(WordRole::PackageName)
+                next = Some(WordRole::PackageName);
             }
             CommandSyntax::PackageRunner if !is_run && !text.starts_with('-') => {
-                (is_run, word.role) = (true, WordRole::PackageName)
+                (is_run, word.role) = (true, WordRole::PackageName);
             }
             CommandSyntax::Interpreter | CommandSyntax::PackageRunner | CommandSyntax::Other => {}
         }

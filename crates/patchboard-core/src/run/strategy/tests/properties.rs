@@ -180,7 +180,7 @@ impl Runner {
     fn take(&mut self, step: StrategyStep) {
         match step {
             StrategyStep::Enter { node, name } => {
-                assert!(self.names.insert(node, name).is_none(), "{node:?} entered twice")
+                assert!(self.names.insert(node, name).is_none(), "{node:?} entered twice");
             }
             StrategyStep::Leave { node, .. } => {
                 assert!(self.is_inside(node), "{node:?} left without being in it");
