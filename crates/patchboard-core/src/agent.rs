@@ -1,18 +1,21 @@
 //! Agents and which of them answers whom.
 
+use crate::conversation::ConversationOrigin;
+use crate::run_spec::{AgentSource, StrategyKind};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::Surface;
+use crate::agent::catalogue::ModelCatalogue;
 use crate::budget::BudgetLimits;
-use crate::catalogue::ModelCatalogue;
+use crate::caller::Surface;
 use crate::error::BoardError;
-use crate::id::{MemoryOwner, SessionKey};
 use crate::port::ModelProvider;
-use crate::run::strategy::ReasoningOptions;
+use crate::run_spec::reasoning::ReasoningOptions;
 use crate::text::did_you_mean;
 use crate::tool::Glob;
+
+pub mod catalogue;
 
 /// One configured agent.
 #[derive(Debug, Clone)]
@@ -57,78 +60,6 @@ impl AgentSpec {
                 listed.map(Cow::Borrowed)
             }
         }
-    }
-}
-
-/// Who made an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AgentSource {
-    /// It is there without being configured.
-    BuiltIn,
-    /// Configured in the working folder.
-    Project,
-    /// Configured elsewhere.
-    User,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StrategyKind {
-    React,
-    Dup,
-    Tot,
-    Got,
-}
-
-impl StrategyKind {
-    pub const ALL: [Self; 4] = [Self::React, Self::Dup, Self::Tot, Self::Got];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::React => "react",
-            Self::Dup => "dup",
-            Self::Tot => "tot",
-            Self::Got => "got",
-        }
-    }
-
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::React => "thinks, calls tools, repeats",
-            Self::Dup => "understands the question first, then answers",
-            Self::Tot => "searches a tree of thoughts",
-            Self::Got => "plans a graph of tasks and joins their results",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
-/// Where a message comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConversationOrigin {
-    pub channel: String,
-    pub account: String,
-    pub peer: Option<String>,
-    pub guild: Option<String>,
-    pub team: Option<String>,
-}
-
-impl ConversationOrigin {
-    const DEFAULT_PEER: &'static str = "main";
-
-    pub fn peer(&self) -> &str {
-        self.peer.as_deref().unwrap_or(Self::DEFAULT_PEER)
-    }
-
-    pub fn session_key(&self, agent: &str) -> SessionKey {
-        SessionKey::conversation(agent, &self.channel, &self.account, self.peer())
-    }
-
-    /// Facts belong to the account on its channel, whatever the peer or the agent.
-    pub fn memory_owner(&self) -> MemoryOwner {
-        MemoryOwner::account(&self.channel, &self.account)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Apps on the hub: who they are, which of them an utterance is meant for, and how it gets there without being lost.
+//! Apps on the hub, the messages they are sent, and the notices they show.
 
 use std::sync::Arc;
 
@@ -6,31 +6,9 @@ use jiff::Timestamp;
 
 use crate::id::MessageId;
 
-pub mod hub;
-pub mod matcher;
 pub mod message;
-mod message_actor;
-mod model_router;
-pub mod notice;
-mod roster;
-pub mod routing;
-#[cfg(test)]
-mod test_hub;
-mod tools;
 
-pub(crate) use model_router::{MAX_CONCURRENT_CALLS, ModelRouter};
-pub(crate) use roster::KnownApp;
-pub(crate) use tools::AppTools;
-
-/// What an app says about itself when it registers. All of it is the app's own claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AppProfile {
-    /// Unique whatever the case of its letters; ASCII letters, digits, `-` and `_`.
-    pub name: Arc<str>,
-    pub description: Arc<str>,
-    pub version: Option<Arc<str>>,
-    pub capabilities: Vec<Arc<str>>,
-}
+pub use patchboard_matcher::AppProfile;
 
 /// How the user said it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,4 +49,17 @@ pub struct UserNotice {
     /// The utterance it is about.
     pub message: Option<MessageId>,
     pub at: Timestamp,
+}
+
+/// SHA-256 of a token. Tokens themselves are neither kept nor compared.
+pub type TokenHash = [u8; 32];
+
+/// What is kept of an app across restarts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KnownApp {
+    pub(crate) profile: Arc<AppProfile>,
+    pub(crate) seen_at: Timestamp,
+    pub(crate) is_approved: bool,
+    /// Of the token it has to show, where apps are paired by token.
+    pub(crate) token: Option<TokenHash>,
 }

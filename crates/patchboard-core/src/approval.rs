@@ -9,7 +9,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Caller, Grant};
+use crate::budget::call_chain::CallChain;
+use crate::caller::{Caller, Grant};
 use crate::command::ApprovalRef;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::ApprovalRequest;
@@ -19,7 +20,8 @@ use crate::port::{Clock, IdGenerator};
 use crate::reloadable::Reloadable;
 use crate::reply::PendingApproval;
 use crate::session::SessionQueues;
-use crate::tool::CallContext;
+
+pub mod policy;
 
 /// How long a question may stay open while another request waits for its session.
 const CONTENDED_EXPIRY: Duration = Duration::from_secs(120);
@@ -33,6 +35,16 @@ pub struct ApprovalQueue {
     expiry: Reloadable<Duration>,
     queues: SessionQueues,
     open: Mutex<BTreeMap<ApprovalId, OpenApproval>>,
+}
+
+/// The call that asks: where it is made, and by whom.
+#[derive(Debug)]
+pub struct ApprovalOrigin<'a> {
+    pub run: RunId,
+    pub session: &'a SessionKey,
+    /// The connection that started the work.
+    pub connection: ConnectionId,
+    pub call_chain: &'a CallChain,
 }
 
 #[derive(Debug)]
@@ -89,25 +101,25 @@ impl ApprovalQueue {
         self.expiry.set(expiry);
     }
 
-    /// `may_have_run`: the call was begun by a process that did not live to see its end.
+    /// `may_have_run`: the call was begun by a process that ended before the call did.
     pub fn ask(
         &self,
-        context: &CallContext,
+        origin: &ApprovalOrigin<'_>,
         call: &ToolCall,
         may_have_run: bool,
     ) -> Result<ApprovalTicket<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
         let expiry = *self.expiry.get();
-        let (session, outermost) = (context.scope.session.clone(), context.call_chain.charged_session.clone());
+        let (session, outermost) = (origin.session.clone(), origin.call_chain.charged_session.clone());
         let expires_at = self.expires_in(expiry);
         let mut request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
-        let pending = PendingApproval { request: request.clone(), run: context.run, session: session.clone() };
+        let pending = PendingApproval { request: request.clone(), run: origin.run, session: session.clone() };
         let (answer, verdict) = oneshot::channel();
         let mut open = self.open();
         if open.len() >= MAX_OPEN {
             return Err(BoardError::new(ErrorKind::Exhausted, "too many approvals are waiting for an answer"));
         }
-        let (started_by, above) = (context.caller.connection, context.call_chain.ancestors.clone());
+        let (started_by, above) = (origin.connection, origin.call_chain.ancestors.clone());
         let hurried = Arc::new(Notify::new());
         let waiting = OpenApproval {
             pending,

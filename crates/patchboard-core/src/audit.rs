@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use crate::port::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
+use crate::store::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
 
 /// Rows that may wait; whoever comes then waits for room.
 const MAX_WAITING: usize = 8192;

@@ -1,5 +1,8 @@
 //! The board: the only way in. `ask` authorises, then answers; `follow` replays, then tails; `drain` lets go in order.
 
+use crate::command::MAX_CONTENT;
+use crate::executor::plugin_tools::NestedCaller;
+use crate::executor::registry::RegisteredHost;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,38 +16,46 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{self, Caller, GrantSet, Surface};
-use crate::agent::{AgentSpec, AgentTable, ConversationOrigin, StrategyKind};
-use crate::app::hub::{Hub, HubOptions, HubParts};
-use crate::app::notice::{NoticeOptions, Notifier};
-use crate::app::{AppTools, MAX_CONCURRENT_CALLS, ModelRouter};
+use crate::access;
+use crate::agent::{AgentSpec, AgentTable};
 use crate::approval::ApprovalQueue;
+use crate::approval::policy::ApprovalPolicy;
 use crate::audit::AuditTrail;
-use crate::bridge::agents::AgentTools;
 use crate::bridge::{Bridge, BridgeCaller, BridgeOptions, TelemetryBus, VariableTools, WorkerTools};
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
-use crate::channel::{ChannelOptions, ChannelService};
+use crate::caller::{Caller, GrantSet, Surface};
+use crate::channel::ChannelService;
 use crate::command::{Command, StartRun};
+use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
+use crate::executor::ToolLimits;
+use crate::executor::builtin::CoreTools;
+use crate::executor::plugin_tools::PluginTools;
+use crate::executor::{ToolExecutor, ToolRegistry};
+use crate::hub::notice::{NoticeOptions, Notifier};
+use crate::hub::{AppTools, MAX_CONCURRENT_CALLS, ModelRouter};
+use crate::hub::{Hub, HubOptions, HubParts};
 use crate::id::{ConnectionId, RunId, Seq, SessionKey};
 use crate::log::{EventLog, FollowerPacing};
 use crate::memory::{Memory, MemoryOptions};
-use crate::plugin::PluginTools;
 use crate::port::{
     BoxStream, Clock, Embedder, IdGenerator, NoticeSink, PluginRuntime, SchemaValidator, ServerControl, SoulSource,
-    Store, ToolHost, UnfinishedRun, WorkerSupervisor, WorkingFolders,
+    ToolHost, WorkerSupervisor, WorkingFolders,
 };
 use crate::reloadable::Reloadable;
 use crate::reply::BoardReply;
+use crate::run::agent_tools::AgentTools;
 use crate::run::start::{RunFolder, StartedRun};
 use crate::run::{RunControl, RunDeps, RunLimits, RunRequest, recover};
+use crate::run_spec::StrategyKind;
 use crate::session::{QueueSlot, SessionPermit, SessionQueues};
-use crate::tool::builtin::CoreTools;
-use crate::tool::executor::ToolLimits;
-use crate::tool::{ApprovalPolicy, ToolExecutor, ToolRegistry};
+use crate::store::{Store, UnfinishedRun};
+use crate::trace;
+use crate::webhook::ChannelOptions;
 use crate::workspaces::WorkspaceService;
+use tracing::Instrument;
 
 mod bridge_api;
 mod channels;
@@ -60,12 +71,9 @@ mod sessions;
 mod settings;
 
 pub use housekeeping::RetentionPolicy;
-pub(crate) use nested_runs::AgentCall;
 use run_permits::{RunPermit, RunPermits};
 pub use settings::BoardSettings;
 
-/// Longest user message in bytes; a longer one is refused.
-pub const MAX_CONTENT: usize = 4 * 1024 * 1024;
 /// Everything a board is made of.
 #[derive(Debug)]
 pub struct BoardParts {
@@ -129,11 +137,11 @@ pub struct Board(Arc<BoardShared>);
 
 /// For what belongs to a board and works on it.
 #[derive(Debug, Clone)]
-pub(crate) struct WeakBoard(Weak<BoardShared>);
+struct WeakBoard(Weak<BoardShared>);
 
 impl WeakBoard {
-    pub(crate) fn upgrade(&self) -> Option<Board> {
-        self.0.upgrade().map(Board)
+    fn board(&self) -> Result<Board, BoardError> {
+        self.0.upgrade().map(Board).ok_or_else(BoardError::shutting_down)
     }
 }
 
@@ -295,30 +303,39 @@ impl Board {
         let trail = AuditTrail::new(parts.store.clone(), tracker.clone());
         let agent_tools = Arc::new(AgentTools::new(&parts.agents, &exposed));
         // First, so that nothing takes their names.
-        let mut hosts: Vec<Arc<dyn ToolHost>> = vec![
-            Arc::new(CoreTools::new(memory.clone())),
-            Arc::new(AppTools(hub.clone())),
-            Arc::new(VariableTools(bridge.variables().clone())),
-            agent_tools.clone(),
+        let mut hosts = vec![
+            RegisteredHost::Plain(Arc::new(CoreTools::new(memory.clone()))),
+            RegisteredHost::Plain(Arc::new(AppTools(hub.clone()))),
+            RegisteredHost::Plain(Arc::new(VariableTools(bridge.variables().clone()))),
+            RegisteredHost::Contextual(agent_tools.clone()),
         ];
-        hosts.extend(parts.tools);
+        hosts.extend(parts.tools.into_iter().map(RegisteredHost::Plain));
         let plugin_tools = parts.plugins.clone().map(|plugins| Arc::new(PluginTools::new(plugins)));
-        hosts.extend(plugin_tools.clone().map(|tools| -> Arc<dyn ToolHost> { tools }));
-        let pools = parts.pools.into_iter();
-        hosts.extend(pools.map(|pool| -> Arc<dyn ToolHost> {
-            Arc::new(WorkerTools { pool, bridge: bridge.clone(), ids: parts.ids.clone() })
+        hosts.extend(plugin_tools.clone().map(|tools| RegisteredHost::Contextual(tools)));
+        hosts.extend(parts.pools.into_iter().map(|pool| {
+            RegisteredHost::Contextual(Arc::new(WorkerTools { pool, bridge: bridge.clone(), ids: parts.ids.clone() }))
         }));
+        let registry = Arc::new(ToolRegistry::new(hosts));
+        let tool_executor = Arc::new(ToolExecutor {
+            policy: Reloadable::new(parts.approval_policy),
+            approvals: approvals.clone(),
+            schemas: parts.schemas,
+            clock: parts.clock.clone(),
+            limits: Reloadable::new(parts.limits.tool),
+        });
+        if let Some(tools) = plugin_tools {
+            tools.bind(NestedCaller {
+                executor: tool_executor.clone(),
+                registry: Arc::downgrade(&registry),
+                ids: parts.ids.clone(),
+                tracker: tracker.clone(),
+            });
+        }
         let deps = Arc::new(RunDeps {
             log: log.clone(),
             ledger: ledger.clone(),
-            tool_executor: ToolExecutor {
-                policy: Reloadable::new(parts.approval_policy),
-                approvals: approvals.clone(),
-                schemas: parts.schemas,
-                clock: parts.clock.clone(),
-                limits: Reloadable::new(parts.limits.tool),
-            },
-            registry: ToolRegistry::new(hosts),
+            tool_executor,
+            registry,
             memory,
             folders: parts.folders,
             prices,
@@ -355,14 +372,11 @@ impl Board {
             control: OnceLock::new(),
             version: parts.version,
         }));
-        agent_tools.bind(&board);
-        if let Some(tools) = plugin_tools {
-            tools.bind(&board);
-        }
+        agent_tools.bind(Arc::new(board.downgrade()));
         board
     }
 
-    pub(crate) fn downgrade(&self) -> WeakBoard {
+    fn downgrade(&self) -> WeakBoard {
         WeakBoard(Arc::downgrade(&self.0))
     }
 
@@ -476,6 +490,34 @@ impl Board {
     /// the order of calls is the order of turns. Cancelling `stop` withdraws the request and, when it started a run,
     /// cancels the run; merely dropping the future leaves a run that has begun alone.
     pub fn ask(
+        &self,
+        caller: &Caller,
+        command: Command,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
+        self.ask_traced(caller, command, stop, None)
+    }
+
+    /// `ask` for a client that gave its position in a trace: the span of the request continues from there. Requests that
+    /// only look something up or keep a connection going have no span.
+    pub fn ask_traced(
+        &self,
+        caller: &Caller,
+        command: Command,
+        stop: CancellationToken,
+        traceparent: Option<&str>,
+    ) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
+        let Some(name) = trace::traced_request_name(&command) else { return self.ask_in_span(caller, command, stop) };
+        let span = trace::request(caller, name, traceparent);
+        if span.is_disabled() {
+            return self.ask_in_span(caller, command, stop);
+        }
+        let asking = span.in_scope(|| self.ask_in_span(caller, command, stop));
+        let traced = async move { asking.await.inspect_err(trace::request_failed) };
+        Box::pin(traced.instrument(span))
+    }
+
+    fn ask_in_span(
         &self,
         caller: &Caller,
         command: Command,

@@ -1,6 +1,7 @@
 //! Budgets: the only place that decides whether a model call may start. Tokens are reserved before a call and
 //! settled after it, so calls in parallel can never spend the same tokens.
 
+use crate::reply::{BudgetReport, BudgetUsage};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,9 +10,11 @@ use jiff::tz::TimeZone;
 
 use crate::error::{BoardError, ErrorKind};
 use crate::id::SessionKey;
-use crate::port::{BudgetScope, Clock, Store};
+use crate::port::Clock;
 use crate::reloadable::Reloadable;
+use crate::store::{BudgetScope, Store};
 
+pub mod call_chain;
 pub mod price;
 
 /// Accounts of idle sessions kept in memory; past this they are dropped and read again when needed.
@@ -112,20 +115,6 @@ impl Headroom {
         );
         BoardError::new(ErrorKind::Exhausted, message)
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetUsage {
-    pub used: u64,
-    pub reserved: u64,
-    pub limit: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetReport {
-    pub session: Option<BudgetUsage>,
-    pub daily: BudgetUsage,
-    pub monthly: BudgetUsage,
 }
 
 impl Ledger {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::agent::ConversationOrigin;
 use crate::app::message::{AppResponse, MessageState};
-use crate::app::{AppProfile, InputMethod};
-use crate::bridge::{SessionConfig, WorkerId, WorkerTool};
-use crate::channel::Webhook;
+use crate::app::{AppProfile, InputMethod, TokenHash};
+use crate::conversation::ConversationOrigin;
 use crate::id::{ApprovalId, CallId, MessageId, RunId, Seq, SessionKey};
-use crate::port::{PageCursor, SessionFilter, UsageGrouping};
+use crate::store::{PageCursor, SessionFilter, UsageGrouping};
 use crate::tool::CallMetadata;
+use crate::webhook::Webhook;
+use crate::worker::{SessionConfig, WorkerId, WorkerTool};
 
 #[derive(Debug, Clone)]
 pub enum Command {
@@ -200,9 +200,6 @@ pub struct SubmitMessage {
     pub only_app: Option<Arc<str>>,
 }
 
-/// SHA-256 of a token. Tokens themselves are neither kept nor compared.
-pub type TokenHash = [u8; 32];
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegisterApp {
     pub profile: AppProfile,
@@ -383,3 +380,6 @@ impl PageRequest {
         Self { limit: limit.unwrap_or(Self::DEFAULT_LIMIT).clamp(1, Self::MAX_LIMIT), cursor }
     }
 }
+
+/// Longest user message in bytes; a longer one is refused.
+pub const MAX_CONTENT: usize = 4 * 1024 * 1024;

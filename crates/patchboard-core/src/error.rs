@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::ModelError;
-use crate::port::StoreError;
+use crate::store::StoreError;
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use crate::app::message::{AppResponse, MessageEvent};
 use crate::id::{ApprovalId, CallId, MessageId, NodeId, RunId, Seq, SessionKey};
 use crate::model::{StopReason, TokenCount, ToolCall};
-use crate::run::finding::StrategyFinding;
-use crate::run::spec::RunSpec;
-use crate::run::strategy::NodeKey;
+use crate::run_spec::NodeKey;
+use crate::run_spec::RunSpec;
+use crate::run_spec::finding::StrategyFinding;
 use crate::tool::ToolOutput;
 
 /// What can be followed.

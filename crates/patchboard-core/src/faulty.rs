@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::in_memory::InMemoryStore;
-use crate::port::{
+use crate::store::{
     AuditRow, BudgetScope, DeliveryRow, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow, PageCursor,
     ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, StoreWrite, TurnQuery, TurnRow,
     UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,

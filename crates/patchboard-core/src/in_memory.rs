@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_core::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::channel::DeliveryId;
 use crate::event::{Envelope, Topic};
 use crate::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use crate::model::TokenCount;
-use crate::port::{
+use crate::store::{
     AuditRow, BudgetScope, DeliveryRow, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow,
     ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RetentionCutoffs, RunRow, RunState, SessionFilter,
     SessionRow, Store, StoreError, StoreWrite, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
     UsageQuery, UsageRow, WriteBatch,
 };
+use crate::webhook::DeliveryId;
 
 /// No list is longer, whatever was asked for.
 const MAX_ITEMS: usize = 1000;

@@ -1,19 +1,24 @@
-//! The board everything is patched into: commands in, numbered events out, and nothing about wires, sockets, SQL or
-//! HTTP. Reading order:
+//! The board everything is patched into: requests in, numbered events out, and nothing about wires, sockets, SQL or
+//! HTTP. Modules depend on each other in one direction, which `cargo xtask tidy` checks.
 //!
-//! - [`command`] and [`reply`]: what may be asked and what is answered at once; [`event`]: what is told over time.
-//! - [`board`]: the only way in; [`access`]: who may ask what.
-//! - [`log`]: the only place that numbers events; [`session`]: one turn at a time.
-//! - [`run`]: strategies (pure) and their driver; [`tool`] and [`approval`]: the one path of every tool call.
-//! - [`app`]: hub apps, the routing of utterances and their delivery.
-//! - [`bridge`]: sessions of programs, their variables, workers and what they tell about themselves.
-//! - [`plugin`]: sandboxed plugins and their tools; [`channel`]: people who come by webhook, through plugins.
-//! - [`memory`], [`budget`], [`agent`], [`catalogue`]: what is recalled, what may be spent, who answers and with which model.
-//! - [`workspaces`]: threads that clients put together.
-//! - [`live`]: settings that are replaced while the server works.
-//! - [`trace`]: every span, and how traces come in and go on.
-//! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
-//!   stand-ins for tests and demos.
+//! The vocabulary, which imports no engine:
+//!
+//! - [`id`], [`tool`], [`model`], [`conversation`], [`worker`], [`webhook`], [`plugin`], [`run_spec`], [`app`], [`caller`].
+//! - [`event`]: what is recorded and streamed; [`command`] and [`reply`]: what may be asked, and what is answered at once.
+//! - [`store`]: rows and the port of the database; [`port`]: all other ports; [`record`]: the stored forms.
+//!
+//! The engines, each importing the vocabulary and the engines above it in this list:
+//!
+//! - [`access`]: which grant a request needs; [`log`]: the only place that numbers events; [`session`]: one turn at a time.
+//! - [`budget`], [`agent`], [`memory`], [`approval`]: what may be spent, who answers and with which model, what is recalled,
+//!   what needs a person's consent.
+//! - [`executor`]: the one path of every tool call.
+//! - [`run`]: strategies (pure) and their driver.
+//! - [`hub`]: apps, the routing of messages and their delivery; [`bridge`]: sessions of programs, their variables and
+//!   telemetry; [`channel`]: deliveries of webhooks; [`workspaces`]: threads that clients group.
+//! - [`board`]: the only way in.
+//!
+//! [`in_memory`] and [`scripted`] are in-process stand-ins for tests and demos.
 
 pub mod access;
 pub mod agent;
@@ -23,13 +28,16 @@ pub mod audit;
 pub mod board;
 pub mod bridge;
 pub mod budget;
-pub mod catalogue;
+pub mod caller;
 pub mod channel;
 pub mod command;
+pub mod conversation;
 pub mod error;
 pub mod event;
+pub mod executor;
 #[cfg(test)]
 mod faulty;
+pub mod hub;
 pub mod id;
 pub mod in_memory;
 pub mod log;
@@ -41,13 +49,19 @@ pub mod record;
 pub mod reloadable;
 pub mod reply;
 pub mod run;
+pub mod run_spec;
 pub mod scripted;
 pub mod session;
+pub mod store;
 mod telemetry;
 pub mod text;
+mod todo;
 pub mod tokens;
 pub mod tool;
 pub mod trace;
+mod variable_set;
+pub mod webhook;
+pub mod worker;
 pub mod workspaces;
 
 pub use board::{Board, BoardLimits, BoardParts};

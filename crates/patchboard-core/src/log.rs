@@ -12,7 +12,8 @@ use tokio::sync::{Notify, watch};
 use crate::error::BoardError;
 use crate::event::{Envelope, Event, ModelCallOutcome, NewEvent, TextChunks, Topic};
 use crate::id::Seq;
-use crate::port::{BoxStream, Clock, Durability, Store, StoreWrite, WriteBatch};
+use crate::port::{BoxStream, Clock};
+use crate::store::{Durability, Store, StoreWrite, WriteBatch};
 
 /// Records of a live topic kept in memory. A follower further behind reads the store instead.
 const TAIL_RECORDS: usize = 256;

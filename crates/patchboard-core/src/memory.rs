@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{AgentSpec, ConversationOrigin};
+use crate::agent::AgentSpec;
+use crate::conversation::ConversationOrigin;
 use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
-use crate::port::{Clock, Embedder, FactQuery, FactRow, FolderDocuments, NewFact, SoulSource, Store, TurnQuery};
+use crate::port::{Clock, Embedder, FolderDocuments, SoulSource};
+use crate::store::{FactQuery, FactRow, NewFact, Store, TurnQuery};
 
 pub mod context;
 pub mod extract;

@@ -14,21 +14,16 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::app::UserNotice;
-use crate::bridge::{PoolReport, WorkerId, WorkerTool};
-use crate::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use crate::error::BoardError;
-use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest, ToolCall};
-use crate::plugin::{HostGrant, PluginCall, PluginError, PluginReport};
+use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest};
+use crate::plugin::{HostGrant, PluginError, PluginReport};
 use crate::reply::ReloadReport;
-use crate::tool::{CallContext, ToolOutput, ToolScope, ToolSpec};
+use crate::tool::{ToolOutput, ToolSpec};
+use crate::webhook::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
+use crate::worker::{PoolReport, WorkerId, WorkerTool};
 
-mod store;
-pub use store::{
-    AuditRow, BudgetScope, DeliveryRow, Durability, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow,
-    ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RetentionCutoffs, RunRow, RunState, SessionFilter,
-    SessionRow, Store, StoreError, StoreWrite, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
-    UsageQuery, UsageRow, WriteBatch,
-};
+mod tool_host;
+pub use tool_host::{ProgressSink, ToolHost, ToolNameStatus, ToolScope, UnregisteredTools};
 
 pub type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send>>;
 
@@ -54,59 +49,6 @@ pub trait ModelProvider: Send + Sync + fmt::Debug {
     }
 }
 
-/// Something that offers tools: built-ins, an MCP server, a plugin, a worker, a hub app, an agent.
-pub trait ToolHost: Send + Sync + fmt::Debug {
-    /// One of a closed set: `builtin`, `mcp`, `wasm`, `worker`, `app`, `agent`.
-    fn kind(&self) -> &'static str;
-
-    /// The tools it offers now to work in `folder`. Cheap: called for every run.
-    fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]>;
-
-    /// Runs one call whose name came from `tools` and whose arguments passed the schema.
-    /// Failures are outputs with `is_error`; when `stop` is cancelled it returns promptly with whatever it has.
-    fn call<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        call: &'a ToolCall,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput>;
-
-    /// The same, for hosts that have to know on whose behalf and in which run.
-    fn call_with_context<'a>(
-        &'a self,
-        _context: &'a CallContext,
-        scope: &'a ToolScope,
-        call: &'a ToolCall,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        self.call(scope, call, arguments, stop)
-    }
-
-    /// Are its tools made for programs, so that agents get them only if they list them?
-    fn is_for_programs(&self) -> bool {
-        false
-    }
-
-    /// What comes before the name of a tool that is taken by another, with a point between; `None` where such a tool is
-    /// not offered at all. `call` then gets the longer name.
-    fn qualifier(&self) -> Option<&str> {
-        None
-    }
-
-    /// The same, where it is not the same for all its tools.
-    fn qualifier_for(&self, _tool: &ToolSpec) -> Option<Arc<str>> {
-        self.qualifier().map(Into::into)
-    }
-
-    /// Where tools are not offered before the operator has seen them: if this host is the one named `server`, all that
-    /// it has now is approved, and the answer names those that waited for it. `Err` is a sentence for the operator.
-    fn approve<'a>(&'a self, _server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {
-        Box::pin(std::future::ready(None))
-    }
-}
-
 /// Programs that offer tools, started and watched by the server. Their tools are called through `ToolHost`s.
 pub trait WorkerSupervisor: Send + Sync + fmt::Debug {
     /// What each pool and each of its workers is doing now.
@@ -128,24 +70,6 @@ pub trait WorkerSupervisor: Send + Sync + fmt::Debug {
     fn pools_taking_unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
         Vec::new()
     }
-}
-
-/// Calls the workers of one pool by names that they never registered. As a `ToolHost` it lists no tools and its
-/// qualifier is the pool's name; `call` takes a name with the pool's before it or without.
-pub trait UnregisteredTools: ToolHost {
-    /// What is known about a name, without the pool's before it.
-    fn name_status(&self, name: &str) -> ToolNameStatus;
-}
-
-/// What a pool knows about the name of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolNameStatus {
-    /// Only a call can tell whether a worker has it.
-    Untried,
-    /// A worker registered it: only what is offered under that name may be called.
-    Registered,
-    /// A worker said a moment ago that it does not have it.
-    Unknown,
 }
 
 /// Sandboxed plugins. A version that is at work when another takes over finishes the calls it has.
@@ -191,6 +115,23 @@ pub trait PluginRuntime: Send + Sync + fmt::Debug {
         request: ChannelRequest,
         stop: CancellationToken,
     ) -> BoxFuture<'a, Result<FetchResponse, FetchError>>;
+}
+
+/// One call of a plugin's tool.
+#[derive(Debug, Clone)]
+pub struct PluginCall {
+    /// As it was offered: its own name, or `PLUGIN.NAME`.
+    pub tool: Arc<str>,
+    /// A JSON object that fits the schema.
+    pub arguments: Arc<str>,
+    /// For what the plugin calls in turn.
+    pub functions: Arc<dyn HostFunctions>,
+}
+
+/// The server's tools, for a plugin that works on somebody's behalf. Whether the plugin was granted a tool has been
+/// checked before.
+pub trait HostFunctions: Send + Sync + fmt::Debug {
+    fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput>;
 }
 
 /// Checks tool arguments against a JSON Schema.

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::agent::AgentSource;
 use crate::app::message::{MessageReport, RoutingDecision};
 use crate::app::{AppDelivery, AppProfile};
-use crate::bridge::{PoolReport, SessionReport};
-use crate::budget::BudgetReport;
-use crate::channel::WebhookOutcome;
+use crate::conversation::{Workspace, WorkspaceThread};
 use crate::event::ApprovalRequest;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::model::MessageRole;
 use crate::plugin::PluginReport;
-use crate::port::{FactRow, ResultPage, SessionRow, TurnRow, UsageGroup};
+use crate::run_spec::AgentSource;
+use crate::store::{FactRow, ResultPage, SessionRow, TurnRow, UsageGroup};
 use crate::tool::{ToolOutput, ToolSpec};
-use crate::workspaces::{Workspace, WorkspaceThread};
+use crate::webhook::WebhookOutcome;
+use crate::worker::{PoolReport, SessionReport};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoardReply {
@@ -218,4 +217,18 @@ pub struct ReloadReport {
     pub changed: Vec<Arc<str>>,
     /// Changed as well; they count from the next start on.
     pub needs_restart: Vec<Arc<str>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetUsage {
+    pub used: u64,
+    pub reserved: u64,
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetReport {
+    pub session: Option<BudgetUsage>,
+    pub daily: BudgetUsage,
+    pub monthly: BudgetUsage,
 }

@@ -15,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput};
+use crate::port::ToolScope;
 use crate::port::{
     BoxStream, Clock, FolderDocuments, FolderGrant, GrantedFolder, IdGenerator, ModelProvider, SchemaValidator,
     SchemaViolation, SoulSource, ToolHost, WorkingFolders,
 };
-use crate::tool::{ToolOutput, ToolScope, ToolSpec};
+use crate::tool::{ToolKind, ToolOutput, ToolSpec};
 
 /// Answers each call with the next script; without one it says `ok`.
 #[derive(Debug, Default)]
@@ -207,8 +208,8 @@ pub struct ScriptedTools {
 }
 
 impl ToolHost for ScriptedTools {
-    fn kind(&self) -> &'static str {
-        "builtin"
+    fn kind(&self) -> ToolKind {
+        ToolKind::BuiltIn
     }
 
     fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
 
-use crate::channel::DeliveryState;
 use crate::event::RunOutcome;
 use crate::model::TokenCount;
+use crate::webhook::DeliveryState;
 
 pub(crate) fn run_started(surface: &'static str) {
     gauge!("patchboard_runs_live").increment(1.0);

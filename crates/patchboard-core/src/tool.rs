@@ -1,7 +1,6 @@
-//! Tools: what they are, where they come from, and the one path every call takes.
+//! What a tool is to agents and programs, whatever it is made of, and what a call of it brings back.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,19 +8,9 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::event::Event;
-use crate::id::{MemoryOwner, SessionKey};
-use crate::port::FolderGrant;
+mod glob;
 
-pub mod builtin;
-pub mod executor;
-pub mod policy;
-mod progress;
-pub mod registry;
-
-pub use executor::{CallContext, ToolExecutor};
-pub use policy::{ApprovalMode, ApprovalPolicy, Glob};
-pub use registry::ToolRegistry;
+pub use glob::Glob;
 
 /// A tool as agents see it, whatever it is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,16 +24,54 @@ pub struct ToolSpec {
     pub unknown_outcome: UnknownOutcomePolicy,
     /// How long a call may take; `None` for the server's limit.
     pub timeout: Option<Duration>,
-    /// Which kind of host offers it: `builtin`, `mcp`, `wasm`, `worker`, `app`, `agent`.
-    pub kind: &'static str,
+    pub kind: ToolKind,
     /// What programs want to know about it besides; `None` where there is nothing to know.
     pub traits: Option<Arc<ToolTraits>>,
 }
 
+/// The built-in tool that makes several calls at once.
+pub const BATCH_TOOL: &str = "batch";
+
 impl ToolSpec {
+    /// Each call of a batch, and of an agent, is judged by itself.
+    pub fn is_batch(&self) -> bool {
+        &*self.name == BATCH_TOOL && self.kind == ToolKind::BuiltIn
+    }
+
     /// Can it hand over its result piece by piece?
     pub fn streams(&self) -> bool {
         self.traits.as_ref().is_some_and(|traits| traits.streams)
+    }
+}
+
+/// Which kind of host offers a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToolKind {
+    /// Of the server itself.
+    BuiltIn,
+    /// Of an MCP server.
+    Mcp,
+    /// Of a WASM plugin.
+    Plugin,
+    /// Of a worker or another program on the bridge.
+    Worker,
+    /// Sends to apps of the hub.
+    App,
+    /// Another agent.
+    Agent,
+}
+
+impl ToolKind {
+    /// As clients, metrics and traces name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "builtin",
+            Self::Mcp => "mcp",
+            Self::Plugin => "wasm",
+            Self::Worker => "worker",
+            Self::App => "app",
+            Self::Agent => "agent",
+        }
     }
 }
 
@@ -147,21 +174,6 @@ impl ToolOutput {
     }
 }
 
-/// For whom and where a tool works.
-#[derive(Debug, Clone)]
-pub struct ToolScope {
-    pub session: SessionKey,
-    /// Whose facts it may see.
-    pub owner: MemoryOwner,
-    /// Where file tools work, as `Folders::admit` named it; `None` for the folder of the configuration.
-    pub folder: Option<Arc<Path>>,
-    /// Keeps the folder open while the run or call lasts, where no configured root contains it.
-    pub folder_grant: Option<FolderGrant>,
-    pub progress: ProgressSink,
-    /// What travels with the call to tools in other programs.
-    pub call_metadata: Option<Arc<CallMetadata>>,
-}
-
 /// What a call carries besides its arguments, to tools that live in other programs.
 #[derive(Debug, Clone, Default)]
 pub struct CallMetadata {
@@ -189,37 +201,4 @@ pub struct ToolChunk {
     pub data: Bytes,
     pub is_final: bool,
     pub metadata: BTreeMap<String, String>,
-}
-
-/// What a tool says while it works, for people to watch; its output is what it returns.
-#[derive(Debug, Clone, Default)]
-pub struct ProgressSink {
-    text_sender: Option<mpsc::Sender<String>>,
-    event_sender: Option<mpsc::Sender<Event>>,
-}
-
-impl ProgressSink {
-    pub fn new(listener: mpsc::Sender<String>) -> Self {
-        Self { text_sender: Some(listener), event_sender: None }
-    }
-
-    /// Also passes on what runs beneath ask people.
-    fn with_event_sender(self, asks: mpsc::Sender<Event>) -> Self {
-        Self { event_sender: Some(asks), ..self }
-    }
-
-    /// A question of a run the tool waits for, or how it was settled, for those who follow the run that called the tool.
-    pub(crate) async fn forward_event(&self, asked: Event) {
-        if let Some(asks) = &self.event_sender {
-            drop(asks.send(asked).await);
-        }
-    }
-
-    /// Waits while listeners are behind; without any, what is said is lost.
-    pub async fn send_text(&self, text: impl Into<String>) {
-        if let Some(listener) = &self.text_sender {
-            // Nobody listens any more: nothing is lost that anybody wanted.
-            drop(listener.send(text.into()).await);
-        }
-    }
 }

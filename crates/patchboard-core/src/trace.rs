@@ -6,19 +6,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use futures_core::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
+use tracing::Span;
 use tracing::field::Empty;
-use tracing::{Instrument, Span};
 
-use crate::access::Caller;
-use crate::board::Board;
+use crate::caller::Caller;
 use crate::command::Command;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::RunOutcome;
 use crate::id::{CallId, RunId, SessionKey};
 use crate::model::{ModelError, TokenCount};
-use crate::reply::BoardReply;
 use crate::tool::{ToolFault, ToolOutput};
 
 mod parent;
@@ -84,31 +80,6 @@ pub fn set_remote_parent(span: &Span, traceparent: Option<&str>) {
     {
         (keeper.set_parent)(span, position);
     }
-}
-
-/// Asks the board within the span of one request, which goes on from the client's position if it gave one. What only
-/// looks something up or keeps a connection going is asked without one.
-pub fn ask(
-    board: &Board,
-    caller: &Caller,
-    command: Command,
-    stop: CancellationToken,
-    traceparent: Option<&str>,
-) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
-    let Some(name) = traced_request_name(&command) else { return board.ask(caller, command, stop) };
-    let span = request(caller, name, traceparent);
-    if span.is_disabled() {
-        return board.ask(caller, command, stop);
-    }
-    let asking = span.in_scope(|| board.ask(caller, command, stop));
-    let asked = async move {
-        let answer = asking.await;
-        if let Err(error) = &answer {
-            Span::current().record(field::ERROR, error_kind_label(error.kind));
-        }
-        answer
-    };
-    Box::pin(asked.instrument(span))
 }
 
 /// Opens the span of one request. `name` is one of a closed set.
@@ -218,8 +189,13 @@ pub(crate) fn tool_answered(span: &Span, output: &ToolOutput) {
     span.record(field::ERROR, word);
 }
 
-/// What makes agents, tools or apps do something.
-fn traced_request_name(command: &Command) -> Option<&'static str> {
+/// Records on the span of a request that it failed.
+pub(crate) fn request_failed(error: &BoardError) {
+    Span::current().record(field::ERROR, error_kind_label(error.kind));
+}
+
+/// The span name of requests that make agents, tools or apps do something; others get no span.
+pub(crate) fn traced_request_name(command: &Command) -> Option<&'static str> {
     if let Command::StartRun(_) = command {
         Some("start_run")
     } else if let Command::CallTool(_) = command {

@@ -1,14 +1,14 @@
 //! Workspaces: names under which clients of runs put threads together, each principal's own.
 
+use crate::conversation::{Workspace, WorkspaceThread};
 use std::sync::Arc;
-
-use jiff::Timestamp;
 
 use crate::command::WorkspaceCommand;
 use crate::error::{BoardError, ErrorKind};
-use crate::port::{Clock, Durability, IdGenerator, KvNamespace, Store, StoreWrite, WriteBatch};
+use crate::port::{Clock, IdGenerator};
 use crate::record;
 use crate::reply::BoardReply;
+use crate::store::{Durability, KvNamespace, Store, StoreWrite, WriteBatch};
 
 /// Of one principal; the next one is refused.
 const MAX_WORKSPACES: usize = 256;
@@ -16,20 +16,6 @@ const MAX_WORKSPACES: usize = 256;
 const MAX_THREADS: usize = 2_000;
 /// A longer name or thread id is refused.
 const MAX_NAME_BYTES: usize = 512;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Workspace {
-    pub id: Arc<str>,
-    pub name: Arc<str>,
-    pub created_at: Timestamp,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkspaceThread {
-    pub thread: Arc<str>,
-    /// When it was put into the workspace.
-    pub created_at: Timestamp,
-}
 
 #[derive(Debug)]
 pub(crate) struct WorkspaceService {

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, ModelCallUsage, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
-use patchboard_core::port::{
+use patchboard_core::store::{
     BudgetScope, Durability, ModelCallRow, NewTurn, RunRow, RunState, Store, StoreError, StoreWrite, UsageRow,
     WriteBatch,
 };

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use patchboard_core::port::Store;
+use patchboard_core::store::Store;
 
 mod common;
 mod deliveries;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
-use patchboard_core::port::{
+use patchboard_core::store::{
     AuditRow, BudgetScope, DeliveryRow, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow, PageCursor,
     ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow,
     UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use patchboard_core::access::GrantSet;
+use patchboard_core::caller::GrantSet;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 

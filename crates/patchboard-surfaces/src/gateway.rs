@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{self, get};
 use axum::{Extension, Router};
 use patchboard_core::Board;
-use patchboard_core::access::Surface;
+use patchboard_core::caller::Surface;
 use patchboard_core::port::Clock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use patchboard_core::Board;
-use patchboard_core::access::{GrantSet, Surface};
+use patchboard_core::caller::{GrantSet, Surface};
 use patchboard_core::port::Clock;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;

@@ -18,10 +18,10 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use bytes::Bytes;
 use futures_util::stream;
-use patchboard_core::access::{Caller, Grant, Surface};
+use patchboard_core::caller::{Caller, Grant, Surface};
 use patchboard_core::command::Command;
 use patchboard_core::reply::BoardReply;
-use patchboard_core::{Board, BoardError, trace};
+use patchboard_core::{Board, BoardError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -305,7 +305,7 @@ impl McpService {
         call: &ActiveRequest,
         traceparent: Option<&str>,
     ) -> oneshot::Receiver<Result<BoardReply, BoardError>> {
-        let asking = trace::ask(&self.0.board, &session.caller, command, call.cancel_token(), traceparent);
+        let asking = self.0.board.ask_traced(&session.caller, command, call.cancel_token(), traceparent);
         let (sender, receiver) = oneshot::channel();
         self.0.tracker.spawn(async move {
             // Nobody may be waiting any more.

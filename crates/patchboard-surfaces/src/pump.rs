@@ -14,14 +14,14 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, SinkExt, Stream, StreamExt, stream};
-use patchboard_core::access::{Caller, Surface};
+use patchboard_core::caller::{Caller, Surface};
 use patchboard_core::command::Command;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{ConnectionId, Seq};
 use patchboard_core::log::FollowerPacing;
 use patchboard_core::port::BoxStream;
 use patchboard_core::reply::BoardReply;
-use patchboard_core::{Board, BoardError, trace};
+use patchboard_core::{Board, BoardError};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -269,7 +269,7 @@ impl Pump {
         let stop = CancellationToken::new();
         self.cancel_tokens.insert(ticket, stop.clone());
         // Asked here and now, so that the order of frames is the order of turns.
-        let answer = trace::ask(&self.context.board, &caller, command, stop, self.trace.as_deref());
+        let answer = self.context.board.ask_traced(&caller, command, stop, self.trace.as_deref());
         self.pending_asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
     }
 
@@ -528,7 +528,7 @@ impl Pump {
     fn caller(&self) -> Caller {
         let (principal, grants) = match &self.identity {
             Some(identity) => (identity.principal.clone(), identity.grants),
-            None => (Arc::from(""), patchboard_core::access::GrantSet::NONE),
+            None => (Arc::from(""), patchboard_core::caller::GrantSet::NONE),
         };
         Caller { surface: self.context.surface, principal, connection: self.connection, grants }
     }

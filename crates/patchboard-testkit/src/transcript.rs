@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use patchboard_core::access::GrantSet;
+use patchboard_core::caller::GrantSet;
 use patchboard_core::id::Seq;
 use patchboard_surfaces::auth::ClientIdentity;
 use patchboard_surfaces::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};

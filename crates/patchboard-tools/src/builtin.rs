@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec};
+use patchboard_core::port::ToolScope;
+use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -45,7 +46,7 @@ pub use bash::{BashOptions, bash};
 pub use search::{SearchEndpoint, SearchKind, SearchOptions, codesearch, websearch};
 pub use web_fetcher::web_fetcher;
 
-pub(crate) const TOOL_KIND: &str = "builtin";
+pub(crate) const TOOL_KIND: ToolKind = ToolKind::BuiltIn;
 
 /// The built-in tools, as one host of the registry.
 #[derive(Debug)]
@@ -168,7 +169,7 @@ impl BuiltinTools {
 }
 
 impl ToolHost for BuiltinTools {
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> ToolKind {
         TOOL_KIND
     }
 

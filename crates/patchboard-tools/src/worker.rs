@@ -21,8 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::bridge::{PoolReport, TelemetryBus, WorkerId, WorkerSecret, WorkerTool};
+use patchboard_core::bridge::{TelemetryBus, WorkerSecret};
 use patchboard_core::port::{Clock, IdGenerator, ToolHost, UnregisteredTools, WorkerSupervisor};
+use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
 use secrecy::SecretString;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;

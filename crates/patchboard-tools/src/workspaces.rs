@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use patchboard_core::port::ToolScope;
 use patchboard_core::port::{FolderDocuments, FolderGrant, GrantedFolder, WorkingFolders};
-use patchboard_core::tool::ToolScope;
 use tokio_util::task::TaskTracker;
 
 use crate::folder::{DirResolution, Error, FileIdentity, OpenedPath, ProtectedPaths, WorkFolder};

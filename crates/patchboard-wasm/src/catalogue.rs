@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
-use patchboard_core::plugin::{PluginCall, PluginError, PluginGrant, PluginReport};
-use patchboard_core::port::{Clock, FetchError, FetchResponse, PluginRuntime, Store};
+use patchboard_core::plugin::{PluginError, PluginGrant, PluginReport};
+use patchboard_core::port::PluginCall;
+use patchboard_core::port::{Clock, FetchError, FetchResponse, PluginRuntime};
+use patchboard_core::store::Store;
 use patchboard_core::tool::{ToolFault, ToolOutput, ToolSpec};
+use patchboard_core::webhook::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

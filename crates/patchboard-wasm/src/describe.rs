@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::plugin::{PLUGIN_KIND, PLUGIN_METADATA_KEY};
-use patchboard_core::tool::{ToolEffect, ToolSpec, ToolTraits, UnknownOutcomePolicy};
+use patchboard_core::plugin::PLUGIN_METADATA_KEY;
+use patchboard_core::tool::{ToolEffect, ToolKind, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 use serde_json::Value;
 
 use crate::world::exports::patchboard::plugin::tools::Tool;
@@ -77,7 +77,7 @@ fn spec(tool: Tool, offered: &DescribeContext<'_>, traits: &Arc<ToolTraits>) -> 
             ToolEffect::Writes => UnknownOutcomePolicy::Ask,
         },
         timeout: Some(offered.time.saturating_add(TIMEOUT_GRACE)),
-        kind: PLUGIN_KIND,
+        kind: ToolKind::Plugin,
         traits: Some(traits.clone()),
     })
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::plugin::HostFunctions;
+use patchboard_core::port::HostFunctions;
 use patchboard_core::port::{FetchError, FetchRequest, FetchResponse, HttpFetcher};
 use patchboard_core::tool::{ToolFault, ToolOutput};
 use serde_json::Value;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
-use patchboard_core::plugin::HostFunctions;
+use patchboard_core::port::HostFunctions;
 use patchboard_core::port::{FetchError, FetchResponse};
 use patchboard_core::tool::{ToolFault, ToolOutput, ToolSpec};
+use patchboard_core::webhook::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 

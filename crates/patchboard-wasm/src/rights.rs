@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use patchboard_core::plugin::{HostGrant, PluginGrant};
-use patchboard_core::port::{Clock, HttpFetcher, Store};
+use patchboard_core::port::{Clock, HttpFetcher};
+use patchboard_core::store::Store;
 use secrecy::SecretString;
 
 /// A plugin of the configuration or the folder.

@@ -7,18 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use patchboard_core::agent::{AgentBinding, AgentSource, AgentSpec, AgentTable};
-use patchboard_core::app::hub::{HubOptions, PairingMode};
-use patchboard_core::app::matcher::ConfidencePolicy;
+use patchboard_core::agent::{AgentBinding, AgentSpec, AgentTable};
+use patchboard_core::approval::policy::{ApprovalMode, ApprovalPolicy};
 use patchboard_core::board::{BoardLimits, BoardParts, BoardSettings, RecoveryReport};
 use patchboard_core::bridge::{BridgeOptions, TelemetryBus};
 use patchboard_core::budget::BudgetLimits;
+use patchboard_core::executor::ToolLimits;
+use patchboard_core::hub::ConfidencePolicy;
+use patchboard_core::hub::{HubOptions, PairingMode};
 use patchboard_core::memory::MemoryOptions;
-use patchboard_core::port::{Embedder, ModelProvider, Store};
+use patchboard_core::port::{Embedder, ModelProvider};
 use patchboard_core::run::RunLimits;
-use patchboard_core::run::strategy::{ReasoningOptions, SearchLimits};
-use patchboard_core::tool::executor::ToolLimits;
-use patchboard_core::tool::{ApprovalMode, ApprovalPolicy, Glob};
+use patchboard_core::run_spec::AgentSource;
+use patchboard_core::run_spec::reasoning::{ReasoningOptions, SearchLimits};
+use patchboard_core::store::Store;
+use patchboard_core::tool::Glob;
 use patchboard_core::{Board, board};
 use patchboard_providers::{
     Chain, ChainLink, ChainOptions, ClientPool, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, embedder,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
-use patchboard_core::access::{Caller, GrantSet, Surface};
 use patchboard_core::board::{DrainReport, RetentionPolicy};
+use patchboard_core::caller::{Caller, GrantSet, Surface};
 use patchboard_core::command::Command;
 use patchboard_core::reloadable::Reloadable;
 use patchboard_core::{Board, BoardError};

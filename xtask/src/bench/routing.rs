@@ -141,7 +141,7 @@ fn measure(workspace: &Workspace, file: &Path) -> anyhow::Result<(Expected, Vec<
     let size = std::fs::metadata(&file)?.len();
     ensure!(size <= LARGEST_FILE, "the file is too large: {size} bytes");
     let expected: Expected = serde_json::from_slice(&std::fs::read(&file)?).context("it is not a routing file")?;
-    let example = ["run", "--release", "--quiet", "--package", "patchboard-core", "--example", "routing", "--"];
+    let example = ["run", "--release", "--quiet", "--package", "patchboard-matcher", "--example", "routing", "--"];
     let mut command = workspace.cargo(&example);
     let draws = STAGES.iter().flat_map(|(examples, draws)| (1..=*draws).map(move |draw| format!("{examples}/{draw}")));
     command.arg(&file).args(draws).stderr(Stdio::inherit());

@@ -1,12 +1,14 @@
 use super::*;
-use crate::agent::ConversationOrigin;
-use crate::channel::Webhook;
+use crate::caller::GrantSet;
 use crate::command::{
     ApprovalRef, CallInSession, CallTool, FolderChoice, OpenSession, PageRequest, RegisterTools, RunRef, SessionRef,
     StartRun, ToolFilter,
 };
+use crate::conversation::ConversationOrigin;
+use crate::id::ConnectionId;
 use crate::id::{ApprovalId, RunId};
-use crate::port::{SessionFilter, UsageGrouping};
+use crate::store::{SessionFilter, UsageGrouping};
+use crate::webhook::Webhook;
 
 fn origin() -> ConversationOrigin {
     ConversationOrigin { channel: "web".into(), account: "a".into(), peer: None, guild: None, team: None }

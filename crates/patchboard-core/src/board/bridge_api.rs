@@ -8,19 +8,21 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::Board;
-use crate::access::{self, Caller, Surface};
-use crate::bridge::{
-    BridgeCaller, NameContext, NameForm, SessionReport, TelemetryEvent, WORKER_KIND, clipped, session_not_found,
-};
+use crate::access;
+use crate::bridge::{BridgeCaller, NameContext, NameForm, TelemetryEvent, clipped, session_not_found};
+use crate::budget::call_chain::CallChain;
+use crate::caller::{Caller, Surface};
 use crate::command::{CallInSession, Command, OpenSession, RegisterTools, ToolFilter};
 use crate::error::{BoardError, ErrorKind};
+use crate::executor::CallContext;
+use crate::executor::CallRecorder;
+use crate::executor::registry::ToolSet;
 use crate::id::{CallId, RunId};
 use crate::model::{ToolCall, ToolInput};
+use crate::port::{ProgressSink, ToolScope};
 use crate::reply::BoardReply;
-use crate::run::CallChain;
-use crate::tool::executor::CallRecorder;
-use crate::tool::registry::ToolSet;
-use crate::tool::{CallContext, ProgressSink, ToolEffect, ToolOutput, ToolScope, ToolSpec};
+use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec};
+use crate::worker::SessionReport;
 
 impl Board {
     /// What the server and its workers tell about themselves from now on.
@@ -117,7 +119,7 @@ impl Board {
 
     pub(super) fn host_tools(&self) -> BoardReply {
         let offer = self.exposed_tools(None);
-        BoardReply::HostTools(offer.specs.iter().filter(|spec| spec.kind != WORKER_KIND).cloned().collect())
+        BoardReply::HostTools(offer.specs.iter().filter(|spec| spec.kind != ToolKind::Worker).cloned().collect())
     }
 
     pub(super) async fn call_in_session(
@@ -141,13 +143,13 @@ impl Board {
             }
         };
         check_reach(&spec, reach)?;
-        let is_workers = spec.kind == WORKER_KIND;
+        let is_workers = spec.kind == ToolKind::Worker;
         if is_workers {
             visit.stop_tracking();
         }
         // What changes something of this server's own is on record before and after it happens.
         let record = match (spec.kind, spec.effect) {
-            (WORKER_KIND, _) | (_, ToolEffect::ReadOnly) => CallRecorder::AuditQueue(inner.audit_trail.clone()),
+            (ToolKind::Worker, _) | (_, ToolEffect::ReadOnly) => CallRecorder::AuditQueue(inner.audit_trail.clone()),
             (_, ToolEffect::Writes) => CallRecorder::AuditStore(inner.store.clone()),
         };
         let call = ToolCall {
@@ -221,7 +223,7 @@ impl Board {
         let offer = self.exposed_tools(None);
         let taken: HashSet<&Arc<str>> = offer.specs.iter().map(|spec| &spec.name).collect();
         let registered = self.0.bridge.registered_tools(session);
-        let workers = offer.specs.iter().filter(|spec| spec.kind == WORKER_KIND).cloned();
+        let workers = offer.specs.iter().filter(|spec| spec.kind == ToolKind::Worker).cloned();
         workers.chain(registered.into_iter().filter(|spec| !taken.contains(&spec.name))).collect()
     }
 }
@@ -250,7 +252,7 @@ fn tool_not_found(name: &str, session: &str) -> BoardError {
 
 fn check_reach(spec: &ToolSpec, reach: ToolFilter) -> Result<(), BoardError> {
     let words = match reach {
-        ToolFilter::ServerTools if spec.kind == WORKER_KIND => format!("Tool {} is not an Elixir tool", spec.name),
+        ToolFilter::ServerTools if spec.kind == ToolKind::Worker => format!("Tool {} is not an Elixir tool", spec.name),
         ToolFilter::Streaming if !spec.streams() => {
             format!("Streaming execution is not enabled for tool {}", spec.name)
         }

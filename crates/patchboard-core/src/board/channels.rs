@@ -7,13 +7,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::Board;
-use crate::channel::{
-    AcceptedDelivery, ChannelMessage, ChannelOptions, DeliveryId, DeliveryTask, ParsedWebhook, ResponseSender, Webhook,
-    WebhookOutcome, WebhookResponse,
-};
+use crate::channel::{AcceptedDelivery, DeliveryTask, ResponseSender};
 use crate::error::{BoardError, ErrorKind};
 use crate::port::PluginRuntime;
 use crate::reply::BoardReply;
+use crate::webhook::{
+    ChannelMessage, ChannelOptions, DeliveryId, ParsedWebhook, Webhook, WebhookOutcome, WebhookResponse,
+};
 use crate::{telemetry, trace};
 
 /// What a caller that waits for the answer will hear.
@@ -113,9 +113,10 @@ impl Board {
         waiting: Option<ResponseSender>,
         trace: Option<Arc<str>>,
     ) {
-        let (desk, closing) = (self.0.channels.clone(), self.0.closing.clone());
-        let (courier, place) = DeliveryTask::new(self.clone(), desk, plugins, arrived, closing, trace);
-        courier.run(place, waiting).await;
+        let (service, closing) = (self.0.channels.clone(), self.0.closing.clone());
+        let runs = Arc::new(self.downgrade());
+        let (task, slot) = DeliveryTask::new(runs, service, plugins, arrived, closing, trace);
+        task.run(slot, waiting).await;
     }
 }
 

@@ -7,21 +7,25 @@ use std::sync::atomic::Ordering;
 use tokio_util::sync::CancellationToken;
 
 use super::{Board, messages};
-use crate::access::{self, Caller, Grant};
-use crate::agent::{AgentSource, AgentTable, PROFILE_AGENTS, StrategyKind};
+use crate::access;
+use crate::agent::{AgentTable, PROFILE_AGENTS};
 use crate::bridge::{NameContext, NameForm};
+use crate::budget::call_chain::CallChain;
+use crate::caller::{Caller, Grant};
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::BoardError;
+use crate::executor::CallContext;
+use crate::executor::CallRecorder;
 use crate::id::{CallId, MemoryOwner, RunId};
 use crate::model::{ToolCall, ToolInput};
-use crate::port::{
+use crate::port::{ProgressSink, ToolScope};
+use crate::reply::{AgentSummary, BoardReply, NodeReport};
+use crate::run::start;
+use crate::run_spec::{AgentSource, StrategyKind};
+use crate::store::{
     AuditRow, Durability, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping,
     UsageQuery, WriteBatch,
 };
-use crate::reply::{AgentSummary, BoardReply, NodeReport};
-use crate::run::{CallChain, start};
-use crate::tool::executor::CallRecorder;
-use crate::tool::{CallContext, ProgressSink, ToolScope};
 
 impl Board {
     pub(super) async fn dispatch(

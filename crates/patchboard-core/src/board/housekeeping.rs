@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Board;
-use crate::port::RetentionCutoffs;
+use crate::store::RetentionCutoffs;
 
 /// How long things are kept.
 #[derive(Debug, Clone, Copy)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::error::BoardError;
 use crate::id::SessionKey;
 use crate::model::ContentPart;
-use crate::port::{PageCursor, Store, TurnQuery, TurnRow};
 use crate::reply::{BoardReply, ThreadMessage};
+use crate::store::{PageCursor, Store, TurnQuery, TurnRow};
 
 /// Messages of one turn have numbers `turn × this + place`; a turn that says more is told up to here.
 const NUMBERS_PER_TURN: u64 = 1000;

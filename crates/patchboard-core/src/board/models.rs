@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{AcceptedRun, Board};
-use crate::access::Caller;
-use crate::agent::{AgentSpec, AgentTable, ConversationOrigin};
+use crate::agent::{AgentSpec, AgentTable};
+use crate::caller::Caller;
+use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
 use crate::id::SessionKey;
-use crate::port::{Durability, KvNamespace, StoreWrite, WriteBatch};
 use crate::reply::BoardReply;
+use crate::store::{Durability, KvNamespace, StoreWrite, WriteBatch};
 
 /// What a thread's model is kept under in its space.
 const STORAGE_KEY: &str = "model";

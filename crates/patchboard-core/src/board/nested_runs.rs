@@ -1,47 +1,39 @@
 //! Runs that other runs wait for. They take no place among the runs at work and stand in no line, because whoever waits
 //! for them has both already: what cannot begin at once does not begin.
 
+use crate::caller::Caller;
+use crate::command::{Command, StartRun};
+use crate::reply::BoardReply;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Board, MAX_CONTENT};
-use crate::agent::{AgentTable, ConversationOrigin};
+use super::{Board, WeakBoard};
+use crate::agent::AgentTable;
+use crate::command::MAX_CONTENT;
 use crate::command::{FolderChoice, RunPlan};
+use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
+use crate::executor::CallContext;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::log::FollowerPacing;
-use crate::port::{BoxStream, TurnQuery};
+use crate::port::BoxStream;
+use crate::port::ToolScope;
 use crate::run::start::RunFolder;
+use crate::run::starter::{AgentCall, NestedRun, RunStarter};
 use crate::run::{RunControl, RunRequest};
 use crate::session::QueueSlot;
-use crate::tool::{CallContext, ToolScope};
+use crate::store::TurnQuery;
+use futures_core::future::BoxFuture;
 
 /// How many runs may wait for each other in a row, besides the first.
 const MAX_DEPTH: usize = 3;
 
-/// A wish to ask another agent.
-#[derive(Debug)]
-pub(crate) struct AgentCall {
-    pub(crate) agent: Arc<str>,
-    pub(crate) message: Arc<str>,
-    /// A conversation of the caller's account; a new one when left out.
-    pub(crate) thread: Option<Arc<str>>,
-}
-
-/// A run that has begun beneath another.
-pub(crate) struct NestedRun {
-    pub(crate) run: RunId,
-    pub(crate) thread: Arc<str>,
-    pub(crate) session: SessionKey,
-    pub(crate) events: BoxStream<Result<Arc<Envelope>, BoardError>>,
-}
-
 impl Board {
     /// Begins a run on behalf of a call. It lives no longer than `stop`.
-    pub(crate) async fn ask_agent(
+    pub(super) async fn start_nested(
         &self,
         context: &CallContext,
         wanted: AgentCall,
@@ -123,12 +115,55 @@ impl Board {
     }
 
     /// What an agent said in the end of a run, as its conversation has it.
-    pub(crate) async fn final_answer(&self, session: SessionKey, run: RunId) -> Result<String, BoardError> {
+    pub(super) async fn final_answer(&self, session: SessionKey, run: RunId) -> Result<String, BoardError> {
         let query = TurnQuery { session, limit: 1, before: None };
         let turns = self.0.store.turns(query).await?;
         let turn = turns.items.into_iter().find(|turn| turn.run == run);
         let last = turn.as_ref().and_then(|turn| turn.messages.last());
         let said = last.map(crate::model::ModelMessage::text);
         said.ok_or_else(|| BoardError::not_found("its conversation was cleared before the answer could be read"))
+    }
+}
+
+impl RunStarter for WeakBoard {
+    fn start<'a>(
+        &'a self,
+        caller: &'a Caller,
+        start: StartRun,
+        stop: CancellationToken,
+        trace: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<RunId, BoardError>> {
+        Box::pin(async move {
+            match self.board()?.ask_traced(caller, Command::StartRun(start), stop, trace).await? {
+                BoardReply::RunStarted(run) => Ok(run),
+                _ => Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")),
+            }
+        })
+    }
+
+    fn start_nested<'a>(
+        &'a self,
+        context: &'a CallContext,
+        call: AgentCall,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<NestedRun, BoardError>> {
+        Box::pin(async move { self.board()?.start_nested(context, call, stop).await })
+    }
+
+    fn follow<'a>(
+        &'a self,
+        caller: &'a Caller,
+        run: RunId,
+        from: Seq,
+    ) -> BoxFuture<'a, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>> {
+        Box::pin(async move { self.board()?.follow(caller, Topic::Run(run), from, FollowerPacing::Unpaced).await })
+    }
+
+    fn final_answer(&self, session: SessionKey, run: RunId) -> BoxFuture<'_, Result<String, BoardError>> {
+        Box::pin(async move { self.board()?.final_answer(session, run).await })
+    }
+
+    fn is_draining(&self) -> bool {
+        self.board().is_ok_and(|board| board.is_draining())
     }
 }

@@ -1,20 +1,16 @@
-//! Commands about plugins, and what plugins call in turn.
+//! Requests about plugins.
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
 use super::Board;
-use crate::access::Caller;
+use crate::caller::Caller;
 use crate::error::{BoardError, ErrorKind};
-use crate::id::CallId;
-use crate::model::{ToolCall, ToolInput};
 use crate::plugin::{PluginReport, PluginState};
-use crate::port::{AuditRow, Durability, PluginRuntime, StoreWrite, WriteBatch};
+use crate::port::PluginRuntime;
 use crate::reply::BoardReply;
-use crate::tool::{CallContext, ToolOutput};
+use crate::store::{AuditRow, Durability, StoreWrite, WriteBatch};
 
 impl Board {
     pub(super) fn plugins(&self) -> Vec<PluginReport> {
@@ -46,34 +42,6 @@ impl Board {
         let report = self.plugin_host()?.approve(name).await?;
         self.audit_plugin(caller, "plugin.approve", name, report.sha256.as_deref().unwrap_or_default()).await?;
         Ok(BoardReply::Plugin(Box::new(report)))
-    }
-
-    /// A tool of the server, for a plugin that works in `context`. Policy, approvals and records are those of whoever
-    /// called the plugin; which tools there are is for the plugin's grants to say. A task of its own: plugins end in the
-    /// middle of what they do, and what they called still has its end recorded. Dropping this ends it, as `stop` does.
-    pub(crate) async fn call_for_plugin(
-        &self,
-        context: &CallContext,
-        name: Arc<str>,
-        arguments: Value,
-        stop: CancellationToken,
-    ) -> ToolOutput {
-        let offer = self.0.run_deps.registry.tool_set(None, context.scope.folder.as_deref());
-        let context = CallContext { tool_set: offer, ..context.clone() };
-        let call = ToolCall {
-            id: CallId(format!("call_{}", self.0.ids.next().simple()).into()),
-            name,
-            input: ToolInput::Json(Arc::new(arguments)),
-        };
-        let stop = stop.child_token();
-        let _wanted = stop.clone().drop_guard();
-        let deps = self.0.run_deps.clone();
-        let calling = async move { deps.tool_executor.call_nested(&context, call, &stop).await };
-        match self.0.tracker.spawn(calling.in_current_span()).await {
-            Ok(Ok(output)) => output,
-            Ok(Err(error)) => ToolOutput::error(error.to_string()),
-            Err(_) => ToolOutput::error("the call failed inside"),
-        }
     }
 
     fn plugin_host(&self) -> Result<&Arc<dyn PluginRuntime>, BoardError> {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Board;
 use crate::error::BoardError;
-use crate::port::{Durability, KvNamespace, StoreWrite, WriteBatch};
+use crate::store::{Durability, KvNamespace, StoreWrite, WriteBatch};
 
 /// So old an answer of the store still shows that it can be written to.
 const READY_INTERVAL: Duration = Duration::from_secs(5);

@@ -1,14 +1,15 @@
 //! Whose a conversation is: channels that clients may not name, sessions that belong to whoever made them, and the runs
 //! in them.
 
-use crate::access::{self, Caller, Grant, Surface};
-use crate::agent::ConversationOrigin;
+use crate::access;
+use crate::caller::{Caller, Grant, Surface};
 use crate::command::{CallTool, Command, RunRef, SessionRef, StartRun};
+use crate::conversation::ConversationOrigin;
 use crate::error::BoardError;
 use crate::event::Topic;
 use crate::id::{Seq, SessionKey};
-use crate::port::RunRow;
 use crate::reply::{BoardReply, RunSummary};
+use crate::store::RunRow;
 
 use super::Board;
 

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::access::Caller;
 use crate::agent::{AgentSpec, AgentTable};
+use crate::approval::policy::ApprovalPolicy;
 use crate::budget::BudgetLimits;
 use crate::budget::price::PriceTable;
+use crate::caller::Caller;
 use crate::error::{BoardError, ErrorKind};
-use crate::port::{AuditRow, Durability, ServerControl, StoreWrite, WriteBatch};
+use crate::port::ServerControl;
 use crate::reply::{AgentModel, ReloadReport, ServerReport};
-use crate::tool::ApprovalPolicy;
+use crate::store::{AuditRow, Durability, StoreWrite, WriteBatch};
 
 use super::{Board, BoardLimits};
 

@@ -7,21 +7,23 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::access::{GrantSet, Surface};
-use crate::agent::{AgentBinding, AgentSpec, StrategyKind};
-use crate::app::hub::HubOptions;
-use crate::app::notice::NoticeOptions;
+use crate::agent::{AgentBinding, AgentSpec};
 use crate::budget::price::ModelPrice;
+use crate::caller::{GrantSet, Surface};
 use crate::command::{FolderChoice, PageRequest, RunRef, SessionRef};
 use crate::event::{Event, ModelCallOutcome};
 use crate::faulty::FaultyStore;
+use crate::hub::HubOptions;
+use crate::hub::notice::NoticeOptions;
 use crate::id::ConnectionId;
 use crate::model::{ModelEvent, ModelRequest, ToolInput};
-use crate::port::{AuditRow, ResultPage, RunRow, SchemaViolation, TurnRow};
+use crate::port::SchemaViolation;
+use crate::run_spec::StrategyKind;
 use crate::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel,
     answering, call, say,
 };
+use crate::store::{AuditRow, ResultPage, RunRow, TurnRow};
 use crate::tool::Glob;
 
 mod agents;
@@ -103,8 +105,8 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
             provider: model.clone(),
             model: "script-1".into(),
             strategy: StrategyKind::React,
-            reasoning: crate::run::strategy::ReasoningOptions::default(),
-            source: crate::agent::AgentSource::User,
+            reasoning: crate::run_spec::reasoning::ReasoningOptions::default(),
+            source: crate::run_spec::AgentSource::User,
             description: None,
             max_tokens: 1000,
             temperature: None,

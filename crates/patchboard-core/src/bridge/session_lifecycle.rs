@@ -12,12 +12,13 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::sessions::{
     BridgeCaller, EndedSession, SessionOpener, SessionScope, SessionSerial, SessionTasks, SessionTransition,
 };
-use super::{Bridge, MeasuredValue, TelemetryEvent, WorkerId, WorkerTool, session_key, session_not_found};
-use crate::access::Caller;
+use super::{Bridge, MeasuredValue, TelemetryEvent, session_key, session_not_found};
+use crate::budget::call_chain::CallChain;
+use crate::caller::Caller;
 use crate::command::OpenSession;
 use crate::error::BoardError;
-use crate::run::CallChain;
 use crate::tool::ToolSpec;
+use crate::worker::{WorkerId, WorkerTool};
 
 /// Sessions that nobody used for too long are looked for this often.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);

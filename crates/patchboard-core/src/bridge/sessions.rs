@@ -13,13 +13,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{SessionConfig, WorkerId, WorkerTool, session_key};
+use super::session_key;
+use crate::budget::call_chain::CallChain;
 use crate::command::OpenSession;
 use crate::error::{BoardError, ErrorKind};
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::FolderGrant;
-use crate::run::CallChain;
 use crate::tool::ToolSpec;
+use crate::worker::{SessionConfig, WorkerId, WorkerTool};
 
 mod quota;
 mod transitions;

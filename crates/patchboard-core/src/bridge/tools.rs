@@ -13,11 +13,14 @@ use tokio_util::sync::CancellationToken;
 use super::cache::CacheKey;
 use super::session_lifecycle::SessionLease;
 use super::sessions::{SessionScope, SessionSerial};
-use super::{Bridge, MeasuredValue, SessionConfig, TelemetryEvent};
+use super::{Bridge, MeasuredValue, TelemetryEvent};
+use crate::budget::call_chain::CallChain;
+use crate::executor::{CallContext, ContextToolHost};
 use crate::model::ToolCall;
+use crate::port::ToolScope;
 use crate::port::{IdGenerator, ToolHost};
-use crate::run::CallChain;
-use crate::tool::{CallContext, CallMetadata, StructuredOutput, ToolOutput, ToolScope, ToolSpec};
+use crate::tool::{CallMetadata, StructuredOutput, ToolKind, ToolOutput, ToolSpec};
+use crate::worker::SessionConfig;
 
 /// For results of a session that asks for caching and does not say for how long.
 const CACHE_TTL: Duration = Duration::from_secs(60);
@@ -31,7 +34,7 @@ pub(crate) struct WorkerTools {
 }
 
 impl ToolHost for WorkerTools {
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> ToolKind {
         self.pool.kind()
     }
 
@@ -56,7 +59,9 @@ impl ToolHost for WorkerTools {
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(self.call_in_chain(None, scope, call, arguments, stop))
     }
+}
 
+impl ContextToolHost for WorkerTools {
     fn call_with_context<'a>(
         &'a self,
         context: &'a CallContext,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Bridge, WORKER_KIND, WorkerTools, clipped};
-use crate::access::Surface;
+use super::{Bridge, WorkerTools, clipped};
+use crate::approval::policy::{ApprovalMode, ApprovalPolicy};
+use crate::caller::Surface;
 use crate::error::BoardError;
-use crate::port::{IdGenerator, ToolHost, ToolNameStatus, UnregisteredTools};
-use crate::tool::registry::ToolSet;
-use crate::tool::{ApprovalMode, ApprovalPolicy, ToolEffect, ToolSpec, ToolTraits, UnknownOutcomePolicy};
+use crate::executor::registry::{RegisteredHost, ToolSet};
+use crate::port::{IdGenerator, ToolNameStatus, UnregisteredTools};
+use crate::tool::{ToolEffect, ToolKind, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 
 /// Longest name that is handed to a worker, in bytes.
 const MAX_NAME: usize = 128;
@@ -60,9 +61,8 @@ impl Bridge {
             ToolNameStatus::Unknown | ToolNameStatus::Registered => return Ok(None),
         }
         let Some(spec) = permitted(own_name, qualifier, name, context) else { return Ok(None) };
-        let host: Arc<dyn ToolHost> =
-            Arc::new(WorkerTools { pool: pool.clone(), bridge: self.clone(), ids: ids.clone() });
-        let offer = ToolSet::single(spec.clone(), host);
+        let host = WorkerTools { pool: pool.clone(), bridge: self.clone(), ids: ids.clone() };
+        let offer = ToolSet::single(spec.clone(), RegisteredHost::Contextual(Arc::new(host)));
         Ok(Some((spec, offer)))
     }
 
@@ -94,7 +94,7 @@ impl Bridge {
 fn qualified_tool(name: &str, reachable: &ToolSet) -> Option<ToolSpec> {
     let (pool, own_name) = name.split_once('.')?;
     let (spec, host) = reachable.find(own_name)?;
-    (host.kind() == WORKER_KIND && host.qualifier() == Some(pool)).then(|| spec.clone())
+    (host.kind() == ToolKind::Worker && host.qualifier() == Some(pool)).then(|| spec.clone())
 }
 
 /// The tool under the name whose approval rule is the stricter one: its own, or the one with the pool's before it. `None`
@@ -119,7 +119,7 @@ fn spec(name: &str) -> ToolSpec {
         effect: ToolEffect::Writes,
         unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
-        kind: WORKER_KIND,
+        kind: ToolKind::Worker,
         // Whether it streams is only known when it is called.
         traits: Some(Arc::new(ToolTraits {
             streams: true,

@@ -13,16 +13,16 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::id::SessionKey;
-use crate::port::{Clock, Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
+use crate::port::Clock;
 use crate::record;
+use crate::store::{Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
 use crate::tool::Glob;
 
 mod tools;
-pub(crate) mod variable_set;
 
 pub(crate) use tools::VariableTools;
 
-use variable_set::{ChangeOutcome, SetVariable, Variable, VariableSet, WatchUpdate};
+use crate::variable_set::{ChangeOutcome, SetVariable, Variable, VariableSet, WatchUpdate};
 
 /// What a session's variables are kept under in its space.
 const STORAGE_KEY: &str = "variables";

@@ -9,14 +9,11 @@ use super::delivery::origin;
 use super::error_text;
 use super::service::STORE_RETRY_PAUSES;
 use super::task::{AgentResult, DeliveryTask, TaskStep};
-use crate::command::{Command, FolderChoice, StartRun};
+use crate::command::{FolderChoice, StartRun};
 use crate::error::{BoardError, ErrorKind};
-use crate::event::{Event, RunOutcome, Topic};
+use crate::event::{Event, RunOutcome};
 use crate::id::{RunId, Seq, SessionKey};
-use crate::log::FollowerPacing;
-use crate::port::{RunRow, RunState};
-use crate::reply::BoardReply;
-use crate::trace;
+use crate::store::{RunRow, RunState};
 
 impl DeliveryTask {
     /// Asks the agent, or listens to what it said when an earlier process asked.
@@ -36,13 +33,13 @@ impl DeliveryTask {
             TaskStep::Done(Ok(None)) => match self.start_run().await {
                 Ok(run) => (run, self.follow_run(run).await),
                 // It did not begin; the next process asks.
-                Err(_) if self.board.is_draining() => return TaskStep::Suspend,
+                Err(_) if self.runs.is_draining() => return TaskStep::Suspend,
                 Err(error) => return TaskStep::Done(Err(error_text::start_failure(error))),
             },
         };
         let heard = match heard {
             Ok(heard) => heard,
-            Err(_) if self.board.is_draining() => return TaskStep::Suspend,
+            Err(_) if self.runs.is_draining() => return TaskStep::Suspend,
             Err(error) => return TaskStep::Done(Err(error)),
         };
         match heard.outcome {
@@ -107,16 +104,10 @@ impl DeliveryTask {
             plan: None,
         };
         let stop = CancellationToken::new();
-        let asked =
-            trace::ask(&self.board, &self.caller, Command::StartRun(start), stop.clone(), self.trace.as_deref());
+        let starting = self.runs.start(&self.caller, start, stop.clone(), self.trace.as_deref());
         tokio::select! {
             biased;
-            started = asked => {
-                let BoardReply::RunStarted(run) = started? else {
-                    return Err(BoardError::new(ErrorKind::Internal, "the run failed to begin"));
-                };
-                Ok(run)
-            }
+            started = starting => started,
             // It waits behind others.
             () = self.service.draining().cancelled() => {
                 stop.cancel();
@@ -131,7 +122,7 @@ impl DeliveryTask {
         let mut next = Seq::FIRST;
         let mut pauses = STORE_RETRY_PAUSES.into_iter();
         loop {
-            let failed = match self.board.follow(&self.caller, Topic::Run(run), next, FollowerPacing::Unpaced).await {
+            let failed = match self.runs.follow(&self.caller, run, next).await {
                 Err(error) => error,
                 Ok(mut events) => loop {
                     match events.next().await {
@@ -154,7 +145,7 @@ impl DeliveryTask {
     async fn final_text(&self, run: RunId, heard: RunTranscript) -> String {
         let Some(session) = heard.session else { return heard.text };
         // The conversation may be cleared, or have gone on, by now.
-        self.board.final_answer(session, run).await.unwrap_or(heard.text)
+        self.runs.final_answer(session, run).await.unwrap_or(heard.text)
     }
 }
 

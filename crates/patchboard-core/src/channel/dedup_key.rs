@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::DeliveryId;
+use crate::webhook::DeliveryId;
 
 /// Longest id of a message in bytes; adapters have to shorten longer ones, because two that only differ at their ends
 /// are two.

@@ -4,44 +4,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{ChannelMessage, ChannelOptions, ChannelRequest, DeliveryId, DeliveryState};
-use crate::agent::ConversationOrigin;
+use crate::conversation::ConversationOrigin;
 use crate::id::SessionKey;
-use crate::port::DeliveryRow;
 use crate::record;
+use crate::store::DeliveryRow;
+use crate::webhook::{ChannelMessage, ChannelOptions, ChannelRequest, DeliveryId, DeliveryPayload, DeliveryState};
 
 /// Who is meant when a webhook says neither who wrote it nor in which conversation.
 const UNKNOWN_ACCOUNT: &str = "webhook";
-
-/// What is on record of a delivery besides where it stands.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct DeliveryPayload {
-    /// Without its id, which is in the delivery's key.
-    pub(crate) message: ChannelMessage,
-    /// How often the agent was asked before; each asking is a run with a name of its own.
-    pub(crate) earlier_runs: u32,
-    /// How many of those were cut off because their process ended.
-    pub(crate) interrupted_runs: u32,
-    /// What is to be sent, once there is an answer.
-    pub(crate) requests: Vec<ChannelRequest>,
-    /// How many of them are out.
-    pub(crate) sent_count: usize,
-    /// Why the answer could not be brought.
-    pub(crate) problem: Option<String>,
-    /// The webhook's own caller was told of the failure. If it tries again, that is no repetition.
-    pub(crate) is_failure_reported: bool,
-}
-
-impl DeliveryPayload {
-    /// What it holds, in bytes; the rest is small.
-    pub(super) fn weight(&self) -> usize {
-        let requests = self.requests.iter().map(|request| {
-            let headers = request.headers.iter().map(|(name, value)| name.len() + value.len());
-            request.url.len() + headers.sum::<usize>() + request.body.as_ref().map_or(0, Vec::len)
-        });
-        self.message.content.len() + self.message.context.len() + requests.sum::<usize>()
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct OpenDelivery {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::delivery::DeliveryPayload;
-use super::{ChannelOptions, DeliveryState};
 use crate::telemetry;
+use crate::webhook::DeliveryPayload;
+use crate::webhook::{ChannelOptions, DeliveryState};
 
 /// What open deliveries may hold in memory together; further ones are refused. Answers count too, and may lead over it:
 /// they are there already.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use super::DeliveryState;
-use super::delivery::{DeliveryPayload, OpenDelivery, conversation_key, origin};
+use super::delivery::{OpenDelivery, conversation_key, origin};
 use super::service::{AcceptedDelivery, ChannelService};
 use crate::error::BoardError;
-use crate::port::{DeliveryRow, Durability, StoreWrite, WriteBatch};
 use crate::record;
+use crate::store::{DeliveryRow, Durability, StoreWrite, WriteBatch};
+use crate::webhook::DeliveryPayload;
+use crate::webhook::DeliveryState;
 
 /// So long the deliveries of a channel that is not configured any more wait for it.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);

@@ -4,8 +4,8 @@
 use super::retry::{RetrySchedule, SendOutcome, host};
 use super::service::PermitKind;
 use super::task::{DeliveryTask, TaskStep};
-use super::{ChannelRequest, DeliveryState};
-use crate::port::Durability;
+use crate::store::Durability;
+use crate::webhook::{ChannelRequest, DeliveryState};
 
 impl DeliveryTask {
     /// Sends what is not out yet.

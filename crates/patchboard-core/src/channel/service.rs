@@ -9,17 +9,17 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::dedup_key::{self, DeliveryKeys, MAX_ID};
-use super::delivery::{DeliveryPayload, OpenDelivery, conversation_key, origin};
+use super::delivery::{OpenDelivery, conversation_key, origin};
 use super::load::{LoadPermit, LoadTracker};
-use super::{ChannelError, ChannelMessage, ChannelOptions, DeliveryId, DeliveryState, ParsedWebhook, Webhook};
-use crate::board::MAX_CONTENT;
+use crate::command::MAX_CONTENT;
 use crate::error::{BoardError, ErrorKind, RetryHint};
 use crate::id::SessionKey;
-use crate::port::{
-    Clock, DeliveryRow, Durability, IdGenerator, PluginRuntime, Store, StoreError, StoreWrite, WriteBatch,
-};
+use crate::port::{Clock, IdGenerator, PluginRuntime};
 use crate::record;
 use crate::session::{QueueSlot, SessionPermit, SessionQueues};
+use crate::store::{DeliveryRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
+use crate::webhook::DeliveryPayload;
+use crate::webhook::{ChannelError, ChannelMessage, ChannelOptions, DeliveryId, DeliveryState, ParsedWebhook, Webhook};
 
 /// Agents asked at once over all channels together, and requests sent at once; further ones wait. Each channel has an
 /// equal share of its own: one whose agent or service is slow must not hold up the others.

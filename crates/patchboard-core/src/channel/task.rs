@@ -7,17 +7,19 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::OpenDelivery;
+use super::error_text;
 use super::load::LoadPermit;
 use super::retry::RetrySchedule;
 use super::service::{AcceptedDelivery, ChannelService, PermitKind};
-use super::{ChannelError, ChannelReply, DeliveryState, FormattedReply, WebhookResponse, error_text};
-use crate::access::{Caller, Grant, GrantSet, Surface};
-use crate::board::Board;
+use crate::caller::{Caller, Grant, GrantSet, Surface};
 use crate::error::BoardError;
 use crate::id::ConnectionId;
-use crate::port::{PluginRuntime, StoreError};
+use crate::port::PluginRuntime;
+use crate::run::starter::RunStarter;
 use crate::session::{QueueSlot, SessionPermit};
+use crate::store::StoreError;
 use crate::telemetry;
+use crate::webhook::{ChannelError, ChannelReply, DeliveryState, FormattedReply, WebhookResponse};
 
 /// Requests of one answer; an adapter that wants more is refused.
 const MAX_REQUESTS: usize = 32;
@@ -38,7 +40,7 @@ pub(super) enum TaskStep<T> {
 /// Brings one delivery to its end.
 #[derive(Debug)]
 pub(crate) struct DeliveryTask {
-    pub(super) board: Board,
+    pub(super) runs: Arc<dyn RunStarter>,
     pub(super) service: Arc<ChannelService>,
     pub(super) plugins: Arc<dyn PluginRuntime>,
     pub(super) delivery: OpenDelivery,
@@ -53,7 +55,7 @@ pub(crate) struct DeliveryTask {
 
 impl DeliveryTask {
     pub(crate) fn new(
-        board: Board,
+        runs: Arc<dyn RunStarter>,
         desk: Arc<ChannelService>,
         plugins: Arc<dyn PluginRuntime>,
         arrived: AcceptedDelivery,
@@ -70,7 +72,7 @@ impl DeliveryTask {
         };
         (
             Self {
-                board,
+                runs,
                 service: desk,
                 plugins,
                 delivery,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::model::{ContentPart, MessageRole, ModelMessage, ToolResult};
-use crate::port::{FactRow, TurnRow};
+use crate::store::{FactRow, TurnRow};
 use crate::text::escape_hidden;
 use crate::tokens;
 

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::chat_run_events;
-use crate::agent;
 use crate::app::message::MessageEvent;
+use crate::conversation;
 use crate::error::BoxError;
 use crate::event;
 use crate::id::{CallId, NodeId};
 use crate::model::{self, StopReason};
-use crate::run::finding;
-use crate::run::spec;
-use crate::run::strategy::NodeKey;
+use crate::run_spec;
+use crate::run_spec::NodeKey;
+use crate::run_spec::finding;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredRunEntry {
@@ -283,18 +283,18 @@ impl TryFrom<StoredAgentEvent> for event::Event {
     }
 }
 
-impl From<&spec::RunSpec> for StoredBriefing {
-    fn from(briefing: &spec::RunSpec) -> Self {
-        let agent::ConversationOrigin { channel, account, peer, guild, team } = briefing.origin.clone();
+impl From<&run_spec::RunSpec> for StoredBriefing {
+    fn from(briefing: &run_spec::RunSpec) -> Self {
+        let conversation::ConversationOrigin { channel, account, peer, guild, team } = briefing.origin.clone();
         Self {
             client_id: briefing.client_id.clone(),
             thread: briefing.thread.clone(),
             agent_asked: briefing.requested_agent.clone(),
             strategy: match briefing.strategy {
-                agent::StrategyKind::React => StoredStrategy::React,
-                agent::StrategyKind::Dup => StoredStrategy::Dup,
-                agent::StrategyKind::Tot => StoredStrategy::Tot,
-                agent::StrategyKind::Got => StoredStrategy::Got,
+                run_spec::StrategyKind::React => StoredStrategy::React,
+                run_spec::StrategyKind::Dup => StoredStrategy::Dup,
+                run_spec::StrategyKind::Tot => StoredStrategy::Tot,
+                run_spec::StrategyKind::Got => StoredStrategy::Got,
             },
             adaptive: briefing.adaptive,
             detached: briefing.detached,
@@ -309,7 +309,7 @@ impl From<&spec::RunSpec> for StoredBriefing {
     }
 }
 
-impl TryFrom<StoredBriefing> for spec::RunSpec {
+impl TryFrom<StoredBriefing> for run_spec::RunSpec {
     type Error = BoxError;
 
     fn try_from(stored: StoredBriefing) -> Result<Self, BoxError> {
@@ -319,10 +319,10 @@ impl TryFrom<StoredBriefing> for spec::RunSpec {
             thread: stored.thread,
             requested_agent: stored.agent_asked,
             strategy: match stored.strategy {
-                StoredStrategy::React => agent::StrategyKind::React,
-                StoredStrategy::Dup => agent::StrategyKind::Dup,
-                StoredStrategy::Tot => agent::StrategyKind::Tot,
-                StoredStrategy::Got => agent::StrategyKind::Got,
+                StoredStrategy::React => run_spec::StrategyKind::React,
+                StoredStrategy::Dup => run_spec::StrategyKind::Dup,
+                StoredStrategy::Tot => run_spec::StrategyKind::Tot,
+                StoredStrategy::Got => run_spec::StrategyKind::Got,
             },
             adaptive: stored.adaptive,
             detached: stored.detached,
@@ -331,7 +331,7 @@ impl TryFrom<StoredBriefing> for spec::RunSpec {
             model: None,
             folder: stored.folder.map(|folder| Arc::from(Path::new(&folder))),
             folder_granted: stored.folder_granted,
-            origin: agent::ConversationOrigin { channel, account, peer, guild, team },
+            origin: conversation::ConversationOrigin { channel, account, peer, guild, team },
             message: stored.message,
             system: stored.system,
             history: stored.history.into_iter().map(model::ModelMessage::try_from).collect::<Result<_, _>>()?,

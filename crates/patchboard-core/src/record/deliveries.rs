@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, chat_run_events};
-use crate::channel::{self, ChannelMessage, ChannelRequest};
+use crate::webhook;
+use crate::webhook::{ChannelMessage, ChannelRequest};
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
@@ -60,7 +61,7 @@ enum StoredRequestBody {
     Bytes(Vec<u8>),
 }
 
-pub(crate) fn encode_delivery_payload(letter: &channel::DeliveryPayload) -> Vec<u8> {
+pub(crate) fn encode_delivery_payload(letter: &webhook::DeliveryPayload) -> Vec<u8> {
     let ChannelMessage { id: _, account, peer, guild, team, content, context } = letter.message.clone();
     chat_run_events::encode(&VersionedDeliveryPayload::V1(StoredDeliveryPayload {
         account,
@@ -78,11 +79,11 @@ pub(crate) fn encode_delivery_payload(letter: &channel::DeliveryPayload) -> Vec<
     }))
 }
 
-pub(crate) fn decode_delivery_payload(bytes: &[u8]) -> Result<channel::DeliveryPayload, RecordError> {
+pub(crate) fn decode_delivery_payload(bytes: &[u8]) -> Result<webhook::DeliveryPayload, RecordError> {
     let VersionedDeliveryPayload::V1(stored) =
         chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
     let StoredDeliveryPayload { account, peer, guild, team, content, context, .. } = stored;
-    Ok(channel::DeliveryPayload {
+    Ok(webhook::DeliveryPayload {
         message: ChannelMessage { id: None, account, peer, guild, team, content, context },
         earlier_runs: stored.asked_before,
         interrupted_runs: stored.cut_off,

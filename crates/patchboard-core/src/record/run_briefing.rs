@@ -9,7 +9,7 @@ use super::agent_run_events;
 use crate::error::BoxError;
 use crate::event;
 use crate::id::NodeId;
-use crate::run::spec;
+use crate::run_spec;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredBriefingEntry {
@@ -35,7 +35,7 @@ impl TryFrom<StoredBriefingEntry> for event::NewEvent {
 
     fn try_from(stored: StoredBriefingEntry) -> Result<Self, BoxError> {
         let StoredBriefingEntry { node, briefed, model } = stored;
-        let briefing = spec::RunSpec { model, ..(*briefed).try_into()? };
+        let briefing = run_spec::RunSpec { model, ..(*briefed).try_into()? };
         Ok(Self { node: node.map(NodeId), event: event::Event::RunBriefed(Arc::new(briefing)) })
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, chat_run_events};
-use crate::tool::builtin::todos;
+use crate::todo;
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
@@ -37,51 +37,51 @@ enum StoredTodoPriority {
     Low,
 }
 
-pub(crate) fn encode_todos(todos: &[todos::Todo]) -> Vec<u8> {
+pub(crate) fn encode_todos(todos: &[todo::Todo]) -> Vec<u8> {
     chat_run_events::encode(&VersionedTodos::V1(todos.iter().map(StoredTodo::from).collect()))
 }
 
-pub(crate) fn decode_todos(bytes: &[u8]) -> Result<Vec<todos::Todo>, RecordError> {
+pub(crate) fn decode_todos(bytes: &[u8]) -> Result<Vec<todo::Todo>, RecordError> {
     let VersionedTodos::V1(stored) =
         chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
-    Ok(stored.into_iter().map(todos::Todo::from).collect())
+    Ok(stored.into_iter().map(todo::Todo::from).collect())
 }
 
-impl From<&todos::Todo> for StoredTodo {
-    fn from(todo: &todos::Todo) -> Self {
+impl From<&todo::Todo> for StoredTodo {
+    fn from(todo: &todo::Todo) -> Self {
         Self {
             id: todo.id.clone(),
             content: todo.content.clone(),
             status: match todo.status {
-                todos::TodoStatus::Pending => StoredTodoStatus::Pending,
-                todos::TodoStatus::InProgress => StoredTodoStatus::InProgress,
-                todos::TodoStatus::Completed => StoredTodoStatus::Completed,
-                todos::TodoStatus::Cancelled => StoredTodoStatus::Cancelled,
+                todo::TodoStatus::Pending => StoredTodoStatus::Pending,
+                todo::TodoStatus::InProgress => StoredTodoStatus::InProgress,
+                todo::TodoStatus::Completed => StoredTodoStatus::Completed,
+                todo::TodoStatus::Cancelled => StoredTodoStatus::Cancelled,
             },
             priority: match todo.priority {
-                todos::TodoPriority::High => StoredTodoPriority::High,
-                todos::TodoPriority::Medium => StoredTodoPriority::Medium,
-                todos::TodoPriority::Low => StoredTodoPriority::Low,
+                todo::TodoPriority::High => StoredTodoPriority::High,
+                todo::TodoPriority::Medium => StoredTodoPriority::Medium,
+                todo::TodoPriority::Low => StoredTodoPriority::Low,
             },
         }
     }
 }
 
-impl From<StoredTodo> for todos::Todo {
+impl From<StoredTodo> for todo::Todo {
     fn from(stored: StoredTodo) -> Self {
         Self {
             id: stored.id,
             content: stored.content,
             status: match stored.status {
-                StoredTodoStatus::Pending => todos::TodoStatus::Pending,
-                StoredTodoStatus::InProgress => todos::TodoStatus::InProgress,
-                StoredTodoStatus::Completed => todos::TodoStatus::Completed,
-                StoredTodoStatus::Cancelled => todos::TodoStatus::Cancelled,
+                StoredTodoStatus::Pending => todo::TodoStatus::Pending,
+                StoredTodoStatus::InProgress => todo::TodoStatus::InProgress,
+                StoredTodoStatus::Completed => todo::TodoStatus::Completed,
+                StoredTodoStatus::Cancelled => todo::TodoStatus::Cancelled,
             },
             priority: match stored.priority {
-                StoredTodoPriority::High => todos::TodoPriority::High,
-                StoredTodoPriority::Medium => todos::TodoPriority::Medium,
-                StoredTodoPriority::Low => todos::TodoPriority::Low,
+                StoredTodoPriority::High => todo::TodoPriority::High,
+                StoredTodoPriority::Medium => todo::TodoPriority::Medium,
+                StoredTodoPriority::Low => todo::TodoPriority::Low,
             },
         }
     }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, chat_run_events};
-use crate::app::matcher;
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
@@ -34,49 +33,49 @@ enum StoredStrength {
     Strong,
 }
 
-pub(crate) fn encode_training_data(lessons: &matcher::TrainingData) -> Vec<u8> {
+pub(crate) fn encode_training_data(lessons: &patchboard_matcher::TrainingData) -> Vec<u8> {
     let examples = lessons.examples.iter().map(StoredExample::from).collect();
     chat_run_events::encode(&VersionedTrainingData::V1 { count: lessons.label_count, examples })
 }
 
-pub(crate) fn decode_training_data(bytes: &[u8]) -> Result<matcher::TrainingData, RecordError> {
+pub(crate) fn decode_training_data(bytes: &[u8]) -> Result<patchboard_matcher::TrainingData, RecordError> {
     let VersionedTrainingData::V1 { count, examples } =
         chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
-    Ok(matcher::TrainingData {
+    Ok(patchboard_matcher::TrainingData {
         label_count: count,
-        examples: examples.into_iter().map(matcher::TrainingExample::from).collect(),
+        examples: examples.into_iter().map(patchboard_matcher::TrainingExample::from).collect(),
     })
 }
 
-impl From<&matcher::TrainingExample> for StoredExample {
-    fn from(example: &matcher::TrainingExample) -> Self {
+impl From<&patchboard_matcher::TrainingExample> for StoredExample {
+    fn from(example: &patchboard_matcher::TrainingExample) -> Self {
         Self {
             n: example.number,
             text: example.text.clone(),
             verdict: match example.polarity {
-                matcher::LabelPolarity::Positive => StoredVerdict::Right,
-                matcher::LabelPolarity::Negative => StoredVerdict::Wrong,
+                patchboard_matcher::LabelPolarity::Positive => StoredVerdict::Right,
+                patchboard_matcher::LabelPolarity::Negative => StoredVerdict::Wrong,
             },
             strength: match example.strength {
-                matcher::LabelStrength::Weak => StoredStrength::Weak,
-                matcher::LabelStrength::Strong => StoredStrength::Strong,
+                patchboard_matcher::LabelStrength::Weak => StoredStrength::Weak,
+                patchboard_matcher::LabelStrength::Strong => StoredStrength::Strong,
             },
         }
     }
 }
 
-impl From<StoredExample> for matcher::TrainingExample {
+impl From<StoredExample> for patchboard_matcher::TrainingExample {
     fn from(stored: StoredExample) -> Self {
         Self {
             number: stored.n,
             text: stored.text,
             polarity: match stored.verdict {
-                StoredVerdict::Right => matcher::LabelPolarity::Positive,
-                StoredVerdict::Wrong => matcher::LabelPolarity::Negative,
+                StoredVerdict::Right => patchboard_matcher::LabelPolarity::Positive,
+                StoredVerdict::Wrong => patchboard_matcher::LabelPolarity::Negative,
             },
             strength: match stored.strength {
-                StoredStrength::Weak => matcher::LabelStrength::Weak,
-                StoredStrength::Strong => matcher::LabelStrength::Strong,
+                StoredStrength::Weak => patchboard_matcher::LabelStrength::Weak,
+                StoredStrength::Strong => patchboard_matcher::LabelStrength::Strong,
             },
         }
     }

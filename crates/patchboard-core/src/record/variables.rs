@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{RecordError, chat_run_events};
-use crate::bridge::variables::variable_set;
 use crate::error::BoxError;
+use crate::variable_set;
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, chat_run_events};
+use crate::conversation;
 use crate::error::BoxError;
-use crate::workspaces;
 
 /// One variant for each version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
@@ -35,7 +35,7 @@ struct StoredWorkspaceThread {
     created_at: String,
 }
 
-pub(crate) fn encode_workspaces(kept: &[workspaces::Workspace]) -> Vec<u8> {
+pub(crate) fn encode_workspaces(kept: &[conversation::Workspace]) -> Vec<u8> {
     let stored = kept.iter().map(|workspace| StoredWorkspace {
         id: workspace.id.clone(),
         name: workspace.name.clone(),
@@ -44,25 +44,25 @@ pub(crate) fn encode_workspaces(kept: &[workspaces::Workspace]) -> Vec<u8> {
     chat_run_events::encode(&VersionedWorkspaces::V1(stored.collect()))
 }
 
-pub(crate) fn decode_workspaces(bytes: &[u8]) -> Result<Vec<workspaces::Workspace>, RecordError> {
+pub(crate) fn decode_workspaces(bytes: &[u8]) -> Result<Vec<conversation::Workspace>, RecordError> {
     let VersionedWorkspaces::V1(stored) = chat_run_events::decode(bytes).map_err(malformed)?;
     let read = |StoredWorkspace { id, name, created_at }| {
-        Ok(workspaces::Workspace { id, name, created_at: created_at.parse().map_err(BoxError::from)? })
+        Ok(conversation::Workspace { id, name, created_at: created_at.parse().map_err(BoxError::from)? })
     };
     stored.into_iter().map(read).collect::<Result<_, _>>().map_err(malformed)
 }
 
-pub(crate) fn encode_workspace_threads(kept: &[workspaces::WorkspaceThread]) -> Vec<u8> {
+pub(crate) fn encode_workspace_threads(kept: &[conversation::WorkspaceThread]) -> Vec<u8> {
     let stored = kept
         .iter()
         .map(|known| StoredWorkspaceThread { thread: known.thread.clone(), created_at: known.created_at.to_string() });
     chat_run_events::encode(&VersionedWorkspaceThreads::V1(stored.collect()))
 }
 
-pub(crate) fn decode_workspace_threads(bytes: &[u8]) -> Result<Vec<workspaces::WorkspaceThread>, RecordError> {
+pub(crate) fn decode_workspace_threads(bytes: &[u8]) -> Result<Vec<conversation::WorkspaceThread>, RecordError> {
     let VersionedWorkspaceThreads::V1(stored) = chat_run_events::decode(bytes).map_err(malformed)?;
     let read = |StoredWorkspaceThread { thread, created_at }| {
-        Ok(workspaces::WorkspaceThread { thread, created_at: created_at.parse().map_err(BoxError::from)? })
+        Ok(conversation::WorkspaceThread { thread, created_at: created_at.parse().map_err(BoxError::from)? })
     };
     stored.into_iter().map(read).collect::<Result<_, _>>().map_err(malformed)
 }

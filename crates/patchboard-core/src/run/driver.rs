@@ -13,22 +13,26 @@ use tracing::Instrument;
 use super::model_call::{MissingToolsNote, ModelCallResult, PendingCommit, PreparedModelCall};
 use super::node_tracker::NodeTracker;
 use super::start::{RunControl, RunStart, StartedRun};
-use super::strategy::{AnswerKind, NodeKey, Strategy, StrategyInput, StrategyOutcome, StrategyStep, ToolAvailability};
+use super::strategy::{AnswerKind, Strategy, StrategyInput, StrategyOutcome, StrategyStep, ToolAvailability};
 use super::task_set::TaskSet;
-use crate::agent::{AgentSpec, ConversationOrigin};
+use crate::agent::AgentSpec;
 use crate::budget::Ledger;
 use crate::budget::price::PriceTable;
+use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, NewEvent, RunOutcome};
+use crate::executor::CallIntent;
+use crate::executor::{CallContext, ToolExecutor, ToolRegistry};
 use crate::id::{CallId, NodeId, Seq};
 use crate::log::{EventLog, TopicWriter};
 use crate::memory::Memory;
 use crate::model::{ModelMessage, ToolCall};
-use crate::port::{Clock, Durability, IdGenerator, NewTurn, StoreWrite, WorkingFolders};
+use crate::port::{Clock, IdGenerator, WorkingFolders};
 use crate::reloadable::Reloadable;
+use crate::run_spec::NodeKey;
 use crate::session::SessionPermit;
-use crate::tool::executor::CallIntent;
-use crate::tool::{CallContext, ToolExecutor, ToolOutput, ToolRegistry};
+use crate::store::{Durability, NewTurn, StoreWrite};
+use crate::tool::ToolOutput;
 use crate::trace;
 
 /// What every run works with.
@@ -36,8 +40,8 @@ use crate::trace;
 pub struct RunDeps {
     pub log: Arc<EventLog>,
     pub ledger: Arc<Ledger>,
-    pub tool_executor: ToolExecutor,
-    pub registry: ToolRegistry,
+    pub tool_executor: Arc<ToolExecutor>,
+    pub registry: Arc<ToolRegistry>,
     pub memory: Memory,
     pub folders: Arc<dyn WorkingFolders>,
     pub prices: Arc<Reloadable<PriceTable>>,

@@ -12,11 +12,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::call_chain::{BudgetExhausted, TokenHold};
 use super::driver::Driver;
-use super::strategy::{AnswerKind, Completion, NodeKey, ToolAvailability};
-use crate::access::Surface;
+use super::strategy::{AnswerKind, Completion, ToolAvailability};
+use crate::budget::call_chain::{BudgetExhausted, TokenHold};
 use crate::budget::{Headroom, Reservation, ReservationRequest};
+use crate::caller::Surface;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, ModelCallOutcome, ModelCallUsage, NewEvent, TextChunks};
 use crate::id::{CallId, NodeId, Seq};
@@ -24,7 +24,9 @@ use crate::memory::context;
 use crate::model::{
     ContentPart, ModelError, ModelEvent, ModelMessage, ModelRequest, StopReason, TokenCount, ToolCall, ToolInput,
 };
-use crate::port::{Durability, IdGenerator, ModelCallRow, StoreWrite, UsageRow};
+use crate::port::IdGenerator;
+use crate::run_spec::NodeKey;
+use crate::store::{Durability, ModelCallRow, StoreWrite, UsageRow};
 use crate::tokens;
 use crate::tool::ToolSpec;
 use crate::trace;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::strategy::NodeKey;
 use crate::event::{Event, NewEvent, NodeOutcome};
 use crate::id::NodeId;
-use crate::run::finding::StrategyFinding;
+use crate::run_spec::NodeKey;
+use crate::run_spec::finding::StrategyFinding;
 
 /// Numbers entries in the order they are made. A run that does not tell of its nodes has none.
 #[derive(Debug)]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::driver::RunDeps;
 use super::replay::RunReplay;
-use super::spec::RunSpec;
 use super::start::{RunRequest, StartedRun};
 use super::strategy::{self, StrategySpec};
 use crate::budget::budget_scopes;
@@ -14,7 +13,8 @@ use crate::error::BoardError;
 use crate::event::{Envelope, Event, ModelCallUsage, NewEvent, NodeOutcome, RunOutcome, Topic};
 use crate::id::{NodeId, RunId, Seq};
 use crate::model::{ModelMessage, TokenCount};
-use crate::port::{AuditRow, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow};
+use crate::run_spec::RunSpec;
+use crate::store::{AuditRow, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow};
 use crate::tokens;
 
 /// Records read at a time.

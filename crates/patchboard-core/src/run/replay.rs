@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::node_tracker::NodeTracker;
-use super::strategy::{Completion, NodeKey, Strategy, StrategyInput, StrategyStep};
+use super::strategy::{Completion, Strategy, StrategyInput, StrategyStep};
 use crate::event::{Envelope, Event, ModelCallOutcome, NodeOutcome};
 use crate::id::{ApprovalId, CallId, NodeId};
 use crate::model::ToolCall;
+use crate::run_spec::NodeKey;
 
 /// How often a run may be cut in one place without coming any further. Then it is given up: it may be the run itself
 /// that brings the server down.

@@ -8,25 +8,29 @@ use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
-use super::call_chain::CallChain;
 use super::driver::{Driver, RunDeps};
 use super::model_call::PreparedModelCall;
 use super::node_tracker::NodeTracker;
 use super::replay::RunReplay;
-use super::spec::RunSpec;
 use super::strategy::{self, Strategy, StrategyInput, StrategySpec, StrategyStep};
-use crate::access::Caller;
-use crate::agent::{AgentSpec, ConversationOrigin, StrategyKind};
+use crate::agent::AgentSpec;
+use crate::budget::call_chain::CallChain;
+use crate::caller::Caller;
 use crate::command::{FolderChoice, RunPlan};
+use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, NewEvent, Topic};
+use crate::executor::CallContext;
+use crate::executor::CallRecorder;
 use crate::id::{CallId, RunId, Seq, SessionKey};
 use crate::log::TopicWriter;
 use crate::model::ModelMessage;
-use crate::port::{Durability, FolderDocuments, FolderGrant, RunRow, RunState, StoreWrite, WorkingFolders};
+use crate::port::{FolderDocuments, FolderGrant, WorkingFolders};
+use crate::port::{ProgressSink, ToolScope};
+use crate::run_spec::RunSpec;
+use crate::run_spec::StrategyKind;
 use crate::session::SessionPermit;
-use crate::tool::executor::CallRecorder;
-use crate::tool::{CallContext, ProgressSink, ToolScope};
+use crate::store::{Durability, RunRow, RunState, StoreWrite};
 
 /// A run that has its turn.
 #[derive(Debug)]

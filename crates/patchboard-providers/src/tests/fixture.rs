@@ -4,7 +4,7 @@ use patchboard_core::id::CallId;
 use patchboard_core::model::{
     ContentPart, MessageRole, ModelError, ModelEvent, ModelMessage, ModelRequest, ToolCall, ToolInput, ToolResult,
 };
-use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolKind, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 
 use crate::calls::parse_arguments;
@@ -28,7 +28,7 @@ pub(crate) fn tool(name: &str, description: &str, input_schema: Value) -> ToolSp
         input_schema: Arc::new(input_schema),
         effect: ToolEffect::ReadOnly,
         unknown_outcome: UnknownOutcomePolicy::Fail,
-        kind: "builtin",
+        kind: ToolKind::BuiltIn,
         traits: None,
         timeout: None,
     }

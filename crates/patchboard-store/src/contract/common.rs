@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchboard_core::app::message::MessageState;
 use patchboard_core::id::Seq;
-use patchboard_core::port::{
+use patchboard_core::store::{
     Durability, FactQuery, KvNamespace, MessageQuery, PageCursor, RetentionCutoffs, SessionFilter, Store, StoreError,
     StoreWrite, TurnQuery, UsageGrouping, UsageQuery, WriteBatch,
 };

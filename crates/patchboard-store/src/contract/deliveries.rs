@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use patchboard_core::channel::{DeliveryId, DeliveryState};
-use patchboard_core::port::{DeliveryRow, RetentionCutoffs, Store, StoreWrite};
+use patchboard_core::store::{DeliveryRow, RetentionCutoffs, Store, StoreWrite};
+use patchboard_core::webhook::{DeliveryId, DeliveryState};
 
 use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, run_id, session, text};
 

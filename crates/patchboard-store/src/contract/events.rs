@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use patchboard_core::agent::{ConversationOrigin, StrategyKind};
+use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{
     ApprovalRequest, Envelope, Event, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks,
 };
 use patchboard_core::id::{ApprovalId, CallId, NodeId, Seq};
 use patchboard_core::model::{ModelMessage, StopReason, TokenCount, ToolCall, ToolInput};
-use patchboard_core::port::{Store, StoreWrite};
-use patchboard_core::run::finding::{PlannedTask, StrategyFinding};
-use patchboard_core::run::spec::RunSpec;
-use patchboard_core::run::strategy::NodeKey;
+use patchboard_core::run_spec::NodeKey;
+use patchboard_core::run_spec::RunSpec;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::finding::{PlannedTask, StrategyFinding};
+use patchboard_core::store::{Store, StoreWrite};
 use patchboard_core::tool::ToolOutput;
 use uuid::Uuid;
 

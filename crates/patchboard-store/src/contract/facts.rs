@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchboard_core::id::MemoryOwner;
-use patchboard_core::port::{FactQuery, FactRow, NewFact, Store, StoreWrite};
+use patchboard_core::store::{FactQuery, FactRow, NewFact, Store, StoreWrite};
 
 use super::fixtures::{all_pages, at, commit, expect_ok, fact, owner, session};
 

@@ -7,7 +7,7 @@ use patchboard_core::app::message::MessageState;
 use patchboard_core::event::{Envelope, Event, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
-use patchboard_core::port::{
+use patchboard_core::store::{
     BudgetScope, Durability, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRow, RunState,
     Store, StoreError, StoreWrite, UsageRow, WriteBatch,
 };

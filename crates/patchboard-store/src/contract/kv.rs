@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchboard_core::id::SessionKey;
-use patchboard_core::port::{KvNamespace, KvUsage, Store, StoreWrite};
+use patchboard_core::store::{KvNamespace, KvUsage, Store, StoreWrite};
 
 use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, session, text};
 

@@ -9,7 +9,7 @@ use patchboard_core::app::message::{
 use patchboard_core::app::{InputMethod, NoticePriority};
 use patchboard_core::event::{Envelope, Event, RunOutcome, Topic};
 use patchboard_core::id::Seq;
-use patchboard_core::port::{
+use patchboard_core::store::{
     MessageQuery, MessageRow, PageCursor, ResultPage, RetentionCutoffs, Store, StoreError, StoreWrite,
 };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use patchboard_core::event::{Event, RunOutcome};
 use patchboard_core::id::{NodeId, Seq};
 use patchboard_core::model::TokenCount;
-use patchboard_core::port::{ModelCallRow, RetentionCutoffs, RunRow, RunState, Store, StoreWrite, UnfinishedRun};
+use patchboard_core::store::{ModelCallRow, RetentionCutoffs, RunRow, RunState, Store, StoreWrite, UnfinishedRun};
 
 use super::fixtures::{
     at, close_run, commit, commit_refused, ended, event, expect_ok, model_call, run, run_id, session, settlement, text,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::TokenCount;
-use patchboard_core::port::{
+use patchboard_core::store::{
     AuditRow, BudgetScope, RunRow, SessionFilter, SessionRow, Store, StoreWrite, TurnQuery, TurnRow, UsageGrouping,
     UsageQuery,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::civil::date;
 use patchboard_core::model::TokenCount;
-use patchboard_core::port::{
+use patchboard_core::store::{
     AuditRow, BudgetScope, ModelCallRow, Store, StoreWrite, UsageGroup, UsageGrouping, UsageQuery, UsageRow,
 };
 

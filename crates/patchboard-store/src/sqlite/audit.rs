@@ -1,6 +1,6 @@
 //! The audit trail: only ever appended to.
 
-use patchboard_core::port::{AuditRow, PageCursor, ResultPage};
+use patchboard_core::store::{AuditRow, PageCursor, ResultPage};
 use rusqlite::{Connection, params};
 
 use super::interner::NameInterner;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use patchboard_core::id::RunId;
-use patchboard_core::port::{Durability, StoreWrite, WriteBatch};
 use patchboard_core::record;
+use patchboard_core::store::{Durability, StoreWrite, WriteBatch};
 use rusqlite::Connection;
 
 use super::events::TopicCache;

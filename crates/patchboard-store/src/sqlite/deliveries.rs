@@ -1,8 +1,8 @@
 //! Messages of channels, so that none is answered twice and none is lost.
 
 use jiff::Timestamp;
-use patchboard_core::channel::{DeliveryId, DeliveryState};
-use patchboard_core::port::DeliveryRow;
+use patchboard_core::store::DeliveryRow;
+use patchboard_core::webhook::{DeliveryId, DeliveryState};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use patchboard_core::port::{FactQuery, FactRow, NewFact, PageCursor, ResultPage};
+use patchboard_core::store::{FactQuery, FactRow, NewFact, PageCursor, ResultPage};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::interner::{self, NameInterner};

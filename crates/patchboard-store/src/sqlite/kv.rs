@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::id::SessionKey;
-use patchboard_core::port::{KvNamespace, KvUsage};
+use patchboard_core::store::{KvNamespace, KvUsage};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::sessions;

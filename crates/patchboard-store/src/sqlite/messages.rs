@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use patchboard_core::app::message::MessageState;
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
-use patchboard_core::port::{MessageQuery, MessageRow, PageCursor, ResultPage};
+use patchboard_core::store::{MessageQuery, MessageRow, PageCursor, ResultPage};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::event::RunOutcome;
 use patchboard_core::id::{RunId, SessionKey};
-use patchboard_core::port::{RetentionCutoffs, RunRow, RunState, UnfinishedRun};
+use patchboard_core::store::{RetentionCutoffs, RunRow, RunState, UnfinishedRun};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::events::{self, TopicCache};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::id::SessionKey;
-use patchboard_core::port::{NewTurn, PageCursor, ResultPage, SessionFilter, SessionRow, TurnQuery, TurnRow};
 use patchboard_core::record;
+use patchboard_core::store::{NewTurn, PageCursor, ResultPage, SessionFilter, SessionRow, TurnQuery, TurnRow};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::batch::EncodedRecord;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use patchboard_core::error::BoxError;
 use patchboard_core::id::{RunId, SessionKey};
-use patchboard_core::port::{PageCursor, StoreError};
+use patchboard_core::store::{PageCursor, StoreError};
 use uuid::Uuid;
 
 /// No honest figure comes near it, and thousands of them still add up inside an integer of the database.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
-use patchboard_core::port::{
+use patchboard_core::store::{
     Durability, FactQuery, KvNamespace, NewFact, RunRow, RunState, Store, StoreError, StoreWrite, WriteBatch,
 };
 use rusqlite::{Connection, OpenFlags};

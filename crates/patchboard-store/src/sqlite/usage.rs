@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use patchboard_core::id::{NodeId, RunId, Seq};
 use patchboard_core::model::TokenCount;
-use patchboard_core::port::{
+use patchboard_core::store::{
     BudgetScope, ModelCallRow, PageCursor, ResultPage, UsageGroup, UsageGrouping, UsageQuery, UsageRow,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
-use patchboard_core::port::{Durability, RetentionCutoffs, StoreError, WriteBatch};
+use patchboard_core::store::{Durability, RetentionCutoffs, StoreError, WriteBatch};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::port::Store;
+use patchboard_core::store::Store;
 use patchboard_store::contract::check_everything;
 use patchboard_store::{SqliteOptions, SqliteStore};
 

@@ -8,7 +8,7 @@ use patchboard_core::app::message::MessageState;
 use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::port::{
+use patchboard_core::store::{
     Durability, FactQuery, MessageQuery, MessageRow, NewFact, RetentionCutoffs, Store, StoreWrite, WriteBatch,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use patchboard_core::access::{Caller, Grant, GrantSet, Surface};
 use patchboard_core::bridge::WorkerSecret;
+use patchboard_core::caller::{Caller, Grant, GrantSet, Surface};
 use patchboard_proto::WORKER_SECRET_HEADER;
 use patchboard_proto::pb::bridge_service_server::BridgeServiceServer;
 use subtle::ConstantTimeEq;

@@ -7,13 +7,12 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use jiff::Timestamp;
-use patchboard_core::bridge::{
-    EventFilter, MeasuredValue, SessionConfig, SessionReport, TelemetryEvent, WORKER_KIND, WorkerId, WorkerTool,
-};
+use patchboard_core::bridge::{EventFilter, MeasuredValue, TelemetryEvent};
 use patchboard_core::command::{CallInSession, OpenSession, RegisterTools, ToolFilter};
 use patchboard_core::tool::{
-    CallMetadata, Glob, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolOutput, ToolSpec,
+    CallMetadata, Glob, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec,
 };
+use patchboard_core::worker::{SessionConfig, SessionReport, WorkerId, WorkerTool};
 use patchboard_proto::value::{self, ParameterKind};
 use patchboard_proto::{Any, Message, parameters, pb};
 use serde_json::Value;
@@ -102,8 +101,8 @@ fn fit_to_limit(tools: &[ToolSpec], limit: usize) -> Vec<pb::ToolSpec> {
 
 fn tool(spec: &ToolSpec) -> pb::ToolSpec {
     let mut metadata = spec.traits.as_ref().map(|traits| traits.metadata.clone()).unwrap_or_default();
-    if spec.kind != WORKER_KIND {
-        metadata.insert("kind".to_owned(), spec.kind.to_owned());
+    if spec.kind != ToolKind::Worker {
+        metadata.insert("kind".to_owned(), spec.kind.name().to_owned());
         if spec.effect == ToolEffect::ReadOnly {
             metadata.insert("read_only".to_owned(), "true".to_owned());
         }
@@ -344,7 +343,7 @@ pub(super) struct ToolCallOutcome {
 impl ToolCallOutcome {
     /// What the tool answered, or why it did not.
     pub(super) fn from_output(output: ToolOutput, spec: &ToolSpec, took: Duration) -> Result<Self, ToolCallFailure> {
-        let is_remote = spec.kind == WORKER_KIND;
+        let is_remote = spec.kind == ToolKind::Worker;
         let data = output.data.map(Arc::unwrap_or_clone).unwrap_or_default();
         let StructuredOutput { json, binary, mut metadata, fault } = data;
         match fault {

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use futures_util::future::BoxFuture;
-use patchboard_core::access::Caller;
-use patchboard_core::bridge::WorkerId;
+use patchboard_core::BoardError;
+use patchboard_core::caller::Caller;
 use patchboard_core::command::{CallInSession, Command, ToolFilter};
 use patchboard_core::reply::BoardReply;
 use patchboard_core::tool::ToolSpec;
-use patchboard_core::{BoardError, trace};
+use patchboard_core::worker::WorkerId;
 use patchboard_proto::pb;
 use patchboard_proto::pb::bridge_service_server::BridgeService;
 use patchboard_proto::value::InvalidParameter;
@@ -173,7 +173,7 @@ impl BridgeCall {
     /// is still recorded.
     fn ask_to_completion(&self, command: Command, stop: CancellationToken, traceparent: Option<&str>) -> FinishOnDrop {
         let inner = &self.bridge.0;
-        let asking = trace::ask(&inner.board, &self.caller, command, stop.clone(), traceparent);
+        let asking = inner.board.ask_traced(&self.caller, command, stop.clone(), traceparent);
         FinishOnDrop { asking: Some(asking), stop, tracker: inner.tracker.clone() }
     }
 
@@ -250,13 +250,8 @@ impl BridgeCall {
         let call = decode_call(wanted, &spec, ToolFilter::Streaming, travel).await?;
         let call = call.map_err(|invalid| Status::invalid_argument(invalid.to_string()))?;
         let stop = CancellationToken::new();
-        let calling = trace::ask(
-            &self.bridge.0.board,
-            &self.caller,
-            Command::CallInSession(call),
-            stop.clone(),
-            trace.as_deref(),
-        );
+        let calling =
+            self.bridge.0.board.ask_traced(&self.caller, Command::CallInSession(call), stop.clone(), trace.as_deref());
         let stream = chunk_stream::stream_call(
             &self.bridge,
             calling,

@@ -7,25 +7,30 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
-use patchboard_core::app::hub::HubOptions;
-use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::agent::{AgentSpec, AgentTable};
+use patchboard_core::approval::policy::ApprovalPolicy;
 use patchboard_core::board::{BoardLimits, BoardParts};
-use patchboard_core::bridge::{PoolReport, TelemetryBus, WorkerId, WorkerTool};
+use patchboard_core::bridge::TelemetryBus;
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
+use patchboard_core::hub::HubOptions;
+use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::ToolCall;
-use patchboard_core::port::{Store, ToolHost, WorkerSupervisor};
-use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::port::ToolScope;
+use patchboard_core::port::{ToolHost, WorkerSupervisor};
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::reasoning::ReasoningOptions;
 use patchboard_core::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
 };
+use patchboard_core::store::Store;
 use patchboard_core::tool::{
-    ApprovalPolicy, CallMetadata, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolOutput, ToolScope, ToolSpec,
-    ToolTraits, UnknownOutcomePolicy,
+    CallMetadata, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec, ToolTraits,
+    UnknownOutcomePolicy,
 };
+use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
 use patchboard_proto::pb::bridge_service_client::BridgeServiceClient;
 use patchboard_proto::{Any, pb, value};
 use serde_json::{Value, json};
@@ -151,8 +156,8 @@ impl Drop for Told<'_> {
 }
 
 impl ToolHost for Pool {
-    fn kind(&self) -> &'static str {
-        "worker"
+    fn kind(&self) -> ToolKind {
+        ToolKind::Worker
     }
 
     fn qualifier(&self) -> Option<&str> {
@@ -167,7 +172,7 @@ impl ToolHost for Pool {
             effect: ToolEffect::Writes,
             unknown_outcome: UnknownOutcomePolicy::Ask,
             timeout: None,
-            kind: "worker",
+            kind: ToolKind::Worker,
             traits: Some(Arc::new(ToolTraits { streams, ..ToolTraits::default() })),
         };
         let plain = ["bytes", "echo", "fails", "faults", "hangs", "large", "text"];
@@ -206,8 +211,8 @@ impl WorkerSupervisor for Pool {
 struct Own;
 
 impl ToolHost for Own {
-    fn kind(&self) -> &'static str {
-        "builtin"
+    fn kind(&self) -> ToolKind {
+        ToolKind::BuiltIn
     }
 
     fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
@@ -218,7 +223,7 @@ impl ToolHost for Own {
             effect,
             unknown_outcome: UnknownOutcomePolicy::Retry,
             timeout: None,
-            kind: "builtin",
+            kind: ToolKind::BuiltIn,
             traits: None,
         };
         let read_only = ["looks", "stumbles"].map(|name| spec(name, ToolEffect::ReadOnly));
@@ -383,7 +388,7 @@ fn board(
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
+        source: patchboard_core::run_spec::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,

@@ -6,7 +6,8 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use patchboard_core::bridge::{WorkerId, WorkerSecret};
+use patchboard_core::bridge::WorkerSecret;
+use patchboard_core::worker::WorkerId;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};

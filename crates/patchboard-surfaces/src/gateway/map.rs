@@ -3,20 +3,21 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use patchboard_core::agent::{AgentSource, ConversationOrigin};
-use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
-use patchboard_core::budget::{BudgetReport, BudgetUsage};
 use patchboard_core::command::{
     ApprovalRef, CallTool, Command, FolderChoice, PageRequest, RunRef, SessionRef, StartRun,
 };
+use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{ApprovalRequest, Event, ModelCallOutcome};
 use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
-use patchboard_core::port::{PageCursor, ResultPage, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
 use patchboard_core::reply::{
     AgentSummary, BoardReply, ModelReport, ModelSummary, ReloadReport, ServerReport, UnlistedProvider,
 };
+use patchboard_core::reply::{BudgetReport, BudgetUsage};
+use patchboard_core::run_spec::AgentSource;
+use patchboard_core::store::{PageCursor, ResultPage, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
+use patchboard_core::worker::{PoolReport, WorkerReport, WorkerState};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -271,7 +272,7 @@ pub(super) fn reply(reply: BoardReply) -> Value {
         BoardReply::Tools(page) => list(page, |tool| {
             json!({
                 "name": &*tool.name, "description": &*tool.description, "input_schema": &*tool.input_schema,
-                "kind": tool.kind,
+                "kind": tool.kind.name(),
             })
         }),
         BoardReply::Workers(pools) => {

@@ -10,7 +10,7 @@ use crate::dialect::Step;
 
 fn signed_in() -> Box<dyn Dialect> {
     let mut dialect = dialect("0.1.0", RateLimit { per_second: 1000.0, burst: 1000.0 });
-    let identity = ClientIdentity { principal: "local".into(), grants: patchboard_core::access::GrantSet::CLIENT };
+    let identity = ClientIdentity { principal: "local".into(), grants: patchboard_core::caller::GrantSet::CLIENT };
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
     dialect
 }

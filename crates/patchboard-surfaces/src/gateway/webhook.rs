@@ -14,11 +14,11 @@ use axum::http::{HeaderMap, Method, StatusCode, header, request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use patchboard_core::access::{Caller, Grant, GrantSet, Surface};
-use patchboard_core::channel::Webhook;
+use patchboard_core::BoardError;
+use patchboard_core::caller::{Caller, Grant, GrantSet, Surface};
 use patchboard_core::command::Command;
 use patchboard_core::port::Clock;
-use patchboard_core::{BoardError, trace};
+use patchboard_core::webhook::Webhook;
 use secrecy::SecretString;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -209,7 +209,7 @@ impl Gateway {
         let stop = CancellationToken::new();
         let gone = stop.clone().drop_guard();
         let command = Command::ReceiveWebhook { channel: door.channel.name.clone(), webhook };
-        let asking = trace::ask(&self.context.board, &door.caller(), command, stop, traceparent);
+        let asking = self.context.board.ask_traced(&door.caller(), command, stop, traceparent);
         let answer = self.tracker.spawn(asking).await;
         gone.disarm();
         match answer.unwrap_or_else(|_| Err(BoardError::shutting_down())) {

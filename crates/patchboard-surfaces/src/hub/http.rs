@@ -9,12 +9,12 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use patchboard_core::access::{Caller, Grant, Surface};
 use patchboard_core::app::message::MessageReport;
+use patchboard_core::caller::{Caller, Grant, Surface};
 use patchboard_core::command::Command;
 use patchboard_core::id::{MessageId, Seq};
 use patchboard_core::reply::BoardReply;
-use patchboard_core::{BoardError, ErrorKind, trace};
+use patchboard_core::{BoardError, ErrorKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -200,7 +200,7 @@ impl<'a> Client<'a> {
     /// In a task of its own: what was asked is done, whether or not its sender is still there.
     async fn ask(&self, command: Command) -> Result<BoardReply, ApiError> {
         let board = &self.hub.0.context.board;
-        let asking = trace::ask(board, &self.caller, command, CancellationToken::new(), self.traceparent);
+        let asking = board.ask_traced(&self.caller, command, CancellationToken::new(), self.traceparent);
         let answer = self.hub.0.tracker.spawn(asking).await;
         answer.unwrap_or_else(|_| Err(BoardError::shutting_down())).map_err(ApiError::from)
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use patchboard_core::app::TokenHash;
 use patchboard_core::app::message::{AppNotice, AppResponse, MessageReport, RoutingDecision};
 use patchboard_core::app::{AppDelivery, AppProfile, InputMethod, NoticePriority};
-use patchboard_core::command::{Command, RegisterApp, TokenHash};
+use patchboard_core::command::{Command, RegisterApp};
 use patchboard_core::id::MessageId;
-use patchboard_core::port::ResultPage;
 use patchboard_core::reply::{AppSummary, RegistrationRefusal};
+use patchboard_core::store::ResultPage;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 

@@ -4,19 +4,20 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::http::Uri;
-use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
-use patchboard_core::app::hub::PairingMode;
-use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::agent::{AgentSpec, AgentTable};
+use patchboard_core::approval::policy::ApprovalPolicy;
 use patchboard_core::board::{BoardLimits, BoardParts};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
+use patchboard_core::hub::PairingMode;
+use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
-use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::reasoning::ReasoningOptions;
 use patchboard_core::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
 };
-use patchboard_core::tool::ApprovalPolicy;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -156,7 +157,7 @@ fn board(pairing: PairingMode) -> Board {
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
+        source: patchboard_core::run_spec::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,
@@ -180,7 +181,7 @@ fn board(pairing: PairingMode) -> Board {
         telemetry: patchboard_core::bridge::TelemetryBus::default(),
         bridge: patchboard_core::bridge::BridgeOptions::default(),
         tools: vec![],
-        hub: patchboard_core::app::hub::HubOptions { pairing, ..Default::default() },
+        hub: patchboard_core::hub::HubOptions { pairing, ..Default::default() },
         notices: NoticeOptions::default(),
         sinks: vec![],
         schemas: Arc::new(AcceptAnyArguments),

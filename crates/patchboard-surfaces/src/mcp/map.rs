@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use patchboard_core::access::Caller;
-use patchboard_core::agent::ConversationOrigin;
+use patchboard_core::caller::Caller;
 use patchboard_core::command::{CallTool, Command, FolderChoice, PageRequest};
-use patchboard_core::port::{PageCursor, ResultPage};
+use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::reply::BoardReply;
+use patchboard_core::store::{PageCursor, ResultPage};
 use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use patchboard_core::access::Caller;
+use patchboard_core::caller::Caller;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;

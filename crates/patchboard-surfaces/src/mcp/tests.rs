@@ -4,22 +4,26 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
-use patchboard_core::app::hub::HubOptions;
-use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::agent::{AgentSpec, AgentTable};
+use patchboard_core::approval::policy::ApprovalPolicy;
 use patchboard_core::board::{BoardLimits, BoardParts};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
+use patchboard_core::hub::HubOptions;
+use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::ToolCall;
-use patchboard_core::port::{Store, ToolHost};
+use patchboard_core::port::ToolHost;
+use patchboard_core::port::ToolScope;
 use patchboard_core::reloadable::Reloadable;
-use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::reasoning::ReasoningOptions;
 use patchboard_core::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
 };
-use patchboard_core::tool::{ApprovalPolicy, ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::store::Store;
+use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,8 +42,8 @@ struct Tools {
 }
 
 impl ToolHost for Tools {
-    fn kind(&self) -> &'static str {
-        "builtin"
+    fn kind(&self) -> ToolKind {
+        ToolKind::BuiltIn
     }
 
     fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
@@ -50,7 +54,7 @@ impl ToolHost for Tools {
             effect,
             unknown_outcome,
             timeout: None,
-            kind: "builtin",
+            kind: ToolKind::BuiltIn,
             traits: None,
         };
         Arc::new([
@@ -223,7 +227,7 @@ fn board(store: Arc<InMemoryStore>, tools: Arc<Tools>) -> Board {
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
+        source: patchboard_core::run_spec::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,

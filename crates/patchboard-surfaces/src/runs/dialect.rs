@@ -440,7 +440,7 @@ const UNEXPECTED_REPLY: &str = "internal error: unexpected answer";
 
 struct ToolPage {
     tools: Vec<ToolSpec>,
-    next: Option<patchboard_core::port::PageCursor>,
+    next: Option<patchboard_core::store::PageCursor>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use patchboard_core::agent::AgentSource;
-use patchboard_core::agent::ConversationOrigin;
 use patchboard_core::command::{
     ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, StartRun, WorkspaceCommand,
 };
+use patchboard_core::conversation::ConversationOrigin;
+use patchboard_core::conversation::{Workspace, WorkspaceThread};
 use patchboard_core::id::{CallId, RunId};
 use patchboard_core::model::MessageRole;
-use patchboard_core::port::PageCursor;
 use patchboard_core::reply::{AgentSummary, ModelReport, ThreadMessage};
+use patchboard_core::run_spec::AgentSource;
+use patchboard_core::store::PageCursor;
 use patchboard_core::tool::ToolSpec;
-use patchboard_core::workspaces::{Workspace, WorkspaceThread};
 use serde_json::Value;
 
 use super::projection::ClientLevel;

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
-use patchboard_core::app::hub::HubOptions;
-use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::agent::{AgentSpec, AgentTable};
+use patchboard_core::approval::policy::ApprovalPolicy;
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
+use patchboard_core::hub::HubOptions;
+use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::{ModelEvent, StopReason};
 use patchboard_core::reloadable::Reloadable;
-use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::reasoning::ReasoningOptions;
 use patchboard_core::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel,
     answering, say,
 };
-use patchboard_core::tool::ApprovalPolicy;
 use patchboard_core::{Board, BoardLimits, BoardParts};
 use patchboard_surfaces::auth::AuthGate;
 use patchboard_surfaces::guard::OriginGuard;
@@ -67,7 +68,7 @@ async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Serve
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
+        source: patchboard_core::run_spec::AgentSource::User,
         description: None,
         max_tokens: 100_000,
         temperature: None,

@@ -1,18 +1,18 @@
 //! Answers and events as a transcript writes them: a word, then JSON where there is more to say.
 
 use jiff::Timestamp;
-use patchboard_core::agent::AgentSource;
-use patchboard_core::budget::{BudgetReport, BudgetUsage};
+use patchboard_core::conversation::{Workspace, WorkspaceThread};
 use patchboard_core::event::ApprovalRequest;
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput, ToolResult};
-use patchboard_core::port::{FactRow, PageCursor, ResultPage, SessionRow, TurnRow, UsageGroup};
 use patchboard_core::reply::{
     AgentSummary, BoardReply, ModelReport, ModelSummary, NodeReport, PendingApproval, RunSummary, ThreadMessage,
     UnlistedProvider,
 };
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
-use patchboard_core::workspaces::{Workspace, WorkspaceThread};
+use patchboard_core::reply::{BudgetReport, BudgetUsage};
+use patchboard_core::run_spec::AgentSource;
+use patchboard_core::store::{FactRow, PageCursor, ResultPage, SessionRow, TurnRow, UsageGroup};
+use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
 use uuid::Uuid;
@@ -240,7 +240,7 @@ fn tool(json: &Value) -> Read<ToolSpec> {
         effect: ToolEffect::ReadOnly,
         unknown_outcome: UnknownOutcomePolicy::Retry,
         timeout: None,
-        kind: "builtin",
+        kind: ToolKind::BuiltIn,
         traits: None,
     })
 }

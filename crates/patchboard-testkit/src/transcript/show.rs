@@ -1,15 +1,15 @@
 //! Commands in a form a person reads at a glance.
 
-use patchboard_core::agent::ConversationOrigin;
 use patchboard_core::app::AppProfile;
 use patchboard_core::app::message::{AppNotice, AppResponse, MessageState};
-use patchboard_core::bridge::WorkerId;
 use patchboard_core::command::{
     ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, WorkspaceCommand,
 };
+use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
 use patchboard_core::log::FollowerPacing;
+use patchboard_core::worker::WorkerId;
 
 pub(super) fn command(command: &Command) -> String {
     match command {

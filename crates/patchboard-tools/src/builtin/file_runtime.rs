@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use patchboard_core::tool::{ToolOutput, ToolScope};
+use patchboard_core::port::ToolScope;
+use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::ToolInput;
+use patchboard_core::port::ProgressSink;
 use patchboard_core::port::SchemaValidator;
-use patchboard_core::tool::{ProgressSink, ToolEffect, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolKind, UnknownOutcomePolicy};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
@@ -79,7 +80,7 @@ fn offers_tools_with_the_agreed_arguments() {
     let mut offered = Vec::new();
     let specs = fixture.host.tools(None);
     for spec in specs.iter() {
-        assert_eq!(spec.kind, "builtin");
+        assert_eq!(spec.kind, ToolKind::BuiltIn);
         assert_eq!(spec.input_schema["additionalProperties"], json!(false));
         let names = |list: Vec<&str>| list.join(" ");
         let mut arguments: Vec<_> = spec.input_schema["properties"].as_object().unwrap().keys().map(|k| &**k).collect();

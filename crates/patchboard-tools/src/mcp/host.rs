@@ -9,7 +9,8 @@ use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{ToolOutput, ToolScope, ToolSpec};
+use patchboard_core::port::ToolScope;
+use patchboard_core::tool::{ToolKind, ToolOutput, ToolSpec};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData};
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::Value;
@@ -285,8 +286,8 @@ impl Drop for InFlightCall {
 }
 
 impl ToolHost for McpHost {
-    fn kind(&self) -> &'static str {
-        "mcp"
+    fn kind(&self) -> ToolKind {
+        ToolKind::Mcp
     }
 
     fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {

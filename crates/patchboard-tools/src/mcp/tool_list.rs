@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolKind, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 
 use crate::text::clipped;
@@ -16,7 +16,7 @@ pub(super) const MAX_BYTES: usize = 1024 * 1024;
 /// A server that hands out cursors without end is not followed further.
 pub(super) const MAX_PAGES: usize = 100;
 const MAX_NAME: usize = 128;
-const KIND: &str = "mcp";
+const KIND: ToolKind = ToolKind::Mcp;
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
 
 /// A tool as the server describes it.

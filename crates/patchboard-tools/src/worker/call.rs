@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use patchboard_core::bridge::MeasuredValue;
 use patchboard_core::model::ToolCall;
-use patchboard_core::tool::{CallMetadata, StructuredOutput, ToolFault, ToolOutput, ToolScope, ToolSpec};
+use patchboard_core::port::ToolScope;
+use patchboard_core::tool::{CallMetadata, StructuredOutput, ToolFault, ToolOutput, ToolSpec};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use patchboard_core::bridge::{WorkerId, WorkerSecret};
+use patchboard_core::bridge::WorkerSecret;
+use patchboard_core::worker::WorkerId;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::PoolOptions;

@@ -9,7 +9,9 @@ use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::port::ToolScope;
+use patchboard_core::tool::ToolKind;
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -147,7 +149,7 @@ impl Drop for ReviewGuard {
 }
 
 impl ToolHost for PinnedPool {
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> ToolKind {
         self.0.pool.kind()
     }
 

@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use patchboard_core::bridge::{MeasuredValue, TelemetryEvent, WORKER_KIND, WorkerId, WorkerState, WorkerTool};
+use patchboard_core::bridge::{MeasuredValue, TelemetryEvent};
 use patchboard_core::model::ToolCall;
+use patchboard_core::port::ToolScope;
 use patchboard_core::port::{ToolHost, ToolNameStatus};
-use patchboard_core::tool::{ToolOutput, ToolScope, ToolSpec};
+use patchboard_core::tool::{ToolKind, ToolOutput, ToolSpec};
+use patchboard_core::worker::{WorkerId, WorkerState, WorkerTool};
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::Instant;
@@ -603,8 +605,8 @@ impl WorkerPool {
 }
 
 impl ToolHost for WorkerPool {
-    fn kind(&self) -> &'static str {
-        WORKER_KIND
+    fn kind(&self) -> ToolKind {
+        ToolKind::Worker
     }
 
     fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {

@@ -5,7 +5,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::bridge::{WorkerId, WorkerSecret, WorkerTool};
+use patchboard_core::bridge::WorkerSecret;
+use patchboard_core::worker::{WorkerId, WorkerTool};
 use patchboard_proto::pb::{
     ExecuteToolRequest, InitializeSessionRequest, InitializeSessionResponse, PingRequest, SessionConfig,
 };

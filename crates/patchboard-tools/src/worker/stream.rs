@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use patchboard_core::tool::{ProgressSink, ToolChunk};
+use patchboard_core::port::ProgressSink;
+use patchboard_core::tool::ToolChunk;
 use patchboard_proto::pb;
 use serde_json::Value;
 use tokio::sync::mpsc;

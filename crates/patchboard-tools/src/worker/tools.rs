@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use patchboard_core::bridge::WorkerTool;
 use patchboard_core::tool::ToolSpec;
+use patchboard_core::worker::WorkerTool;
 use patchboard_proto::parameters::schema_of;
 use patchboard_proto::pb;
 

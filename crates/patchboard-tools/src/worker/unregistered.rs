@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::bridge::WORKER_KIND;
 use patchboard_core::model::ToolCall;
+use patchboard_core::port::ToolScope;
 use patchboard_core::port::{ToolHost, ToolNameStatus, UnregisteredTools};
-use patchboard_core::tool::{ToolEffect, ToolFault, ToolOutput, ToolScope, ToolSpec, ToolTraits, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -100,8 +100,8 @@ impl UnregisteredTools for UnregisteredToolHost {
 }
 
 impl ToolHost for UnregisteredToolHost {
-    fn kind(&self) -> &'static str {
-        WORKER_KIND
+    fn kind(&self) -> ToolKind {
+        ToolKind::Worker
     }
 
     fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
@@ -136,7 +136,7 @@ fn placeholder_spec(name: &str) -> ToolSpec {
         effect: ToolEffect::Writes,
         unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
-        kind: WORKER_KIND,
+        kind: ToolKind::Worker,
         traits: Some(Arc::new(ToolTraits { streams: true, ..ToolTraits::default() })),
     }
 }

@@ -49,8 +49,9 @@ mod linux {
     use std::time::Duration;
 
     use futures_util::future::BoxFuture;
-    use patchboard_core::bridge::{TelemetryBus, WorkerId, WorkerSecret};
+    use patchboard_core::bridge::{TelemetryBus, WorkerSecret};
     use patchboard_core::scripted::{CountingIds, ManualClock};
+    use patchboard_core::worker::WorkerId;
     use patchboard_tools::mcp::{JailConfig, LaunchMode, McpHosts, McpServerOptions, McpTransport, MemoryPins};
     use patchboard_tools::sandbox::{CommandSpec, FilesystemView, Jail, Spawner, StdinMode};
     use patchboard_tools::worker::{CallbackListener, CallbackServer, PoolDeps, PoolOptions, PortBlock, WorkerPools};

@@ -10,12 +10,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::bridge::{TelemetryBus, WorkerId, WorkerSecret, WorkerState};
+use patchboard_core::bridge::{TelemetryBus, WorkerSecret};
 use patchboard_core::id::{CallId, MemoryOwner, SessionKey};
 use patchboard_core::model::{ToolCall, ToolInput};
+use patchboard_core::port::{ProgressSink, ToolScope};
 use patchboard_core::port::{ToolHost, WorkerSupervisor};
 use patchboard_core::scripted::{CountingIds, ManualClock};
-use patchboard_core::tool::{CallMetadata, ProgressSink, ToolFault, ToolOutput, ToolScope};
+use patchboard_core::tool::{CallMetadata, ToolFault, ToolOutput};
+use patchboard_core::worker::{WorkerId, WorkerState};
 use patchboard_tools::launch::{JailConfig, LaunchMode};
 use patchboard_tools::sandbox::Spawner;
 use patchboard_tools::worker::{CallbackListener, CallbackServer, PoolDeps, PoolOptions, PortBlock, WorkerPools};

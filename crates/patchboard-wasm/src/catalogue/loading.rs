@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchboard_core::plugin::{PluginError, PluginGrant, PluginReport};
-use patchboard_core::port::StoreError;
+use patchboard_core::store::StoreError;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use patchboard_core::plugin::PluginGrant;
-use patchboard_core::port::{Clock, Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
+use patchboard_core::port::Clock;
+use patchboard_core::store::{Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
 use patchboard_core::tool::{ToolEffect, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use patchboard_core::port::{Clock, Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
+use patchboard_core::port::Clock;
+use patchboard_core::store::{Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
 
 const KEY: &str = "plugins/names";
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use patchboard_core::channel::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
-use patchboard_core::plugin::PluginCall;
+use patchboard_core::port::PluginCall;
 use patchboard_core::port::{FetchError, FetchResponse};
 use patchboard_core::tool::{ToolOutput, ToolSpec};
+use patchboard_core::webhook::{ChannelError, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook};
 use tokio_util::sync::CancellationToken;
 
 use crate::rights::PluginOptions;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use patchboard_core::plugin::{PLUGIN_KIND, PLUGIN_METADATA_KEY};
-use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
+use patchboard_core::plugin::PLUGIN_METADATA_KEY;
+use patchboard_core::tool::{ToolEffect, ToolKind, UnknownOutcomePolicy};
 
 use super::{DescribeContext, MAX_DESCRIPTION, MAX_SCHEMA, specs};
 use crate::world::exports::patchboard::plugin::tools::Tool;
@@ -32,7 +32,7 @@ fn becomes_a_tool() {
         ]
     );
     let first = &granted[0];
-    assert_eq!((first.kind, first.timeout), (PLUGIN_KIND, Some(Duration::from_secs(32))));
+    assert_eq!((first.kind, first.timeout), (ToolKind::Plugin, Some(Duration::from_secs(32))));
     assert_eq!(first.input_schema["properties"]["a"]["type"], "number");
     let traits = first.traits.as_ref().expect("traits");
     assert_eq!(traits.metadata.get(PLUGIN_METADATA_KEY).map(String::as_str), Some("sums"));

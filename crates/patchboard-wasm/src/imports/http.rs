@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use patchboard_core::channel::ChannelRequest;
 use patchboard_core::plugin::HostGrant;
 use patchboard_core::port::{FetchError, FetchRequest, FetchResponse};
+use patchboard_core::webhook::ChannelRequest;
 use tokio_util::sync::CancellationToken;
 
 use super::{CallAborted, quote_untrusted};

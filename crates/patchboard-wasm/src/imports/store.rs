@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use patchboard_core::port::{self, Durability, KvNamespace, KvUsage, StoreWrite, WriteBatch};
+use patchboard_core::store;
+use patchboard_core::store::{Durability, KvNamespace, KvUsage, StoreWrite, WriteBatch};
 
 use super::{quote_untrusted, until_deadline};
 use crate::rights::HostServices;
@@ -97,7 +98,7 @@ impl CallState {
     }
 
     /// The plugin hears what was attempted; the cause is for the log.
-    fn store_failure(&self, error: &port::StoreError) -> StoreError {
+    fn store_failure(&self, error: &store::StoreError) -> StoreError {
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::warn!(target: "plugin", plugin = %self.rights.plugin, %error, cause, "a store of plugins fails");
         StoreError::Failed(error.to_string())
@@ -106,11 +107,11 @@ impl CallState {
 
 enum PutError {
     Full(String),
-    Failed(port::StoreError),
+    Failed(store::StoreError),
 }
 
-impl From<port::StoreError> for PutError {
-    fn from(error: port::StoreError) -> Self {
+impl From<store::StoreError> for PutError {
+    fn from(error: store::StoreError) -> Self {
         Self::Failed(error)
     }
 }
@@ -153,7 +154,7 @@ async fn put_value(
     name: &Arc<str>,
     key: &str,
     value: Option<Vec<u8>>,
-) -> Result<(), port::StoreError> {
+) -> Result<(), store::StoreError> {
     let (space, at) = (KvNamespace::Plugins(name.clone()), services.clock.now());
     let keep = StoreWrite::PutValue { namespace: space, key: key.into(), value, at };
     services.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await

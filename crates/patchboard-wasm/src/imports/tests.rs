@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::plugin::HostFunctions;
+use patchboard_core::port::HostFunctions;
 use patchboard_core::port::{Clock, FetchError, FetchRequest, FetchResponse, HttpFetcher};
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use patchboard_core::channel::{
+use patchboard_core::tool::ToolOutput;
+use patchboard_core::webhook::{
     ChannelMessage, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook, WebhookResponse,
 };
-use patchboard_core::tool::ToolOutput;
 
 use crate::call::check_output_size;
 use crate::world::exports::patchboard::plugin::{channel, tools};

@@ -2,9 +2,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use patchboard_core::channel::{ChannelError, Webhook};
-use patchboard_core::plugin::HostFunctions;
+use patchboard_core::port::HostFunctions;
 use patchboard_core::tool::{ToolEffect, ToolFault, ToolOutput};
+use patchboard_core::webhook::{ChannelError, Webhook};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

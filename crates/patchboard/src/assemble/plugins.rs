@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::channel::ChannelOptions;
-use patchboard_core::port::{HttpFetcher, Store};
+use patchboard_core::port::HttpFetcher;
+use patchboard_core::store::Store;
+use patchboard_core::webhook::ChannelOptions;
 use patchboard_wasm::{FileAdmission, HostOptions, HostServices, PluginHost, PluginLimits, PluginOptions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

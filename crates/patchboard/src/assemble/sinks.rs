@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
-use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::port::NoticeSink;
 use patchboard_tools::sinks::{
     ConsoleSink, DesktopSink, NtfyOptions, NtfySink, SessionBus, WebhookOptions, WebhookSink,

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
-use patchboard_core::bridge::{PoolReport, TelemetryBus, WorkerId, WorkerSecret, WorkerTool};
+use patchboard_core::bridge::{TelemetryBus, WorkerSecret};
 use patchboard_core::port::{ToolHost, UnregisteredTools, WorkerSupervisor};
+use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
 use patchboard_surfaces::bridge::WorkerListeners;
 use patchboard_tools::mcp::{LaunchMode, PinStore};
 use patchboard_tools::worker::{

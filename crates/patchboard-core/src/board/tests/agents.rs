@@ -1,12 +1,13 @@
 //! Agents as tools: their answers, how deep it goes, who pays, who is asked, and that nobody waits for ever.
 
+use crate::tool::ToolKind;
 use serde_json::Value;
 
 use super::runs::on_runs;
 use super::*;
 use crate::command::{ApprovalRef, CallTool, FolderChoice};
 use crate::event::RunOutcome;
-use crate::port::{RunState, SessionFilter};
+use crate::store::{RunState, SessionFilter};
 
 fn ask(message: &str) -> Value {
     json!({"message": message})
@@ -340,8 +341,8 @@ async fn a_drain_leaves_the_run_above_to_be_resumed_and_ends_the_one_beneath() {
     assert_eq!(left.len(), 1);
 }
 
-fn ended(write: &crate::port::StoreWrite) -> Option<RunId> {
-    if let crate::port::StoreWrite::CloseRun { run, .. } = write { Some(*run) } else { None }
+fn ended(write: &crate::store::StoreWrite) -> Option<RunId> {
+    if let crate::store::StoreWrite::CloseRun { run, .. } = write { Some(*run) } else { None }
 }
 
 #[tokio::test(start_paused = true)]
@@ -382,7 +383,7 @@ async fn only_the_last_word_of_a_strategy_is_its_answer() {
 async fn a_single_agent_is_offered_only_where_programs_may_ask_it() {
     let names = |bench: &Bench| -> Vec<String> {
         let offer = bench.board.0.run_deps.registry.tool_set(None, None);
-        let agents = offer.specs.iter().filter(|spec| spec.kind == "agent");
+        let agents = offer.specs.iter().filter(|spec| spec.kind == ToolKind::Agent);
         agents.map(|spec| spec.name.to_string()).collect()
     };
     assert_eq!(names(&bench([])), [""; 0]);
@@ -403,7 +404,9 @@ async fn the_words_of_agents_teach_nothing_about_the_user() {
         .journal()
         .iter()
         .flat_map(|batch| batch.writes.clone())
-        .filter_map(|write| if let crate::port::StoreWrite::LearnFact(fact) = write { Some(fact.object) } else { None })
+        .filter_map(
+            |write| if let crate::store::StoreWrite::LearnFact(fact) = write { Some(fact.object) } else { None },
+        )
         .collect();
     assert_eq!(writes, ["Alice"]);
 }
@@ -414,7 +417,7 @@ async fn a_purged_session_loses_its_variables_in_memory_too() {
     let get = call(&[("variable_get", json!({"name": "x"}))], 1, 1);
     let bench = bench_with([set, say(&["set"], 1, 1), get, say(&["got"], 1, 1)], |setup| {
         setup.agent.tools = Some(vec![Glob::new("*")]);
-        setup.policy.rules.push((Glob::new("*"), crate::tool::ApprovalMode::Allow));
+        setup.policy.rules.push((Glob::new("*"), crate::approval::policy::ApprovalMode::Allow));
     });
     assert!(bench.chat("alice", "go").await.iter().any(|event| event.starts_with("result {\"name\":\"x\"")));
     let purge = Command::ClearSession { session: SessionRef::Origin(origin("alice")), purge: true };

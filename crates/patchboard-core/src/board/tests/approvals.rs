@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::*;
+use crate::approval::policy::ApprovalMode;
 use crate::command::ApprovalRef;
 use crate::faulty::contains_event;
 use crate::id::ApprovalId;
-use crate::tool::ApprovalMode;
 
 fn writes(arguments: Value) -> [Script; 2] {
     [call(&[("write", arguments)], 10, 5), say(&["done"], 20, 1)]

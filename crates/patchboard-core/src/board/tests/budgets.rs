@@ -4,7 +4,7 @@ use futures_util::future;
 
 use super::*;
 use crate::faulty::{FailurePredicate, contains_event};
-use crate::port::BudgetScope;
+use crate::store::BudgetScope;
 
 fn limits(session: impl Into<Option<u64>>, daily: impl Into<Option<u64>>) -> BudgetLimits {
     BudgetLimits { session: session.into(), daily: daily.into(), monthly: None }

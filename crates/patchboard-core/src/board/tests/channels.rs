@@ -2,11 +2,11 @@
 
 use super::plugin_host::PluginHost;
 use super::*;
-use crate::channel::{ChannelOptions, DeliveryId, DeliveryState, Webhook, WebhookOutcome};
 use crate::error::RetryHint;
 use crate::model::ModelError;
-use crate::port::{DeliveryRow, Durability, StoreWrite, WriteBatch};
 use crate::record::decode_delivery_payload;
+use crate::store::{DeliveryRow, Durability, StoreWrite, WriteBatch};
+use crate::webhook::{ChannelOptions, DeliveryId, DeliveryState, Webhook, WebhookOutcome};
 
 mod lines;
 mod receiving;
@@ -50,7 +50,7 @@ fn office_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&m
 
 /// The channel itself, as its surface says.
 fn from_channel() -> Caller {
-    let grants = GrantSet::NONE.with(crate::access::Grant::Converse);
+    let grants = GrantSet::NONE.with(crate::caller::Grant::Converse);
     Caller { surface: Surface::Webhook, principal: "channel:tg".into(), connection: ConnectionId(5), grants }
 }
 

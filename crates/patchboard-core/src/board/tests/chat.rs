@@ -1,11 +1,12 @@
 //! Plain turns: what is told, what is stored, and who waits for whom.
 
+use crate::command::MAX_CONTENT;
 use futures_util::future;
 
 use super::*;
 use crate::model::{ModelError, StopReason};
-use crate::port::{RunState, UsageGrouping};
 use crate::reply::NodeReport;
+use crate::store::{RunState, UsageGrouping};
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_told_counted_and_stored() {
@@ -202,7 +203,7 @@ async fn what_cannot_be_asked_is_refused_plainly() {
     }
     let nobody = Caller { grants: GrantSet::NONE, ..caller(1) };
     assert_eq!(bench.ask(&nobody, start("alice", "hi")).await.unwrap_err().kind, ErrorKind::Forbidden);
-    let page = PageRequest::new(None, Some(crate::port::PageCursor("nonsense".into())));
+    let page = PageRequest::new(None, Some(crate::store::PageCursor("nonsense".into())));
     let refused = bench.ask(&caller(1), Command::ListTools { folder: None, page }).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Invalid);
     assert_eq!(bench.model.requests().len(), 0);

@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use super::runs::{on_runs, plan, run_of};
 use super::*;
 use crate::model::{ContentPart, StopReason, TokenCount};
-use crate::port::{Durability, ModelProvider, RunState, StoreWrite, WriteBatch};
-use crate::run::strategy::ReasoningOptions;
+use crate::port::ModelProvider;
+use crate::run_spec::reasoning::ReasoningOptions;
+use crate::store::{Durability, RunState, StoreWrite, WriteBatch};
 
 /// Answers from what it is asked alone, so that it says the same in every process.
 #[derive(Debug, Default)]
@@ -79,7 +80,7 @@ pub(super) fn reading(store: Option<Arc<FaultyStore>>) -> Bench {
 pub(super) async fn outcome(bench: &Bench, run: RunId) -> (String, Vec<String>, usize) {
     let events = rest(bench.follow(run).await).await;
     let session = SessionKey::conversation("default", "runs", "local", "t");
-    let query = crate::port::TurnQuery { session, limit: 10, before: None };
+    let query = crate::store::TurnQuery { session, limit: 10, before: None };
     let turns = bench.store.turns(query).await.unwrap().items;
     let said = turns.iter().flat_map(|turn| turn.messages.iter().map(crate::model::ModelMessage::text)).collect();
     let results = events.iter().filter(|event| event.starts_with("result")).count();
@@ -95,7 +96,7 @@ async fn cut_everywhere(strategy: &str, results: usize) {
     let records = whole.store.events(&Topic::Run(run), Seq::FIRST, 10_000).await.unwrap();
     for kept in 2..records.len() {
         let store = FaultyStore::new();
-        let mut writes = vec![StoreWrite::OpenRun(crate::port::RunRow { state: RunState::Running, ..row.clone() })];
+        let mut writes = vec![StoreWrite::OpenRun(crate::store::RunRow { state: RunState::Running, ..row.clone() })];
         writes.extend(records[..kept].iter().cloned().map(StoreWrite::Event));
         store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
         let bench = reading(Some(store));

@@ -6,7 +6,8 @@ use super::runs::{on_runs, plan, run_of};
 use super::*;
 use crate::command::RunPlan;
 use crate::model::{ModelError, StopReason};
-use crate::port::{ModelProvider, StoreWrite, UsageGrouping, UsageQuery, WriteBatch};
+use crate::port::ModelProvider;
+use crate::store::{StoreWrite, UsageGrouping, UsageQuery, WriteBatch};
 
 /// A store that has seen these batches and nothing else.
 async fn after(batches: &[WriteBatch], delay: usize) -> Arc<FaultyStore> {

@@ -7,7 +7,8 @@ use super::*;
 use crate::event::RunOutcome;
 use crate::faulty::contains_event;
 use crate::model::ModelError;
-use crate::port::{BudgetScope, ModelProvider, RunState};
+use crate::port::ModelProvider;
+use crate::store::{BudgetScope, RunState};
 
 fn hangs() -> Script {
     vec![answering(), ScriptStep::Emit(ModelEvent::Text("Hello".into())), closed_gate().1]

@@ -12,8 +12,10 @@ use super::runs::{on_runs, plan, run_of};
 use super::*;
 use crate::command::{ApprovalRef, CallTool, FolderChoice, RunPlan};
 use crate::model::ToolCall;
-use crate::port::{FolderDocuments, TurnQuery};
-use crate::tool::{ProgressSink, ToolEffect, ToolFault, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use crate::port::FolderDocuments;
+use crate::port::{ProgressSink, ToolScope};
+use crate::store::TurnQuery;
+use crate::tool::{ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 
 /// The next process: nothing of this one survives but its store.
 async fn restart(bench: Bench, scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mut Setup)) -> Bench {
@@ -68,8 +70,8 @@ async fn talk_for_ever(voice: ProgressSink) {
 }
 
 impl ToolHost for Rascals {
-    fn kind(&self) -> &'static str {
-        "builtin"
+    fn kind(&self) -> ToolKind {
+        ToolKind::BuiltIn
     }
 
     fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
@@ -80,7 +82,7 @@ impl ToolHost for Rascals {
             effect: ToolEffect::ReadOnly,
             timeout: None,
             unknown_outcome: UnknownOutcomePolicy::Retry,
-            kind: "builtin",
+            kind: ToolKind::BuiltIn,
             traits: None,
         };
         ["floods", "shouts", "says_and_hangs", "talks_after_its_end"].map(spec).into()
@@ -225,13 +227,13 @@ async fn what_is_settled_at_start_counts_at_once() {
     bench.board.0.tracker.close();
     bench.board.0.tracker.wait().await;
     let spent =
-        bench.store.tokens_spent(vec![crate::port::BudgetScope::Day(jiff::civil::date(2026, 11, 15))]).await.unwrap();
+        bench.store.tokens_spent(vec![crate::store::BudgetScope::Day(jiff::civil::date(2026, 11, 15))]).await.unwrap();
     assert_eq!(bench.spent("any").await[1], (spent[0], 0), "memory and store agree");
 }
 
 /// The runs and events of one store into another.
 async fn copy(from: &FaultyStore, to: &FaultyStore) {
-    use crate::port::{Durability, StoreWrite, WriteBatch};
+    use crate::store::{Durability, StoreWrite, WriteBatch};
     for unfinished in from.unfinished_runs().await.unwrap() {
         let topic = Topic::Run(unfinished.run.run);
         let mut writes = vec![StoreWrite::OpenRun(unfinished.run)];
@@ -538,7 +540,7 @@ async fn an_approval_of_a_batched_call_is_answered_by_the_call_it_is_about() {
     let calls =
         json!({"calls": [{"tool": "write", "parameters": {"n": 1}}, {"tool": "write", "parameters": {"n": 2}}]});
     let bench = bench_with([call(&[("batch", calls)], 1, 1)], |setup| {
-        setup.policy.rules.push((Glob::new("write"), crate::tool::ApprovalMode::Ask));
+        setup.policy.rules.push((Glob::new("write"), crate::approval::policy::ApprovalMode::Ask));
     });
     let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
     for approve in [true, false] {

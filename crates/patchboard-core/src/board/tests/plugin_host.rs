@@ -9,12 +9,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::*;
-use crate::channel::{
-    ChannelError, ChannelMessage, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook, WebhookResponse,
-};
-use crate::plugin::{PluginCall, PluginError, PluginReport, PluginState};
+use crate::plugin::{PluginError, PluginReport, PluginState};
+use crate::port::PluginCall;
 use crate::port::{FetchError, FetchResponse};
 use crate::tool::{ToolOutput, ToolSpec};
+use crate::webhook::{
+    ChannelError, ChannelMessage, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook, Webhook, WebhookResponse,
+};
 
 pub(super) type Answer = fn(PluginCall) -> BoxFuture<'static, ToolOutput>;
 

@@ -6,10 +6,12 @@ use serde_json::Value;
 
 use super::plugin_host::{Answer, PluginHost};
 use super::*;
+use crate::approval::policy::ApprovalMode;
 use crate::command::{CallTool, FolderChoice};
-use crate::plugin::{HostFunctions, PLUGIN_METADATA_KEY, PluginCall, PluginState};
+use crate::plugin::{PLUGIN_METADATA_KEY, PluginState};
+use crate::port::{HostFunctions, PluginCall};
 use crate::scripted::ScriptedTools;
-use crate::tool::{ApprovalMode, StructuredOutput, ToolEffect, ToolOutput, ToolSpec, ToolTraits, UnknownOutcomePolicy};
+use crate::tool::{StructuredOutput, ToolEffect, ToolKind, ToolOutput, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 
 fn spec(name: &str, effect: ToolEffect) -> ToolSpec {
     let traits =
@@ -21,7 +23,7 @@ fn spec(name: &str, effect: ToolEffect) -> ToolSpec {
         effect,
         unknown_outcome: UnknownOutcomePolicy::Fail,
         timeout: None,
-        kind: "wasm",
+        kind: ToolKind::Plugin,
         traits: Some(Arc::new(traits)),
     }
 }
@@ -42,7 +44,7 @@ fn forward(call: PluginCall) -> BoxFuture<'static, ToolOutput> {
 fn with_plugin(answer: Answer, change: impl FnOnce(&mut Setup)) -> Bench {
     let specs = [("forward", ToolEffect::ReadOnly), ("change", ToolEffect::Writes), ("repeat", ToolEffect::ReadOnly)];
     let specs = specs.into_iter().map(|(name, effect)| spec(name, effect)).collect();
-    let own = |name, effect| ToolSpec { kind: "builtin", traits: None, ..spec(name, effect) };
+    let own = |name, effect| ToolSpec { kind: ToolKind::BuiltIn, traits: None, ..spec(name, effect) };
     let own = ScriptedTools {
         specs: [own("repeat", ToolEffect::ReadOnly), own("put", ToolEffect::Writes)].into(),
         answer: |_, arguments| ToolOutput::ok(arguments.to_string()),

@@ -6,11 +6,14 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::*;
-use crate::bridge::{BridgeOptions, PoolReport, SessionConfig, WORKER_KIND, WorkerId, WorkerTool};
+use crate::approval::policy::ApprovalMode;
+use crate::bridge::BridgeOptions;
 use crate::command::{CallInSession, CallTool, FolderChoice, OpenSession, RegisterTools, ToolFilter};
 use crate::model::ToolCall;
+use crate::port::ToolScope;
 use crate::port::WorkerSupervisor;
-use crate::tool::{ApprovalMode, CallMetadata, StructuredOutput, ToolOutput, ToolScope, ToolSpec};
+use crate::tool::{CallMetadata, StructuredOutput, ToolKind, ToolOutput, ToolSpec};
+use crate::worker::{PoolReport, SessionConfig, WorkerId, WorkerTool};
 
 mod bounds;
 mod endings;
@@ -36,8 +39,8 @@ impl Default for Pool {
 }
 
 impl ToolHost for Pool {
-    fn kind(&self) -> &'static str {
-        WORKER_KIND
+    fn kind(&self) -> ToolKind {
+        ToolKind::Worker
     }
 
     fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {

@@ -63,9 +63,9 @@ async fn a_cut_answer_is_asked_for_again_in_a_new_node() {
     assert_eq!(turn[0].messages.iter().map(crate::model::ModelMessage::text).collect::<Vec<_>>(), ["go", "whole"]);
 }
 
-fn turn_query() -> crate::port::TurnQuery {
+fn turn_query() -> crate::store::TurnQuery {
     let session = SessionKey::conversation("default", "runs", "local", "t");
-    crate::port::TurnQuery { session, limit: 10, before: None }
+    crate::store::TurnQuery { session, limit: 10, before: None }
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +152,7 @@ async fn a_call_of_unknown_outcome_asks_where_it_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waited_for_a_person_has_not_begun() {
     let bench = bench_with([call(&[("once", json!({}))], 1, 1)], |setup| {
-        setup.policy.rules.push((Glob::new("once"), crate::tool::ApprovalMode::Ask));
+        setup.policy.rules.push((Glob::new("once"), crate::approval::policy::ApprovalMode::Ask));
     });
     let (run, mut followed) = bench.begin_run("r", "go").await;
     until(&mut followed, "may once run").await;

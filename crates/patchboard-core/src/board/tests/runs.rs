@@ -234,7 +234,7 @@ async fn a_batch_takes_the_path_of_every_call() {
 async fn a_batch_cannot_slip_a_call_past_the_policy() {
     let calls = json!({"calls": [{"tool": "write", "parameters": {}}]});
     let bench = bench_with([call(&[("batch", calls)], 1, 1)], |setup| {
-        setup.policy.rules.push((Glob::new("write"), crate::tool::ApprovalMode::Deny));
+        setup.policy.rules.push((Glob::new("write"), crate::approval::policy::ApprovalMode::Deny));
     });
     let (_, followed) = bench.begin_run("r", "go").await;
     rest(followed).await;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::{OPERATOR_CHANNEL, RESERVED_CHANNELS};
-use crate::port::SessionFilter;
+use crate::store::SessionFilter;
 
 /// A client of a gateway with a token.
 fn token_client() -> Caller {

@@ -3,9 +3,9 @@
 use futures_core::future::BoxFuture;
 
 use super::*;
+use crate::approval::policy::ApprovalMode;
 use crate::port::{ModelProvider, ServerControl};
 use crate::reply::{AgentModel, ReloadReport};
-use crate::tool::ApprovalMode;
 
 /// As the bench has them, to be changed.
 fn settings(bench: &Bench) -> BoardSettings {

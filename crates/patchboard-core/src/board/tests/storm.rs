@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::*;
 use crate::event::RunOutcome;
 use crate::model::ModelError;
-use crate::port::{BudgetScope, UsageGrouping, UsageQuery};
+use crate::store::{BudgetScope, UsageGrouping, UsageQuery};
 
 const ACCOUNTS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const CLIENTS: u64 = 150;
@@ -82,7 +82,7 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
     });
     if faulty {
         bench.store.fail(|batch| {
-            let unlucky = |write: &crate::port::StoreWrite| matches!(write, crate::port::StoreWrite::Event(record) if record.seq.0 > 3 && record.seq.0 % 3 == 0);
+            let unlucky = |write: &crate::store::StoreWrite| matches!(write, crate::store::StoreWrite::Event(record) if record.seq.0 > 3 && record.seq.0 % 3 == 0);
             batch.writes.iter().any(unlucky)
         });
     }
@@ -116,7 +116,7 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
         }
         let ends = records.iter().filter(|record| record.event.ends_topic()).count();
         assert!(ends == 1 && records.last().unwrap().event.ends_topic(), "one end, at the end");
-        if row.state == crate::port::RunState::Ended(RunOutcome::Completed) {
+        if row.state == crate::store::RunState::Ended(RunOutcome::Completed) {
             *completed.entry(row.session).or_default() += 1;
         }
     }

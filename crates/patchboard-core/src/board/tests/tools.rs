@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::*;
+use crate::approval::policy::ApprovalMode;
 use crate::model::{ContentPart, StopReason};
-use crate::tool::ApprovalMode;
 
 /// The model calls these tools, then says `done`.
 fn calls(tools: &[(&str, Value)]) -> [Script; 2] {

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::*;
 use crate::model::ToolCall;
 use crate::port::ToolHost;
-use crate::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use crate::port::ToolScope;
+use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 
 #[derive(Debug)]
 pub(super) struct Workshop {
@@ -43,8 +44,8 @@ impl Workshop {
 }
 
 impl ToolHost for Workshop {
-    fn kind(&self) -> &'static str {
-        "builtin"
+    fn kind(&self) -> ToolKind {
+        ToolKind::BuiltIn
     }
 
     fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
@@ -55,7 +56,7 @@ impl ToolHost for Workshop {
             effect,
             timeout: None,
             unknown_outcome: UnknownOutcomePolicy::Fail,
-            kind: "builtin",
+            kind: ToolKind::BuiltIn,
             traits: None,
         };
         let harmless = ["echo", "fails", "hangs", "huge", "panics", "panics_later", "waits"];

@@ -3,7 +3,7 @@
 use super::runs::on_runs;
 use super::*;
 use crate::command::WorkspaceCommand;
-use crate::workspaces::Workspace;
+use crate::conversation::Workspace;
 
 async fn wanted(bench: &Bench, caller: &Caller, command: WorkspaceCommand) -> Result<BoardReply, BoardError> {
     bench.ask(caller, Command::Workspaces(command)).await

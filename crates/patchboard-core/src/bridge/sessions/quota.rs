@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::access::{Caller, Grant};
+use crate::caller::{Caller, Grant};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::ConnectionId;
 

@@ -1,7 +1,7 @@
 //! Who has a session, for how long, and what goes with it.
 
 use super::*;
-use crate::access::{Caller, GrantSet, Surface};
+use crate::caller::{Caller, GrantSet, Surface};
 use crate::id::ConnectionId;
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -346,8 +346,8 @@ async fn idle_sessions_are_let_go_and_watched_ones_still_hear() {
 #[tokio::test]
 async fn bytes_in_memory_are_bounded() {
     let bench = Bench::new();
-    let value = Value::from("x".repeat(variable_set::MAX_VALUE - 2));
-    for number in 0..MAX_HELD_BYTES / variable_set::MAX_VALUE + 20 {
+    let value = Value::from("x".repeat(crate::variable_set::MAX_VALUE - 2));
+    for number in 0..MAX_HELD_BYTES / crate::variable_set::MAX_VALUE + 20 {
         bench.variables.set(&session(&format!("s{number}")), wish("x", value.clone())).await.unwrap();
         assert!(bench.held() <= MAX_HELD_BYTES, "{} bytes", bench.held());
     }

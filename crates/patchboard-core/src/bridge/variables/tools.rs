@@ -8,15 +8,16 @@ use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::variable_set::{
-    ChangeOutcome, MAX_DEPENDENCIES, MAX_NAME, SetVariable, Variable, VariableChange, WatchUpdate,
-};
 use super::{VariableError, VariableStore};
 use crate::model::ToolCall;
 use crate::port::ToolHost;
-use crate::tool::{Glob, ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use crate::port::ToolScope;
+use crate::tool::{Glob, ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+use crate::variable_set::{
+    ChangeOutcome, MAX_DEPENDENCIES, MAX_NAME, SetVariable, Variable, VariableChange, WatchUpdate,
+};
 
-const KIND: &str = "builtin";
+const KIND: ToolKind = ToolKind::BuiltIn;
 const SET: &str = "variable_set";
 const GET: &str = "variable_get";
 const DELETE: &str = "variable_delete";
@@ -38,7 +39,7 @@ pub(crate) struct VariableTools(pub(crate) VariableStore);
 static SPECS: LazyLock<Arc<[ToolSpec]>> = LazyLock::new(|| [set(), get(), delete(), list(), watch()].into());
 
 impl ToolHost for VariableTools {
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> ToolKind {
         KIND
     }
 

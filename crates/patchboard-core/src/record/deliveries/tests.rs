@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::webhook;
 
 const OPEN: &str = include_str!("../fixtures/v1.letters.jsonl");
 
@@ -15,7 +16,7 @@ fn request(body: Option<&[u8]>, timeout: Option<Duration>) -> ChannelRequest {
 }
 
 /// In the order of the fixture file.
-fn every_letter() -> Vec<channel::DeliveryPayload> {
+fn every_letter() -> Vec<webhook::DeliveryPayload> {
     let text = |text: &str| Some(text.to_owned());
     let message = ChannelMessage {
         id: None,
@@ -28,14 +29,14 @@ fn every_letter() -> Vec<channel::DeliveryPayload> {
     };
     let bare = ChannelMessage { content: "hi".to_owned(), ..ChannelMessage::default() };
     vec![
-        channel::DeliveryPayload { message: message.clone(), ..channel::DeliveryPayload::default() },
-        channel::DeliveryPayload {
+        webhook::DeliveryPayload { message: message.clone(), ..webhook::DeliveryPayload::default() },
+        webhook::DeliveryPayload {
             message: bare,
             earlier_runs: 1,
             interrupted_runs: 1,
-            ..channel::DeliveryPayload::default()
+            ..webhook::DeliveryPayload::default()
         },
-        channel::DeliveryPayload {
+        webhook::DeliveryPayload {
             message,
             requests: vec![
                 request(Some(b"{\"text\":\"ok\"}"), None),
@@ -43,13 +44,13 @@ fn every_letter() -> Vec<channel::DeliveryPayload> {
                 ChannelRequest { headers: Vec::new(), ..request(None, None) },
             ],
             sent_count: 1,
-            ..channel::DeliveryPayload::default()
+            ..webhook::DeliveryPayload::default()
         },
-        channel::DeliveryPayload { sent_count: 3, ..channel::DeliveryPayload::default() },
-        channel::DeliveryPayload {
+        webhook::DeliveryPayload { sent_count: 3, ..webhook::DeliveryPayload::default() },
+        webhook::DeliveryPayload {
             problem: text("api.example: answered 400"),
             is_failure_reported: true,
-            ..channel::DeliveryPayload::default()
+            ..webhook::DeliveryPayload::default()
         },
     ]
 }

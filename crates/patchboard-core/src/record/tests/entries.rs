@@ -9,13 +9,14 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{call, decode_entry, encode_entry, every_event, every_message, text};
-use crate::agent::{ConversationOrigin, StrategyKind};
+use crate::conversation::ConversationOrigin;
 use crate::event::{Event, ModelCallOutcome, NodeOutcome, TextChunks};
 use crate::id::{CallId, NodeId};
 use crate::model::{ModelMessage, StopReason, ToolCall, ToolInput};
-use crate::run::finding::{PlannedTask, StrategyFinding};
-use crate::run::spec::RunSpec;
-use crate::run::strategy::NodeKey;
+use crate::run_spec::NodeKey;
+use crate::run_spec::RunSpec;
+use crate::run_spec::StrategyKind;
+use crate::run_spec::finding::{PlannedTask, StrategyFinding};
 
 fn briefing() -> RunSpec {
     RunSpec {

@@ -1,5 +1,5 @@
 use super::{decode_training_data, encode_training_data};
-use crate::app::matcher::{LabelPolarity, LabelStrength, TrainingData, TrainingExample};
+use patchboard_matcher::{LabelPolarity, LabelStrength, TrainingData, TrainingExample};
 
 const V1: &str = r#"{"v1":{"count":7,"examples":[{"n":2,"text":"buy milk","verdict":"right","strength":"weak"},{"n":7,"text":"dim the lights","verdict":"wrong","strength":"strong"}]}}"#;
 
@@ -27,7 +27,7 @@ fn the_first_version_stays_readable() {
 
 #[test]
 fn what_is_not_a_record_is_refused() {
-    for bytes in ["", "{}", "[]", r#"{"v1":{"count":-1,"examples":[]}}"#, r#"{"v9":{}}"#] {
+    for bytes in ["", "{", "{}", "[]", r#"{"v1":{"count":-1,"examples":[]}}"#, r#"{"v9":{}}"#] {
         assert!(decode_training_data(bytes.as_bytes()).is_err(), "{bytes}");
     }
 }

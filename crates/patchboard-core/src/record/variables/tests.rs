@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{decode_value, decode_variable_set, encode_value, encode_variable_set};
-use crate::bridge::variables::variable_set::{DeletedVariable, Variable, VariableSet};
+use crate::variable_set::{DeletedVariable, Variable, VariableSet};
 
 const V1: &str = r#"{"v1":{"cursor":9,"floor":3,"variables":{"long":{"version":1,"updated_at":"1970-01-01T00:00:00Z","set":5,"changed":5},"short":{"value":"{\"n\":1,\"x\":null}","version":4,"updated_at":"2025-06-01T10:00:00.5Z","depends_on":["long","missing"],"stale":true,"set":7,"changed":9}},"gone":{"old":{"version":2,"changed":8}}}}"#;
 

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use super::prompt_text::{self, find_json_object, truncate_shared, value_text};
 use super::react::{NodeNames, React};
-use super::{
-    AnswerKind, NodeKey, Strategy, StrategyInput, StrategyOutcome, StrategySpec, StrategyStep, ToolAvailability,
-};
-use crate::agent::StrategyKind;
+use super::{AnswerKind, Strategy, StrategyInput, StrategyOutcome, StrategySpec, StrategyStep, ToolAvailability};
 use crate::model::ModelMessage;
-use crate::run::finding::StrategyFinding;
+use crate::run_spec::NodeKey;
+use crate::run_spec::StrategyKind;
+use crate::run_spec::finding::StrategyFinding;
 
 mod prompts;
 

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use super::prompt_text::{self, truncate_shared};
 use super::tool_loop::{RoundOutcome, ToolLoop, ToolLoopLimits};
 use super::{
-    AnswerKind, Completion, NodeKey, Strategy, StrategyInput, StrategyOutcome, StrategySpec, StrategyStep,
-    ToolAvailability,
+    AnswerKind, Completion, Strategy, StrategyInput, StrategyOutcome, StrategySpec, StrategyStep, ToolAvailability,
 };
-use crate::agent::StrategyKind;
 use crate::id::CallId;
 use crate::model::{ContentPart, ModelMessage};
-use crate::run::finding::StrategyFinding;
+use crate::run_spec::NodeKey;
+use crate::run_spec::StrategyKind;
+use crate::run_spec::finding::StrategyFinding;
 use crate::tool::ToolOutput;
 use graph::{GraphExpansion, TaskBudget, TaskDag, TaskOutcome};
 use plan::TaskPlan;

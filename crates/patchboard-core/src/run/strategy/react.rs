@@ -5,12 +5,12 @@
 
 use super::tool_loop::{RoundOutcome, ToolLoop, ToolLoopLimits};
 use super::{
-    AnswerKind, Completion, NodeKey, Strategy, StrategyInput, StrategyOutcome, StrategySpec, StrategyStep,
-    ToolAvailability,
+    AnswerKind, Completion, Strategy, StrategyInput, StrategyOutcome, StrategySpec, StrategyStep, ToolAvailability,
 };
-use crate::agent::StrategyKind;
 use crate::id::CallId;
 use crate::model::{ContentPart, ModelMessage};
+use crate::run_spec::NodeKey;
+use crate::run_spec::StrategyKind;
 use crate::tool::ToolOutput;
 
 #[derive(Debug)]

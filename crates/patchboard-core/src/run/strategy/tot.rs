@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use super::prompt_text;
 use super::{
-    AnswerKind, Completion, NodeKey, SearchMethod, Strategy, StrategyInput, StrategyOutcome, StrategySpec,
-    StrategyStep, ToolAvailability, TotOptions,
+    AnswerKind, Completion, Strategy, StrategyInput, StrategyOutcome, StrategySpec, StrategyStep, ToolAvailability,
 };
-use crate::agent::StrategyKind;
 use crate::id::CallId;
 use crate::model::{ModelMessage, ToolResult};
-use crate::run::finding::StrategyFinding;
+use crate::run_spec::NodeKey;
+use crate::run_spec::StrategyKind;
+use crate::run_spec::finding::StrategyFinding;
+use crate::run_spec::reasoning::{SearchMethod, TotOptions};
 use crate::tool::ToolOutput;
 use search::{BeamSearch, DepthFirstSearch, SearchAction};
 use tree::{NEUTRAL_SCORE, ThoughtState, ThoughtTree};

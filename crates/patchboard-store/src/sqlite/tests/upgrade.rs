@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::app::message::{MessageEvent, MessageState};
-use patchboard_core::channel::{DeliveryId, DeliveryState};
 use patchboard_core::event::{Envelope, Event, NodeOutcome, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
 use patchboard_core::model::ModelMessage;
-use patchboard_core::port::{
+use patchboard_core::store::{
     DeliveryRow, FactQuery, KvNamespace, KvUsage, MessageQuery, MessageRow, ModelCallRow, RunRow, RunState, Store,
     StoreWrite, TurnQuery, UnfinishedRun,
 };
+use patchboard_core::webhook::{DeliveryId, DeliveryState};
 use uuid::Uuid;
 
 use super::{batch, in_folder, inspect, open, raw};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{RunId, Seq};
-use patchboard_core::port::{Durability, Store, StoreError, StoreWrite, WriteBatch};
+use patchboard_core::store::{Durability, Store, StoreError, StoreWrite, WriteBatch};
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 

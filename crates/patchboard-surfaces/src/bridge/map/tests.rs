@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-fn spec(name: &str, kind: &'static str, schema: Value) -> ToolSpec {
+fn spec(name: &str, kind: ToolKind, schema: Value) -> ToolSpec {
     ToolSpec {
         name: name.into(),
         description: format!("it {name}").into(),
@@ -117,8 +117,9 @@ fn parameters_become_arguments_and_bytes_stand_before_them() {
         "text": {"type": "string"}, "maybe": {"type": ["string", "null"]}, "list": {"type": "array"},
     }});
     let travel = CallOptions { correlation: None, trace: None, timeout: Duration::from_secs(1), chunks: None };
-    let call =
-        ToolCallRequest::from(request).into_command(&spec("t", "worker", schema), ToolFilter::All, travel).unwrap();
+    let call = ToolCallRequest::from(request)
+        .into_command(&spec("t", ToolKind::Worker, schema), ToolFilter::All, travel)
+        .unwrap();
     let arguments = json!({"text": "[1]", "maybe": "{}", "list": [1], "raw": 12_345_678_901_234_567_890_u64});
     assert_eq!(*call.arguments, arguments);
     assert_eq!(call.metadata.binary["data"], Bytes::from_static(b"\x00\xff"));
@@ -129,8 +130,8 @@ fn parameters_become_arguments_and_bytes_stand_before_them() {
 #[test]
 fn what_a_tool_answered_and_how_it_is_told() {
     let took = Duration::from_millis(12);
-    let remote = spec("t", "worker", json!({}));
-    let local = spec("t", "builtin", json!({}));
+    let remote = spec("t", ToolKind::Worker, json!({}));
+    let local = spec("t", ToolKind::BuiltIn, json!({}));
     let data = |data: StructuredOutput| ToolOutput::ok("").with_structured(data);
     let told = |output: ToolOutput, spec: &ToolSpec| {
         pb::ExecuteToolResponse::from(ToolCallOutcome::from_output(output, spec, took).unwrap())
@@ -190,7 +191,8 @@ fn what_a_tool_answered_and_how_it_is_told() {
 #[test]
 fn an_answer_that_is_too_large_says_so() {
     let output = ToolOutput::json(&json!("x".repeat(5000)));
-    let outcome = ToolCallOutcome::from_output(output, &spec("t", "worker", json!({})), Duration::ZERO).unwrap();
+    let outcome =
+        ToolCallOutcome::from_output(output, &spec("t", ToolKind::Worker, json!({})), Duration::ZERO).unwrap();
     let small = pb::ExecuteToolResponse::from(outcome.limited_to(4000));
     assert!(!small.success && small.result.is_none());
     assert!(
@@ -204,8 +206,11 @@ fn an_answer_that_is_too_large_says_so() {
 fn lists_fit_whoever_asked() {
     let tools: Vec<ToolSpec> = (0..100)
         .map(|number| {
-            let mut tool =
-                spec(&format!("t{number}"), "worker", json!({"properties": {"a": {"description": "y".repeat(50)}}}));
+            let mut tool = spec(
+                &format!("t{number}"),
+                ToolKind::Worker,
+                json!({"properties": {"a": {"description": "y".repeat(50)}}}),
+            );
             tool.description = "x".repeat(100).into();
             tool
         })
@@ -276,7 +281,7 @@ fn a_long_description_is_cut_between_characters() {
 #[test]
 fn tools_are_told_with_what_is_known_about_them() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
-    let mut worker = spec("t", "worker", schema.clone());
+    let mut worker = spec("t", ToolKind::Worker, schema.clone());
     worker.traits = Some(Arc::new(ToolTraits {
         streams: true,
         parameters: Vec::new(),
@@ -287,7 +292,7 @@ fn tools_are_told_with_what_is_known_about_them() {
     assert_eq!((told.name.as_str(), told.supports_streaming), ("t", true));
     assert_eq!(told.metadata, BTreeMap::from([("version".to_owned(), "2".to_owned())]));
     assert_eq!((told.parameters[0].name.as_str(), told.parameters[0].r#type.as_str()), ("a", "integer"));
-    let host = tool(&spec("t", "mcp", schema)).metadata;
+    let host = tool(&spec("t", ToolKind::Mcp, schema)).metadata;
     assert_eq!(
         host,
         BTreeMap::from([("kind", "mcp"), ("read_only", "true")].map(|(key, value)| (key.to_owned(), value.to_owned())))

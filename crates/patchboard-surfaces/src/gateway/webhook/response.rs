@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use patchboard_core::channel::{WebhookOutcome, WebhookResponse};
 use patchboard_core::reply::BoardReply;
+use patchboard_core::webhook::{WebhookOutcome, WebhookResponse};
 use patchboard_core::{BoardError, ErrorKind, RetryHint};
 
 use super::VerifyError;

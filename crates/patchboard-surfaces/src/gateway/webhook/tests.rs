@@ -8,27 +8,30 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use patchboard_core::Board;
-use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
-use patchboard_core::app::hub::HubOptions;
-use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::agent::{AgentSpec, AgentTable};
+use patchboard_core::approval::policy::ApprovalPolicy;
 use patchboard_core::board::{BoardLimits, BoardParts};
 use patchboard_core::bridge::{BridgeOptions, TelemetryBus};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
-use patchboard_core::channel::{
-    ChannelError, ChannelMessage, ChannelOptions, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook,
-    WebhookResponse,
-};
+use patchboard_core::hub::HubOptions;
+use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
-use patchboard_core::plugin::{PluginCall, PluginError, PluginReport};
+use patchboard_core::plugin::{PluginError, PluginReport};
+use patchboard_core::port::PluginCall;
 use patchboard_core::port::{FetchError, FetchResponse, PluginRuntime};
 use patchboard_core::reloadable::Reloadable;
-use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::reasoning::ReasoningOptions;
 use patchboard_core::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, say,
 };
-use patchboard_core::tool::{ApprovalPolicy, ToolOutput, ToolSpec};
+use patchboard_core::tool::{ToolOutput, ToolSpec};
+use patchboard_core::webhook::{
+    ChannelError, ChannelMessage, ChannelOptions, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook,
+    WebhookResponse,
+};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -295,7 +298,7 @@ fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, model: Arc<ScriptedMode
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
+        source: patchboard_core::run_spec::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,

@@ -1,6 +1,6 @@
 //! Floods, and any input at all.
 
-use patchboard_core::access::GrantSet;
+use patchboard_core::caller::GrantSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum::extract::Query;
 use axum::http::{Method, StatusCode, Uri};
 use patchboard_core::app::InputMethod;
-use patchboard_core::app::hub::MAX_TEXT;
-use patchboard_core::app::matcher::NO_APP;
 use patchboard_core::app::message::MessageState;
 use patchboard_core::command::{Command, PageRequest, SubmitMessage};
+use patchboard_core::hub::MAX_TEXT;
+use patchboard_core::hub::NO_APP;
 use patchboard_core::id::{MessageId, Seq};
-use patchboard_core::port::PageCursor;
+use patchboard_core::store::PageCursor;
 use serde::Deserialize;
 use uuid::Uuid;
 

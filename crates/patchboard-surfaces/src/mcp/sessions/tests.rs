@@ -1,4 +1,4 @@
-use patchboard_core::access::{GrantSet, Surface};
+use patchboard_core::caller::{GrantSet, Surface};
 use patchboard_core::id::ConnectionId;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! What no transcript can list: any input at all, in any order.
 
-use patchboard_core::access::GrantSet;
+use patchboard_core::caller::GrantSet;
 use patchboard_core::event::Event;
 use patchboard_core::id::SessionKey;
 use patchboard_core::reply::RunSummary;
@@ -56,8 +56,8 @@ fn pages_of_tools_are_bounded() {
     let mut pages = 0;
     while let [Step::Ask(ticket, _)] = steps[..] {
         pages += 1;
-        let next = Some(patchboard_core::port::PageCursor("more".to_owned()));
-        let endless = patchboard_core::port::ResultPage { items: Vec::new(), next };
+        let next = Some(patchboard_core::store::PageCursor("more".to_owned()));
+        let endless = patchboard_core::store::ResultPage { items: Vec::new(), next };
         steps.clear();
         dialect.command_answered(ticket, Ok(BoardReply::Tools(endless)), Duration::ZERO, &mut steps);
     }

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use patchboard_core::agent::StrategyKind;
 use patchboard_core::id::CallId;
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput};
-use patchboard_core::run::finding::StrategyFinding;
-use patchboard_core::run::spec::RunSpec;
+use patchboard_core::run_spec::RunSpec;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::finding::StrategyFinding;
 use patchboard_core::tool::ToolOutput;
 use serde::Serialize;
 use serde_json::value::RawValue;

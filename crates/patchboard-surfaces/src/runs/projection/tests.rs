@@ -1,9 +1,10 @@
 use jiff::Timestamp;
-use patchboard_core::agent::{ConversationOrigin, StrategyKind};
+use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{ApprovalRequest, ModelCallUsage};
 use patchboard_core::id::{ApprovalId, RunId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
-use patchboard_core::run::finding::PlannedTask;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::finding::PlannedTask;
 use proptest::prelude::*;
 use serde_json::json;
 

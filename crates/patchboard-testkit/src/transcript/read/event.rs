@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use patchboard_core::agent::{ConversationOrigin, StrategyKind};
+use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{
     Envelope, Event, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks, Topic,
 };
 use patchboard_core::id::{ApprovalId, CallId, NodeId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
-use patchboard_core::run::finding::{PlannedTask, StrategyFinding};
-use patchboard_core::run::spec::RunSpec;
-use patchboard_core::run::strategy::NodeKey;
+use patchboard_core::run_spec::NodeKey;
+use patchboard_core::run_spec::RunSpec;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::finding::{PlannedTask, StrategyFinding};
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 use uuid::Uuid;

@@ -1,7 +1,7 @@
 //! Plugins and what became of webhooks, as a transcript writes them.
 
-use patchboard_core::channel::{DeliveryId, WebhookOutcome, WebhookResponse};
 use patchboard_core::plugin::{PluginReport, PluginState};
+use patchboard_core::webhook::{DeliveryId, WebhookOutcome, WebhookResponse};
 use serde_json::Value;
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! Pools and their workers.
 
-use patchboard_core::bridge::{PoolReport, WorkerId, WorkerReport, WorkerState};
+use patchboard_core::worker::{PoolReport, WorkerId, WorkerReport, WorkerState};
 use serde_json::Value;
 
 use super::{Read, each, noon, number, text_of};

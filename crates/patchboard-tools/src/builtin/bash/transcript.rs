@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use patchboard_core::tool::ProgressSink;
+use patchboard_core::port::ProgressSink;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::Instant;

@@ -2,8 +2,8 @@ use std::sync::Mutex;
 
 use futures_util::FutureExt;
 use patchboard_core::id::{MemoryOwner, SessionKey};
+use patchboard_core::port::ProgressSink;
 use patchboard_core::port::{FetchError, SchemaValidator};
-use patchboard_core::tool::ProgressSink;
 
 use super::*;
 use crate::JsonSchemaCheck;

@@ -1,4 +1,5 @@
-use patchboard_core::tool::{ProgressSink, ToolOutput};
+use patchboard_core::port::ProgressSink;
+use patchboard_core::tool::ToolOutput;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;

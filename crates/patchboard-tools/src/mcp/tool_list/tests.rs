@@ -32,7 +32,7 @@ fn a_tool_is_read_with_its_hints() {
                 effect,
                 unknown_outcome: unknown,
                 timeout: Some(Duration::from_secs(30)),
-                kind: "mcp",
+                kind: ToolKind::Mcp,
                 traits: None,
             }
         );

@@ -1,6 +1,6 @@
 //! What a pool offers after its tools have changed.
 
-use patchboard_core::bridge::WorkerTool;
+use patchboard_core::worker::WorkerTool;
 use serde_json::json;
 
 use super::*;
@@ -32,8 +32,8 @@ fn specs(tools: &[(&str, &str)]) -> Arc<[ToolSpec]> {
 }
 
 impl ToolHost for Pool {
-    fn kind(&self) -> &'static str {
-        "worker"
+    fn kind(&self) -> ToolKind {
+        ToolKind::Worker
     }
 
     fn tools(&self, _: Option<&Path>) -> Arc<[ToolSpec]> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use patchboard_core::bridge::{PoolReport, WorkerReport, WorkerState};
+use patchboard_core::worker::{PoolReport, WorkerReport, WorkerState};
 
 use super::{SlotStage, WorkerPool};
 

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use patchboard_core::bridge::WorkerState;
 use patchboard_core::tool::{CallMetadata, ToolFault, ToolOutput};
+use patchboard_core::worker::WorkerState;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use patchboard_core::bridge::{MeasuredValue, PoolReport, WorkerState};
+use patchboard_core::bridge::MeasuredValue;
 use patchboard_core::tool::ToolFault;
+use patchboard_core::worker::{PoolReport, WorkerState};
 use patchboard_proto::pb;
 use serde_json::{Value, json};
 use tokio::time::Instant;

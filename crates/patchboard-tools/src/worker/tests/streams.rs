@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use patchboard_core::tool::{CallMetadata, ProgressSink, ToolChunk, ToolFault, ToolOutput};
+use patchboard_core::port::ProgressSink;
+use patchboard_core::tool::{CallMetadata, ToolChunk, ToolFault, ToolOutput};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use patchboard_core::port::ProgressSink;
 use patchboard_core::port::{ToolNameStatus, UnregisteredTools, WorkerSupervisor};
-use patchboard_core::tool::{CallMetadata, ProgressSink, ToolFault, ToolOutput};
+use patchboard_core::tool::{CallMetadata, ToolFault, ToolOutput};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::plugin::PluginState;
 use patchboard_core::scripted::ManualClock;
-use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolKind, UnknownOutcomePolicy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -59,7 +59,7 @@ pub(in super::super) fn spec(name: &str, description: &str, effect: ToolEffect) 
         effect,
         unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
-        kind: patchboard_core::plugin::PLUGIN_KIND,
+        kind: ToolKind::Plugin,
         traits: None,
     }
 }

@@ -1,5 +1,5 @@
-use patchboard_core::channel::ChannelRequest;
 use patchboard_core::plugin::HostGrant;
+use patchboard_core::webhook::ChannelRequest;
 
 use super::*;
 use crate::world::patchboard::plugin::http::{Host, HttpError, Request, Response};

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use patchboard_core::channel::{ChannelMessage, ChannelRequest, FormattedReply, ParsedWebhook, WebhookResponse};
 use patchboard_core::tool::ToolOutput;
+use patchboard_core::webhook::{ChannelMessage, ChannelRequest, FormattedReply, ParsedWebhook, WebhookResponse};
 
 use super::{incoming, outgoing, tool_output};
 use crate::call::OutputTooLarge;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use patchboard_core::channel::ChannelOptions;
+use patchboard_core::webhook::ChannelOptions;
 use patchboard_wasm::PluginLimits;
 use secrecy::ExposeSecret;
 

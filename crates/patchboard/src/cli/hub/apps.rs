@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use patchboard_core::app::matcher::NO_APP;
+use patchboard_core::hub::NO_APP;
 use serde_json::Value;
 
 use super::report::{self, KnownApp};

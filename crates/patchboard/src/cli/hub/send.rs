@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use patchboard_core::app::hub::MAX_TEXT;
-use patchboard_core::app::routing::direct;
+use patchboard_core::hub::MAX_TEXT;
+use patchboard_core::hub::routing::direct;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

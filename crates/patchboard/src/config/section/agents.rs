@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use patchboard_core::agent::StrategyKind;
-use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::reasoning::ReasoningOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use patchboard_core::app::routing::{HubRules, RoutingRule};
+use patchboard_core::hub::routing::{HubRules, RoutingRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

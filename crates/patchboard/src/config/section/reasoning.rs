@@ -1,6 +1,6 @@
 //! `[agents.NAME.tot]` and `[agents.NAME.got]`: how far searching strategies go.
 
-use patchboard_core::run::strategy::{GotOptions, SearchMethod, TotOptions};
+use patchboard_core::run_spec::reasoning::{GotOptions, SearchMethod, TotOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

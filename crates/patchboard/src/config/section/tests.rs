@@ -1,6 +1,6 @@
-use patchboard_core::agent::StrategyKind;
-use patchboard_core::app::routing::{HubRules, RoutingRule};
-use patchboard_core::run::strategy::{GotOptions, ReasoningOptions, SearchMethod, TotOptions};
+use patchboard_core::hub::routing::{HubRules, RoutingRule};
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::reasoning::{GotOptions, ReasoningOptions, SearchMethod, TotOptions};
 
 use super::{
     AgentConfig, BridgeConfig, ChannelConfig, LogConfig, ProviderConfig, ProviderKind, WorkerConfig,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use patchboard_core::app::notice::QuietHours;
+use patchboard_core::hub::notice::QuietHours;
 
 /// From one time of the day until another, maybe across midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Agents, the bindings that lead to them, and the hub's router.
 
-use patchboard_core::agent::StrategyKind;
+use patchboard_core::run_spec::StrategyKind;
 
 use super::{check_name, duplicates, providers::check_provider, unknown_reference};
 use crate::config::{

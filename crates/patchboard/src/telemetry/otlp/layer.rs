@@ -1,11 +1,11 @@
 //! Listens to the spans of the program and makes spans of a trace from those that belong into one.
 
+use patchboard_core::tool::ToolKind;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use patchboard_core::bridge::WORKER_KIND;
 use patchboard_core::port::Clock;
 use patchboard_core::trace::{SpanBackend, TraceParent, field, name};
 use tracing::field::{Field, Visit};
@@ -117,7 +117,7 @@ fn finish(name: &'static str, open: OpenSpan, end: Timestamp) -> FinishedSpan {
     let kind = match name {
         name::REQUEST => TraceSpanKind::Server,
         name::MODEL_CALL => TraceSpanKind::Client,
-        name::TOOL_CALL if is(&attributes, field::TOOL_KIND, WORKER_KIND) => TraceSpanKind::Client,
+        name::TOOL_CALL if is(&attributes, field::TOOL_KIND, ToolKind::Worker.name()) => TraceSpanKind::Client,
         _ => TraceSpanKind::Internal,
     };
     let error = attributes.iter().find_map(|(key, value)| match value {

@@ -1,6 +1,8 @@
 //! What is taken, what is not, and what was here before.
 
 use super::*;
+use crate::command::MAX_CONTENT;
+use crate::tool::Glob;
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_answered_through_its_adapter() {

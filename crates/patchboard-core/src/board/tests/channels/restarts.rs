@@ -42,9 +42,9 @@ async fn cut_anywhere_it_ends_the_same() {
     }
 }
 
-fn turns_of_ann() -> crate::port::TurnQuery {
+fn turns_of_ann() -> crate::store::TurnQuery {
     let session = SessionKey::conversation("default", "tg", "ann", "room");
-    crate::port::TurnQuery { session, limit: 10, before: None }
+    crate::store::TurnQuery { session, limit: 10, before: None }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::port::FetchError;
+use crate::tool::Glob;
 
 fn refuse(office: &Office, results: impl IntoIterator<Item = Result<crate::port::FetchResponse, FetchError>>) {
     office.host.results.lock().unwrap().extend(results);

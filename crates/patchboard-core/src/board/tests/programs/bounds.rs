@@ -1,15 +1,16 @@
 //! What programs cannot do, however they go about it.
 
 use super::*;
-use crate::tool::{ToolEffect, ToolFault, UnknownOutcomePolicy};
+use crate::command::PageRequest;
+use crate::tool::{ToolEffect, ToolFault, ToolKind, UnknownOutcomePolicy};
 
 /// Tools of the server that need no run.
 #[derive(Debug)]
 struct Hosts;
 
 impl ToolHost for Hosts {
-    fn kind(&self) -> &'static str {
-        "builtin"
+    fn kind(&self) -> ToolKind {
+        ToolKind::BuiltIn
     }
 
     fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
@@ -20,7 +21,7 @@ impl ToolHost for Hosts {
             effect,
             timeout: None,
             unknown_outcome: UnknownOutcomePolicy::Fail,
-            kind: "builtin",
+            kind: ToolKind::BuiltIn,
             traits: None,
         };
         let specs = [("long", ToolEffect::ReadOnly), ("never", ToolEffect::ReadOnly), ("shell", ToolEffect::Writes)];

@@ -229,6 +229,6 @@ async fn while_the_server_goes_down_workers_finish_what_they_have() {
     let journal = bench.store.journal();
     let writes = journal.iter().flat_map(|batch| &batch.writes);
     let calls =
-        writes.filter(|write| matches!(write, crate::port::StoreWrite::Audit(row) if &*row.action == "tool.call"));
+        writes.filter(|write| matches!(write, crate::store::StoreWrite::Audit(row) if &*row.action == "tool.call"));
     assert_eq!(calls.count(), 2, "the trail is written before the end");
 }

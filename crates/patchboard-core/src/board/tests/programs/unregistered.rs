@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::port::{ToolNameStatus, UnregisteredTools};
-use crate::tool::ToolEffect;
+use crate::tool::{ToolEffect, ToolKind};
 
 /// Pools whose workers take any name, and a report of all pools there are.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ impl UnregisteredTools for OpenPool {
 }
 
 impl ToolHost for OpenPool {
-    fn kind(&self) -> &'static str {
-        WORKER_KIND
+    fn kind(&self) -> ToolKind {
+        ToolKind::Worker
     }
 
     fn tools(&self, _folder: Option<&std::path::Path>) -> Arc<[ToolSpec]> {
@@ -105,7 +105,7 @@ async fn a_name_that_nothing_has_goes_to_the_one_pool_that_takes_it() {
     for (name, called) in [("add", "py: add"), ("py.add", "py: py.add"), ("py.py.add", "py: py.py.add")] {
         let find = Command::FindTool { session: "s".into(), name: name.into(), reach: ToolFilter::Streaming };
         let BoardReply::Tool(spec) = bench.ask(&program(), find).await.unwrap() else { panic!() };
-        assert_eq!((spec.effect, spec.kind, &*spec.name), (ToolEffect::Writes, WORKER_KIND, name));
+        assert_eq!((spec.effect, spec.kind, &*spec.name), (ToolEffect::Writes, ToolKind::Worker, name));
         let answer = output(&bench, &program(), call("s", name, json!({"any": [1]}), ToolFilter::All)).await;
         assert_eq!((&*answer.content, open.called()), ("{\"any\":[1]}", vec![called.to_owned()]));
     }

@@ -7,9 +7,10 @@ use super::*;
 use crate::id::{CallId, MemoryOwner, SessionKey};
 use crate::in_memory::InMemoryStore;
 use crate::model::ToolInput;
-use crate::port::{Clock, Store};
+use crate::port::Clock;
+use crate::port::ProgressSink;
 use crate::scripted::ManualClock;
-use crate::tool::ProgressSink;
+use crate::store::Store;
 
 struct Bench(VariableTools);
 

@@ -1,7 +1,9 @@
+use super::super::StrategySpec;
 use super::super::tests::{Stage, brief, calls, lines, tool_call};
-use super::super::{ReasoningOptions, StrategyKind, StrategySpec};
 use super::Understanding;
 use crate::model::{ContentPart, MessageRole, ModelMessage, ToolResult};
+use crate::run_spec::StrategyKind;
+use crate::run_spec::reasoning::ReasoningOptions;
 
 fn dup(reasoning: ReasoningOptions) -> Stage {
     Stage::of(StrategyKind::Dup, brief(reasoning))

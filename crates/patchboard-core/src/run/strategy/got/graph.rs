@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::plan::TaskPlan;
-use crate::run::finding::PlannedTask;
-use crate::run::strategy::NodeKey;
+use crate::run_spec::NodeKey;
+use crate::run_spec::finding::PlannedTask;
 
 /// Tasks one task may be split into.
 pub(super) const MAX_CHILDREN: u32 = 6;

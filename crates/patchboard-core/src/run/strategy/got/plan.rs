@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::run::finding::PlannedTask;
 use crate::run::strategy::prompt_text::{find_json_object, sanitize_name, truncate_shared, value_text};
+use crate::run_spec::finding::PlannedTask;
 
 /// A description is a paragraph; longer ones are cut.
 const DESCRIPTION_BYTES: usize = 4_000;

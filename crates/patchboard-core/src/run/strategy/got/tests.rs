@@ -1,6 +1,8 @@
+use super::super::StrategySpec;
 use super::super::tests::{Stage, brief, calls, lines};
-use super::super::{GotOptions, ReasoningOptions, StrategyKind, StrategySpec};
 use crate::model::ModelMessage;
+use crate::run_spec::StrategyKind;
+use crate::run_spec::reasoning::{GotOptions, ReasoningOptions};
 
 // Keys of planned tasks; children of the first are `A + 32`, `A + 64`, theirs `A + 33`, ….
 const PLAN: u32 = 0;

@@ -1,6 +1,7 @@
 use super::super::tests::{Stage, brief, calls, lines};
-use super::super::{ReasoningOptions, StrategyKind};
 use crate::model::ModelMessage;
+use crate::run_spec::StrategyKind;
+use crate::run_spec::reasoning::ReasoningOptions;
 
 fn react(reasoning: ReasoningOptions) -> Stage {
     Stage::of(StrategyKind::React, brief(reasoning))

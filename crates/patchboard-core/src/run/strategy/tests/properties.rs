@@ -1,5 +1,6 @@
 //! Whatever a model does, every strategy ends within its limits, keeps the rules of the trait, and can be replayed.
 
+use crate::run_spec::reasoning::{GotOptions, SearchMethod, TotOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::{ProptestConfig, Strategy as Generate, any, prop_assert_eq, proptest};

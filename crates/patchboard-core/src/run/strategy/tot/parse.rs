@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::id::CallId;
 use crate::model::{ToolCall, ToolInput};
+use crate::run::strategy::Completion;
 use crate::run::strategy::prompt_text::{find_json_object, truncate_shared, value_text};
-use crate::run::strategy::{Completion, NodeKey};
+use crate::run_spec::NodeKey;
 
 /// How much of an answer is read; a list of steps that goes on longer is cut.
 const READ_BYTES: usize = 256 * 1024;

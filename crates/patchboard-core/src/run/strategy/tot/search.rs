@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::tree::{ThoughtState, ThoughtTree};
-use crate::run::strategy::TotOptions;
+use crate::run_spec::reasoning::TotOptions;
 
 /// What a search wants done next.
 #[derive(Debug, PartialEq)]

@@ -1,6 +1,7 @@
 use super::super::tests::{Stage, brief, calls};
-use super::super::{ReasoningOptions, SearchMethod, StrategyKind, TotOptions};
 use crate::model::ModelMessage;
+use crate::run_spec::StrategyKind;
+use crate::run_spec::reasoning::{ReasoningOptions, SearchMethod, TotOptions};
 
 fn tot(reasoning: ReasoningOptions) -> Stage {
     Stage::of(StrategyKind::Tot, brief(reasoning))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use patchboard_core::run::finding::PlannedTask;
+use patchboard_core::run_spec::finding::PlannedTask;
 use serde::Serialize;
 
 type Edge = (Arc<str>, Arc<str>);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolKind, ToolSpec, UnknownOutcomePolicy};
 use patchboard_wasm::CheckedPlugin;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn tool(name: &str, description: &str, schema: Value) -> ToolSpec {
         effect: ToolEffect::ReadOnly,
         unknown_outcome: UnknownOutcomePolicy::Retry,
         timeout: None,
-        kind: "wasm",
+        kind: ToolKind::Plugin,
         traits: None,
     }
 }

@@ -5,26 +5,30 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::access::{Caller, GrantSet, Surface};
-use patchboard_core::agent::{AgentSpec, AgentTable, ConversationOrigin, StrategyKind};
-use patchboard_core::app::hub::HubOptions;
-use patchboard_core::app::notice::NoticeOptions;
+use patchboard_core::agent::{AgentSpec, AgentTable};
+use patchboard_core::approval::policy::ApprovalPolicy;
 use patchboard_core::board::{BoardLimits, BoardParts};
-use patchboard_core::bridge::{BridgeOptions, MeasuredValue, TelemetryBus, TelemetryEvent, WORKER_KIND};
+use patchboard_core::bridge::{BridgeOptions, MeasuredValue, TelemetryBus, TelemetryEvent};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::budget::price::PriceTable;
+use patchboard_core::caller::{Caller, GrantSet, Surface};
 use patchboard_core::command::{Command, StartRun};
+use patchboard_core::conversation::ConversationOrigin;
+use patchboard_core::hub::HubOptions;
+use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::id::ConnectionId;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::{ModelError, ToolCall};
+use patchboard_core::port::ToolScope;
 use patchboard_core::port::{Clock, ToolHost};
-use patchboard_core::run::strategy::ReasoningOptions;
+use patchboard_core::run_spec::StrategyKind;
+use patchboard_core::run_spec::reasoning::ReasoningOptions;
 use patchboard_core::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel, call,
     say,
 };
-use patchboard_core::tool::{ApprovalPolicy, ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use patchboard_core::{Board, trace};
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
@@ -45,19 +49,19 @@ type Position = Option<Arc<str>>;
 #[derive(Debug)]
 struct Tool {
     name: &'static str,
-    kind: &'static str,
+    kind: ToolKind,
     /// The position it found itself at, and the one that travelled to it.
     seen: Mutex<Vec<(Position, Position)>>,
 }
 
 impl Tool {
-    fn new(name: &'static str, kind: &'static str) -> Arc<Self> {
+    fn new(name: &'static str, kind: ToolKind) -> Arc<Self> {
         Arc::new(Self { name, kind, seen: Mutex::default() })
     }
 }
 
 impl ToolHost for Tool {
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> ToolKind {
         self.kind
     }
 
@@ -111,7 +115,7 @@ fn bench(ratio: f64, scripts: impl IntoIterator<Item = Script>) -> Bench {
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::sink).with_filter(EnvFilter::new("off"));
     let subscriber = tracing_subscriber::registry().with(logs).with(layer.with_filter(TraceLayer::filter()));
     let subscriber = tracing::subscriber::set_default(subscriber);
-    let (local, worker) = (Tool::new("look", "builtin"), Tool::new("add", WORKER_KIND));
+    let (local, worker) = (Tool::new("look", ToolKind::BuiltIn), Tool::new("add", ToolKind::Worker));
     let signals = TelemetryBus::default();
     let board = board(clock, scripts, &local, &worker, signals.clone());
     Bench { board, signals, local, worker, spans, finished, _subscriber: subscriber }
@@ -130,7 +134,7 @@ fn board(
         model: "script-1".into(),
         strategy: StrategyKind::React,
         reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
+        source: patchboard_core::run_spec::AgentSource::User,
         description: None,
         max_tokens: 1000,
         temperature: None,
@@ -195,7 +199,7 @@ impl Bench {
             folder: Default::default(),
             plan: None,
         };
-        let asking = trace::ask(&self.board, &caller, Command::StartRun(start), CancellationToken::new(), traceparent);
+        let asking = self.board.ask_traced(&caller, Command::StartRun(start), CancellationToken::new(), traceparent);
         asking.await.unwrap();
         self.board.drain(Duration::from_secs(60)).await.unwrap();
         self.finished()
@@ -409,6 +413,6 @@ async fn what_only_looks_something_up_is_no_request() {
         connection: ConnectionId(1),
         grants: GrantSet::OPERATOR,
     };
-    trace::ask(&bench.board, &caller, Command::ListAgents, CancellationToken::new(), Some(CLIENT)).await.unwrap();
+    bench.board.ask_traced(&caller, Command::ListAgents, CancellationToken::new(), Some(CLIENT)).await.unwrap();
     assert_eq!(bench.finished(), []);
 }

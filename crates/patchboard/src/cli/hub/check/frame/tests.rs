@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use patchboard_core::access::GrantSet;
+use patchboard_core::caller::GrantSet;
 use patchboard_core::command::Command;
 use patchboard_core::reply::BoardReply;
 use patchboard_surfaces::auth::ClientIdentity;

@@ -1,0 +1,194 @@
+//! Tools that work on the board's own store and memory, or on other tools.
+//!
+//! Todos and messages are those of the session a call is made in, memories those of the account behind it; nothing in
+//! the arguments can name another.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::memory::Memory;
+use crate::model::ToolCall;
+use crate::port::ToolHost;
+use crate::port::ToolScope;
+use crate::store::{Durability, StoreError, StoreWrite, WriteBatch};
+use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+
+pub mod batch;
+mod memories;
+mod messages;
+pub(crate) mod todos;
+
+const KIND: ToolKind = ToolKind::BuiltIn;
+/// No answer is longer, so that the desk has nothing to cut and what is JSON stays JSON.
+const MAX_ANSWER_BYTES: usize = 48 * 1024;
+
+/// Offers the todo list, the past messages and, where facts are kept at all, the memories; and `batch`, which the desk
+/// carries out itself.
+#[derive(Debug)]
+pub struct CoreTools {
+    memory: Memory,
+    specs: Arc<[ToolSpec]>,
+}
+
+impl CoreTools {
+    pub fn new(memory: Memory) -> Self {
+        let mut specs = vec![batch::spec(), messages::spec(), todos::read_spec(), todos::write_spec()];
+        if memory.options.semantic {
+            specs.extend(memories::specs());
+        }
+        Self { memory, specs: specs.into() }
+    }
+
+    async fn execute(
+        &self,
+        scope: &ToolScope,
+        name: &str,
+        arguments: &Value,
+        stop: &CancellationToken,
+    ) -> Result<String, CoreToolError> {
+        let store = &*self.memory.store;
+        match name {
+            messages::NAME => messages::recent(store, scope, arguments).await,
+            todos::READ => todos::read(store, scope).await,
+            todos::WRITE => todos::write(&self.memory, scope, arguments).await,
+            memories::REMEMBER => memories::remember(&self.memory, scope, arguments, stop).await,
+            memories::RECALL => memories::recall(store, scope, arguments).await,
+            memories::SEARCH => memories::search(&self.memory, scope, arguments, stop).await,
+            memories::LIST => memories::list(store, scope, arguments).await,
+            unknown => Err(CoreToolError::Rejected(format!("unknown tool: {unknown}"))),
+        }
+    }
+}
+
+impl ToolHost for CoreTools {
+    fn kind(&self) -> ToolKind {
+        KIND
+    }
+
+    fn tools(&self, _folder: Option<&Path>) -> Arc<[ToolSpec]> {
+        self.specs.clone()
+    }
+
+    fn call<'a>(
+        &'a self,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            match self.execute(scope, &call.name, arguments, &stop).await {
+                Ok(text) => ToolOutput::ok(text),
+                Err(CoreToolError::Rejected(reason)) => ToolOutput::error(reason),
+                Err(CoreToolError::Store(error)) => {
+                    tracing::error!(tool.name = %call.name, %error, "a tool could not use the store");
+                    ToolOutput::error(format!("{} failed: storage: {error}", call.name))
+                }
+            }
+        })
+    }
+}
+
+/// Why a call has no answer.
+#[derive(Debug)]
+enum CoreToolError {
+    /// A sentence for the model.
+    Rejected(String),
+    Store(StoreError),
+}
+
+impl From<StoreError> for CoreToolError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+async fn commit(memory: &Memory, write: StoreWrite) -> Result<(), StoreError> {
+    // Agents act on what they were told is kept.
+    memory.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await
+}
+
+fn spec(name: &str, description: &str, effect: ToolEffect, input_schema: Value) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: description.into(),
+        input_schema: Arc::new(input_schema),
+        effect,
+        // Done twice is the same as done once, for all of them.
+        unknown_outcome: UnknownOutcomePolicy::Retry,
+        timeout: None,
+        kind: KIND,
+        traits: None,
+    }
+}
+
+/// How many things one call shows: unless told otherwise, and at most.
+#[derive(Clone, Copy)]
+struct ListLimit {
+    default: usize,
+    cap: usize,
+}
+
+impl ListLimit {
+    fn schema(self, things: &str) -> Value {
+        let Self { default, cap } = self;
+        json!({
+            "type": "integer",
+            "minimum": 1,
+            "description": format!("How many {things} at most; {default} by default, never more than {cap}.")
+        })
+    }
+
+    /// More than the cap is cut to it, not refused.
+    fn parse(self, arguments: &Value) -> Result<usize, CoreToolError> {
+        match arguments.get("limit") {
+            None | Some(Value::Null) => Ok(self.default),
+            Some(limit) => match limit.as_u64() {
+                Some(0) | None => Err(CoreToolError::Rejected("`limit` must be a whole number, 1 or more".to_owned())),
+                Some(limit) => Ok(usize::try_from(limit).unwrap_or(usize::MAX).min(self.cap)),
+            },
+        }
+    }
+}
+
+/// A list of flat objects as JSON, no longer than an answer may be.
+#[derive(Debug, Default)]
+struct BoundedList {
+    items: Vec<Value>,
+    bytes: usize,
+}
+
+impl BoundedList {
+    /// A line's indentation inside the list, times more lines than any item has.
+    const INDENTATION: usize = 32;
+
+    /// Says whether there was room for it.
+    fn push(&mut self, item: Value) -> bool {
+        self.bytes += format!("{item:#}").len() + Self::INDENTATION;
+        let fits = self.bytes <= MAX_ANSWER_BYTES;
+        if fits {
+            self.items.push(item);
+        }
+        fits
+    }
+}
+
+/// A text argument that has to be there, with at most so many characters.
+fn required_text<'a>(arguments: &'a Value, name: &str, max_characters: usize) -> Result<&'a str, CoreToolError> {
+    let said = |reason: String| Err(CoreToolError::Rejected(reason));
+    match arguments.get(name) {
+        Some(Value::String(text)) if text.trim().is_empty() => said(format!("`{name}` must not be empty")),
+        Some(Value::String(text)) if text.chars().count() > max_characters => {
+            said(format!("`{name}` is longer than {max_characters} characters"))
+        }
+        Some(Value::String(text)) => Ok(text),
+        Some(_) | None => said(format!("`{name}` must be a text")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

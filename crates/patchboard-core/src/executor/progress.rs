@@ -1,0 +1,124 @@
+//! What a tool says while it works, on its way into the log.
+
+use tokio::sync::mpsc;
+
+use super::{CallContext, CallRecorder};
+use crate::approval::policy::is_agent_tool;
+use crate::error::BoardError;
+use crate::event::{Event, NewEvent, TextChunks};
+use crate::model::ToolCall;
+use crate::port::{ProgressSink, ToolScope};
+use crate::store::Durability;
+use crate::tool::ToolSpec;
+
+/// Pieces a tool may be ahead of the log; then it waits.
+const CHANNEL_CAPACITY: usize = 64;
+/// What one call may say; the rest is not told. Its output is not touched by this.
+const MAX_RECORDED_BYTES: usize = 1024 * 1024;
+
+/// The listening end of one call.
+pub(super) struct ProgressReader<'a> {
+    context: &'a CallContext,
+    call: &'a ToolCall,
+    text_receiver: Option<mpsc::Receiver<String>>,
+    event_receiver: Option<mpsc::Receiver<Event>>,
+    recorded_bytes: usize,
+}
+
+/// One thing that came from a tool at work.
+pub(super) enum ProgressUpdate {
+    Text(String),
+    /// What a run it waits for asks people, or how that was settled.
+    ApprovalEvent(Event),
+}
+
+impl<'a> ProgressReader<'a> {
+    /// Listens where the run tells of such things; elsewhere a tool speaks to nobody.
+    pub(super) fn open(context: &'a CallContext, call: &'a ToolCall, spec: &ToolSpec) -> (Self, ToolScope) {
+        let mut scope = context.scope.clone();
+        let heard = match context.recorder {
+            CallRecorder::RunLog { records_nodes: true, .. } => {
+                let (voice, heard) = mpsc::channel(CHANNEL_CAPACITY);
+                scope.progress = ProgressSink::new(voice);
+                Some(heard)
+            }
+            CallRecorder::RunLog { records_nodes: false, .. }
+            | CallRecorder::AuditStore(_)
+            | CallRecorder::AuditQueue(_) => None,
+        };
+        let asked = match context.recorder {
+            CallRecorder::RunLog { .. } if is_agent_tool(spec) => {
+                let (asks, asked) = mpsc::channel(CHANNEL_CAPACITY);
+                scope.progress = scope.progress.with_event_sender(asks);
+                Some(asked)
+            }
+            CallRecorder::RunLog { .. } | CallRecorder::AuditStore(_) | CallRecorder::AuditQueue(_) => None,
+        };
+        (Self { context, call, text_receiver: heard, event_receiver: asked, recorded_bytes: 0 }, scope)
+    }
+
+    /// The next thing heard; never, when nobody will say anything any more.
+    pub(super) async fn next(&mut self) -> ProgressUpdate {
+        tokio::select! {
+            biased;
+            event = receive_or_pend(&mut self.event_receiver) => ProgressUpdate::ApprovalEvent(event),
+            said = receive_or_pend(&mut self.text_receiver) => ProgressUpdate::Text(said),
+        }
+    }
+
+    pub(super) async fn record(&mut self, heard: ProgressUpdate) -> Result<(), BoardError> {
+        let CallRecorder::RunLog { writer, .. } = &self.context.recorder else { return Ok(()) };
+        let first = match heard {
+            ProgressUpdate::Text(said) => said,
+            ProgressUpdate::ApprovalEvent(event) => {
+                let entry = NewEvent { node: self.context.node, event };
+                return writer.append(vec![entry], vec![], Durability::Boundary).await;
+            }
+        };
+        let mut pieces = TextChunks::default();
+        let mut said = Some(first);
+        while let Some(piece) = said {
+            let piece = &piece[..piece.floor_char_boundary(MAX_RECORDED_BYTES - self.recorded_bytes)];
+            if !piece.is_empty() {
+                self.recorded_bytes += piece.len();
+                pieces.push(piece);
+            }
+            said = match &mut self.text_receiver {
+                Some(heard) if !pieces.is_full() => heard.try_recv().ok(),
+                Some(_) | None => None,
+            };
+        }
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let event = Event::ToolProgress { call: self.call.id.clone(), name: self.call.name.clone(), pieces };
+        writer.append(vec![NewEvent { node: self.context.node, event }], vec![], Durability::Delta).await
+    }
+
+    /// What was said and not yet told when the call ended. Whatever is said from now on, nobody hears.
+    pub(super) async fn record_rest(&mut self) -> Result<(), BoardError> {
+        if let Some(heard) = &mut self.text_receiver {
+            heard.close();
+        }
+        if let Some(asked) = &mut self.event_receiver {
+            asked.close();
+        }
+        while let Some(said) = self.text_receiver.as_mut().and_then(|heard| heard.try_recv().ok()) {
+            self.record(ProgressUpdate::Text(said)).await?;
+        }
+        while let Some(event) = self.event_receiver.as_mut().and_then(|asked| asked.try_recv().ok()) {
+            self.record(ProgressUpdate::ApprovalEvent(event)).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn receive_or_pend<T>(from: &mut Option<mpsc::Receiver<T>>) -> T {
+    if let Some(listening) = from
+        && let Some(heard) = listening.recv().await
+    {
+        return heard;
+    }
+    *from = None;
+    std::future::pending().await
+}

@@ -1,0 +1,199 @@
+//! One registry for tools of every kind. Nothing shadows: a name belongs to the first host that offered it.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_core::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{CallContext, ContextToolHost};
+use crate::error::{BoardError, ErrorKind};
+use crate::model::ToolCall;
+use crate::port::{ToolHost, ToolScope};
+use crate::tokens;
+use crate::tool::{Glob, ToolKind, ToolOutput, ToolSpec};
+
+/// Offers remembered: as many agents and folders as are commonly at work at once.
+const MAX_CACHED: usize = 32;
+
+#[derive(Debug, Default)]
+pub struct ToolRegistry {
+    hosts: Vec<RegisteredHost>,
+    /// Newest first. Every run asks, and the answer is nearly always the one before.
+    cache: Mutex<VecDeque<CachedToolSet>>,
+}
+
+#[derive(Debug)]
+struct CachedToolSet {
+    allowed: Option<Vec<Glob>>,
+    /// With the tools that are made for programs?
+    for_programs: bool,
+    /// What the hosts had when it was put together.
+    host_tools: Vec<Arc<[ToolSpec]>>,
+    tool_set: ToolSet,
+}
+
+/// A host as the registry holds it.
+#[derive(Debug, Clone)]
+pub enum RegisteredHost {
+    Plain(Arc<dyn ToolHost>),
+    Contextual(Arc<dyn ContextToolHost>),
+}
+
+impl Deref for RegisteredHost {
+    type Target = dyn ToolHost;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Plain(host) => &**host,
+            Self::Contextual(host) => &**host,
+        }
+    }
+}
+
+impl RegisteredHost {
+    pub(super) fn call_in<'a>(
+        &'a self,
+        context: &'a CallContext,
+        scope: &'a ToolScope,
+        call: &'a ToolCall,
+        arguments: &'a Value,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, ToolOutput> {
+        match self {
+            Self::Plain(host) => host.call(scope, call, arguments, stop),
+            Self::Contextual(host) => host.call_with_context(context, scope, call, arguments, stop),
+        }
+    }
+}
+
+/// The tools one agent may use, as they were when its run began.
+#[derive(Debug, Clone, Default)]
+pub struct ToolSet {
+    pub specs: Arc<[ToolSpec]>,
+    /// About how many tokens it takes to describe them to a model.
+    pub tokens: u64,
+    /// Whose each of them is.
+    hosts: Arc<[RegisteredHost]>,
+}
+
+/// Names that begin like this are of one kind of tools only: one that is not there yet must not find its name taken.
+const RESERVED_PREFIXES: [(&str, ToolKind); 2] = [("app.", ToolKind::App), ("agent.", ToolKind::Agent)];
+
+impl ToolRegistry {
+    /// Hosts in order of precedence; built-ins come first and so keep their names.
+    pub fn new(hosts: Vec<RegisteredHost>) -> Self {
+        Self { hosts, cache: Mutex::default() }
+    }
+
+    /// Approves what the host of that name has now; see `ToolHost::approve`.
+    pub async fn approve(&self, server: &str) -> Result<Vec<Arc<str>>, BoardError> {
+        for host in &self.hosts {
+            if let Some(answer) = host.approve(server).await {
+                return answer.map_err(|problem| BoardError::new(ErrorKind::Unavailable, problem));
+            }
+        }
+        Err(BoardError::not_found(format!("no server of tools that are approved is named `{server}`")))
+    }
+
+    /// All tools by name, sorted. A later host's tool of a name already taken is left out and named in the log.
+    pub fn tool_set(&self, allowed: Option<&[Glob]>, folder: Option<&Path>) -> ToolSet {
+        self.cached_tool_set(allowed, true, folder)
+    }
+
+    /// What an agent gets, every tool of which costs tokens in every call: what it lists or, if it lists nothing, all
+    /// but the tools that are made for programs.
+    pub fn tool_set_for_agent(&self, listed: Option<&[Glob]>, folder: Option<&Path>) -> ToolSet {
+        self.cached_tool_set(listed, listed.is_some(), folder)
+    }
+
+    fn cached_tool_set(&self, allowed: Option<&[Glob]>, for_programs: bool, folder: Option<&Path>) -> ToolSet {
+        let lists: Vec<Arc<[ToolSpec]>> = self.hosts.iter().map(|host| host.tools(folder)).collect();
+        let is_it = |recent: &CachedToolSet| {
+            recent.allowed.as_deref() == allowed
+                && recent.for_programs == for_programs
+                && recent.host_tools.iter().zip(&lists).all(|(before, now)| Arc::ptr_eq(before, now))
+        };
+        let mut recent = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = recent.iter().find(|recent| is_it(recent)) {
+            return known.tool_set.clone();
+        }
+        let offer = self.assemble(allowed, for_programs, &lists);
+        recent.truncate(MAX_CACHED - 1);
+        let allowed = allowed.map(<[Glob]>::to_vec);
+        recent.push_front(CachedToolSet { allowed, for_programs, host_tools: lists, tool_set: offer.clone() });
+        offer
+    }
+
+    fn assemble(&self, allowed: Option<&[Glob]>, for_programs: bool, lists: &[Arc<[ToolSpec]>]) -> ToolSet {
+        let mut taken: HashSet<Arc<str>> = HashSet::new();
+        let mut tools: Vec<(ToolSpec, RegisteredHost)> = Vec::new();
+        for (host, list) in self.hosts.iter().zip(lists) {
+            for spec in list.iter() {
+                let Some(spec) = with_free_name(spec, &**host, &taken) else {
+                    tracing::debug!(tool.name = %spec.name, host = host.kind().name(), "tool name is taken; this one is not offered");
+                    continue;
+                };
+                // Also by those that are left out: a tool has one name, whoever may use it.
+                taken.insert(spec.name.clone());
+                let is_wanted = for_programs || !host.is_for_programs();
+                if is_wanted && allowed.is_none_or(|globs| globs.iter().any(|glob| glob.matches(&spec.name))) {
+                    tools.push((spec, host.clone()));
+                }
+            }
+        }
+        tools.sort_by(|(left, _), (right, _)| left.name.cmp(&right.name));
+        ToolSet::from_tools(tools)
+    }
+}
+
+/// The tool under a name that nobody has yet and nobody else is to have.
+fn with_free_name(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>>) -> Option<ToolSpec> {
+    let is_free = |name: &str| {
+        let is_reserved =
+            RESERVED_PREFIXES.iter().any(|(prefix, kind)| name.starts_with(prefix) && host.kind() != *kind);
+        !is_reserved && !taken.contains(name)
+    };
+    if is_free(&spec.name) {
+        return Some(spec.clone());
+    }
+    let name: Arc<str> = format!("{}.{}", host.qualifier_for(spec)?, spec.name).into();
+    is_free(&name).then(|| ToolSpec { name, ..spec.clone() })
+}
+
+impl ToolSet {
+    /// Sorted by name.
+    fn from_tools(tools: Vec<(ToolSpec, RegisteredHost)>) -> Self {
+        let tokens = tools.iter().map(|(spec, _)| tokens::estimate_tool(spec)).sum();
+        let (specs, hosts): (Vec<ToolSpec>, Vec<RegisteredHost>) = tools.into_iter().unzip();
+        Self { specs: specs.into(), tokens, hosts: hosts.into() }
+    }
+
+    /// One tool, which no list has.
+    pub(crate) fn single(spec: ToolSpec, host: RegisteredHost) -> Self {
+        Self::from_tools(vec![(spec, host)])
+    }
+
+    pub fn find(&self, name: &str) -> Option<(&ToolSpec, &RegisteredHost)> {
+        let at = self.specs.binary_search_by(|spec| (*spec.name).cmp(name)).ok()?;
+        Some((self.specs.get(at)?, self.hosts.get(at)?))
+    }
+
+    /// Those of its tools that `keeps` wants.
+    #[must_use]
+    pub fn filter(&self, keeps: impl Fn(&ToolSpec) -> bool) -> Self {
+        let all = self.specs.iter().zip(self.hosts.iter());
+        Self::from_tools(all.filter(|(spec, _)| keeps(spec)).map(|(spec, host)| (spec.clone(), host.clone())).collect())
+    }
+
+    /// Is it the very same, not put together anew?
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.specs, &other.specs)
+    }
+}
+
+#[cfg(test)]
+mod tests;

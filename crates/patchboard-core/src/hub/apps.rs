@@ -1,0 +1,323 @@
+//! Apps come, prove that they live, and go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{Hub, PairingMode};
+use crate::app::AppProfile;
+use crate::app::TokenHash;
+use crate::caller::Caller;
+use crate::command::RegisterApp;
+use crate::error::{BoardError, ErrorKind};
+use crate::hub::message_actor::ActorInput;
+use crate::hub::roster::{ConnectedApp, INBOX_CAPACITY};
+use crate::id::{ConnectionId, MessageId};
+use crate::record;
+use crate::reply::{AppSummary, BoardReply, InboxEvent, RegistrationRefusal};
+use crate::store::{Durability, KvNamespace, StoreError, StoreWrite, WriteBatch};
+use patchboard_matcher::{Matcher, NO_APP};
+
+/// Where what is known of apps is kept.
+const KNOWN_APPS_KEY: &str = "hub/apps";
+/// A connection that gives no sign of life for this long loses its name to whoever asks for it.
+const LIVENESS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Of all capabilities together; what is named after these is not looked at. Profiles are kept and compared for long.
+const MAX_CAPABILITY_BYTES: usize = 4096;
+/// How long the next message waits for one that came before it.
+const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Where what was learned about one app is kept.
+fn training_key(app: &str) -> Arc<str> {
+    format!("hub/learned/{}", app.to_ascii_lowercase()).into()
+}
+
+impl Hub {
+    pub(super) async fn restore_apps(&self) -> Result<(), BoardError> {
+        let Some(bytes) = self.0.store.kv_get(&KvNamespace::Server, KNOWN_APPS_KEY).await? else { return Ok(()) };
+        let known = match record::decode_known_apps(&bytes) {
+            Ok(known) => known,
+            Err(error) => {
+                tracing::error!(%error, "what is known of apps cannot be read back; they are known again when they register");
+                return Ok(());
+            }
+        };
+        let mut matcher = Matcher::new();
+        for name in known.iter().map(|app| &*app.profile.name).chain([NO_APP]) {
+            let Some(bytes) = self.0.store.kv_get(&KvNamespace::Server, &training_key(name)).await? else { continue };
+            match record::decode_training_data(&bytes) {
+                Ok(data) => matcher.import_training(name, data),
+                Err(error) => tracing::error!(app = %name, %error, "what was learned about an app cannot be read back"),
+            }
+        }
+        self.publish_matcher(matcher);
+        self.roster().restore(known);
+        Ok(())
+    }
+
+    pub(crate) async fn register(&self, caller: &Caller, wanted: RegisterApp) -> Result<BoardReply, BoardError> {
+        let RegisterApp { mut profile, token, origin } = wanted;
+        let mut room = MAX_CAPABILITY_BYTES;
+        profile.capabilities.retain(|capability| {
+            room = room.saturating_sub(capability.len());
+            room > 0
+        });
+        if self.roster().by_connection(caller.connection).is_some() {
+            return Ok(BoardReply::AppNotRegistered(RegistrationRefusal::AlreadyRegistered));
+        }
+        if let Err(refused) = self.check_pairing(&profile.name, token) {
+            tracing::info!(app = %profile.name, ?origin, ?refused, "an app was not let in");
+            return Ok(BoardReply::AppNotRegistered(refused));
+        }
+        let client = self.0.ids.next();
+        let profile = Arc::new(profile);
+        if let Err(refused) = self.claim_name(caller.connection, &profile).await {
+            return Ok(BoardReply::AppNotRegistered(refused));
+        }
+        tracing::info!(app = %profile.name, conn.id = %caller.connection, "app registered");
+        // Not waited for: whoever asked may be gone before the store has answered.
+        self.0.foreground_tasks.spawn(self.clone().announce_app(profile.name.clone(), caller.connection));
+        if let Err(error) = self.save_known_apps().await {
+            // The app is here all the same; only a restart would not know it.
+            tracing::warn!(app = %profile.name, %error, "a registration could not be stored");
+        }
+        Ok(BoardReply::AppRegistered { client })
+    }
+
+    /// Tells the messages that wait that an app is there, one after the other, so that they come in the order in which
+    /// they were said.
+    async fn announce_app(self, app: Arc<str>, connection: ConnectionId) {
+        let mut waiting: Vec<MessageId> = self.actors().by_message.keys().copied().collect();
+        waiting.sort_unstable();
+        for message in waiting {
+            if self.roster().by_connection(connection).is_none() {
+                return;
+            }
+            let (heard, done) = oneshot::channel();
+            if self.send_if_running(message, ActorInput::AppJoined { app: app.clone(), ack: Some(heard) }) {
+                // One that is busy with something else is not waited for long.
+                drop(tokio::time::timeout(ANNOUNCE_TIMEOUT, done).await);
+            }
+        }
+    }
+
+    /// Makes the connection the app of that name, unless another one that has it lives.
+    async fn claim_name(&self, connection: ConnectionId, profile: &Arc<AppProfile>) -> Result<(), RegistrationRefusal> {
+        loop {
+            let (holder, proofs, inbox) = {
+                let mut roster = self.roster();
+                // It may have asked twice before the first was answered.
+                if roster.by_connection(connection).is_some() {
+                    return Err(RegistrationRefusal::AlreadyRegistered);
+                }
+                match roster.by_name(&profile.name) {
+                    Some(app) => (app.connection, app.liveness.subscribe(), app.inbox.clone()),
+                    None => {
+                        roster.join(self.connected(connection, profile));
+                        self.0.tools.rebuild(&roster);
+                        return Ok(());
+                    }
+                }
+            };
+            if probe_liveness(proofs, inbox).await {
+                return Err(RegistrationRefusal::NameTaken);
+            }
+            tracing::info!(app = %profile.name, conn.id = %holder, "an app's connection is dead; its name is taken over");
+            self.disconnect_app(holder);
+        }
+    }
+
+    fn connected(&self, connection: ConnectionId, profile: &Arc<AppProfile>) -> ConnectedApp {
+        let (inbox, taken) = mpsc::channel(INBOX_CAPACITY);
+        ConnectedApp {
+            profile: profile.clone(),
+            connection,
+            since: self.0.clock.now(),
+            inbox,
+            inbox_receiver: Arc::new(tokio::sync::Mutex::new(taken)),
+            liveness: watch::Sender::new(0),
+        }
+    }
+
+    fn check_pairing(&self, name: &str, shown: Option<TokenHash>) -> Result<(), RegistrationRefusal> {
+        match self.0.options.pairing {
+            PairingMode::Open => Ok(()),
+            PairingMode::Approve => {
+                let mut roster = self.roster();
+                if roster.known_app(name).is_some_and(|known| known.is_approved) {
+                    return Ok(());
+                }
+                // Listed, so that the operator sees who asks.
+                roster.remember_applicant(name, self.0.clock.now());
+                Err(RegistrationRefusal::NotApproved)
+            }
+            PairingMode::Token => {
+                let wanted = self.roster().known_app(name).and_then(|known| known.token);
+                // Hashes of random tokens: how long a comparison takes tells nothing about the token.
+                match (wanted, shown) {
+                    (Some(wanted), Some(shown)) if wanted == shown => Ok(()),
+                    (Some(_) | None, Some(_) | None) => Err(RegistrationRefusal::WrongToken),
+                }
+            }
+        }
+    }
+
+    /// The next thing for the asking connection's app.
+    pub(crate) async fn next_inbox_item(
+        &self,
+        caller: &Caller,
+        stop: &CancellationToken,
+    ) -> Result<BoardReply, BoardError> {
+        let lost = || BoardError::new(ErrorKind::Conflict, "this connection is not, or no longer, an app");
+        let taken =
+            self.roster().by_connection(caller.connection).map(|app| app.inbox_receiver.clone()).ok_or_else(lost)?;
+        let mut taken = taken.lock().await;
+        tokio::select! {
+            biased;
+            () = self.0.shutdown.cancelled() => Err(BoardError::shutting_down()),
+            () = stop.cancelled() => Err(BoardError::cancelled()),
+            item = taken.recv() => item.map(BoardReply::InboxEvent).ok_or_else(lost),
+        }
+    }
+
+    pub(crate) fn confirm_alive(&self, caller: &Caller) -> BoardReply {
+        if let Some(app) = self.roster().by_connection(caller.connection) {
+            app.liveness.send_modify(|proofs| *proofs += 1);
+        }
+        BoardReply::Done
+    }
+
+    pub(crate) async fn unregister(&self, caller: &Caller) -> Result<BoardReply, BoardError> {
+        if self.disconnect_app(caller.connection) {
+            // Not waited for by anybody who cares; when it was last seen is a hint.
+            if let Err(error) = self.save_known_apps().await {
+                tracing::debug!(%error, "an app's leaving could not be stored");
+            }
+        }
+        Ok(BoardReply::Done)
+    }
+
+    fn disconnect_app(&self, connection: ConnectionId) -> bool {
+        let gone = {
+            let mut roster = self.roster();
+            let gone = roster.leave(connection, self.0.clock.now());
+            if gone.is_some() {
+                self.0.tools.rebuild(&roster);
+            }
+            gone
+        };
+        let Some(gone) = gone else { return false };
+        tracing::info!(app = %gone.profile.name, conn.id = %connection, "app left");
+        let name = gone.profile.name.clone();
+        self.broadcast_to_actors(|| ActorInput::AppLeft { app: name.clone(), connection });
+        true
+    }
+
+    pub(crate) fn apps(&self) -> Vec<AppSummary> {
+        let pending = self.pending_by_app();
+        let matcher = self.matcher();
+        let roster = self.roster();
+        let summary = |profile: &Arc<AppProfile>, is_connected, is_approved, since| AppSummary {
+            profile: (**profile).clone(),
+            is_connected,
+            is_approved,
+            since,
+            pending: pending.get(&profile.name).copied().unwrap_or(0),
+            training_examples: matcher.label_count(&profile.name),
+        };
+        let is_approved = |name: &str| {
+            self.0.options.pairing == PairingMode::Open || roster.known_app(name).is_some_and(|known| known.is_approved)
+        };
+        let connected =
+            roster.connected().iter().map(|app| summary(&app.profile, true, is_approved(&app.profile.name), app.since));
+        let mut known: Vec<AppSummary> = roster
+            .known()
+            .iter()
+            .filter(|known| roster.by_name(&known.profile.name).is_none())
+            .map(|known| summary(&known.profile, false, is_approved(&known.profile.name), known.seen_at))
+            .collect();
+        known.sort_by_key(|app| std::cmp::Reverse(app.since));
+        connected.chain(known).collect()
+    }
+
+    fn pending_by_app(&self) -> std::collections::HashMap<Arc<str>, usize> {
+        let mut pending = std::collections::HashMap::new();
+        for desk in self.actors().by_message.values() {
+            if let Some(report) = desk.report.borrow().as_ref() {
+                for attempt in report.pending() {
+                    *pending.entry(attempt.app.clone()).or_default() += 1;
+                }
+            }
+        }
+        pending
+    }
+
+    pub(crate) async fn approve(&self, caller: &Caller, name: &str) -> Result<BoardReply, BoardError> {
+        self.roster().update_known(name, self.0.clock.now(), |known| known.is_approved = true);
+        self.save_known_apps().await?;
+        self.record_audit(caller, "app.approve", name, "".into()).await?;
+        Ok(BoardReply::Done)
+    }
+
+    pub(crate) async fn pair(&self, caller: &Caller, name: &str, token: TokenHash) -> Result<BoardReply, BoardError> {
+        self.roster().update_known(name, self.0.clock.now(), |known| {
+            known.token = Some(token);
+            known.is_approved = true;
+        });
+        // Whoever has the name came by the token that no longer works.
+        let holder = self.roster().by_name(name).map(|app| app.connection);
+        if let Some(holder) = holder.filter(|_| self.0.options.pairing == PairingMode::Token) {
+            self.disconnect_app(holder);
+        }
+        self.save_known_apps().await?;
+        self.record_audit(caller, "app.pair", name, "".into()).await?;
+        Ok(BoardReply::Done)
+    }
+
+    pub(crate) async fn forget(&self, caller: &Caller, name: &str, unpair: bool) -> Result<BoardReply, BoardError> {
+        let name = if name == NO_APP { NO_APP.into() } else { self.canonical_name(name)? };
+        self.forget_training(name.clone()).await;
+        self.save_training().await;
+        if unpair {
+            self.roster().forget(&name);
+            let holder = self.roster().by_name(&name).map(|app| app.connection);
+            // Where apps need the operator's leave, they lose it at once.
+            if let Some(holder) = holder.filter(|_| self.0.options.pairing != PairingMode::Open) {
+                self.disconnect_app(holder);
+            }
+            self.save_known_apps().await?;
+        }
+        let detail = if unpair { "unpaired" } else { "" };
+        self.record_audit(caller, "app.forget", &name, detail.into()).await?;
+        Ok(BoardReply::Done)
+    }
+
+    /// Stores who is known. One writer at a time, each with the newest list.
+    async fn save_known_apps(&self) -> Result<(), StoreError> {
+        let _turn = self.0.roster_write_lock.lock().await;
+        let value = record::encode_known_apps(self.roster().known());
+        let keep = StoreWrite::PutValue {
+            namespace: KvNamespace::Server,
+            key: KNOWN_APPS_KEY.into(),
+            value: Some(value),
+            at: self.0.clock.now(),
+        };
+        self.0.store.commit(WriteBatch { durability: Durability::Delta, writes: vec![keep] }).await
+    }
+
+    pub(super) fn training_write(&self, app: &str, value: Option<Vec<u8>>) -> StoreWrite {
+        StoreWrite::PutValue { namespace: KvNamespace::Server, key: training_key(app), value, at: self.0.clock.now() }
+    }
+}
+
+/// Asks a connection for a sign of life.
+async fn probe_liveness(mut proofs: watch::Receiver<u64>, inbox: mpsc::Sender<InboxEvent>) -> bool {
+    proofs.borrow_and_update();
+    // Full: it takes nothing, which is a sign too.
+    if inbox.try_send(InboxEvent::ProveAlive).is_err() && inbox.is_closed() {
+        return false;
+    }
+    // The sender goes with the connection: an error means that it left by itself.
+    matches!(tokio::time::timeout(LIVENESS_TIMEOUT, proofs.changed()).await, Ok(Ok(())))
+}

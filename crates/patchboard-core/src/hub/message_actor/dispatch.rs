@@ -1,0 +1,342 @@
+//! Whom the message goes to next, and what they are given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{ActiveMessage, ActorInput, ActorStopped, MAILBOX_CAPACITY};
+use crate::app::AppDelivery;
+use crate::app::message::{
+    AttemptState, FinalState, MessageEvent, MessageState, ParkedState, RoutingDecision, RoutingStage, ScoredApp,
+};
+use crate::error::BoardError;
+use crate::hub::routing::direct;
+use crate::hub::{RoutingContext, RoutingOutcome};
+
+/// Pauses between tries to ask a model that cannot be reached; the last one repeats.
+const MODEL_PAUSES: [Duration; 4] =
+    [Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300)];
+/// A message that so many apps refused is most likely for none of them: it goes to no other by itself.
+const MAX_REJECTIONS: usize = 3;
+/// Apps remembered as asked about; with more, the models are asked again.
+const MAX_UNMATCHED_APPS: usize = 1000;
+
+impl ActiveMessage {
+    /// Whatever can be done now: nobody has the message, and it is not over.
+    pub(super) async fn advance(&mut self) -> Result<(), ActorStopped> {
+        while !self.report.state.is_final() && self.pending_responses.is_empty() {
+            if self.time_to_expiry().is_zero() {
+                return self.end(FinalState::Expired, "nobody took it in time".to_owned()).await;
+            }
+            if self.retry_at.is_some() {
+                return Ok(());
+            }
+            let before = self.report.version;
+            self.route_once().await?;
+            // Nothing happened that could lead on.
+            if self.report.version == before || self.is_parked() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_parked(&self) -> bool {
+        match self.report.state {
+            MessageState::Held => true,
+            MessageState::Queued => self.report.reason.is_some(),
+            MessageState::Sent
+            | MessageState::Delivered
+            | MessageState::Refused
+            | MessageState::Expired
+            | MessageState::Cancelled => false,
+        }
+    }
+
+    async fn route_once(&mut self) -> Result<(), ActorStopped> {
+        if let Some(app) = self.required_app() {
+            return self.deliver_to_required(&app).await;
+        }
+        let view = self.hub.routing_context(&self.report);
+        let text = self.report.utterance.text.clone();
+        let routed = match self.hub.route_locally(&text, &self.report, &view) {
+            _ if self.report.rejections() >= MAX_REJECTIONS => self.hub.fallback(&self.report, &view, Vec::new()),
+            Ok(routed) => routed,
+            Err(closest) if self.hub.can_ask_models(&view) && !self.has_asked_models(&view) => {
+                if let Some(from) = self.models_allowed_at.filter(|from| *from > Instant::now()) {
+                    self.retry_at = Some(from);
+                    return Ok(());
+                }
+                self.store_submission().await?;
+                self.reply_to_waiters();
+                let Some(routed) = self.ask_models(&view, closest).await? else { return Ok(()) };
+                routed
+            }
+            Err(closest) => self.hub.fallback(&self.report, &view, closest),
+        };
+        match routed {
+            RoutingOutcome::Deliver(decision) => self.send(decision).await,
+            RoutingOutcome::WaitFor(app, decision) => {
+                let reason = format!("waiting for {app}, which is not connected");
+                self.park(ParkedState::Queued, reason, decision).await
+            }
+            RoutingOutcome::NoMatch(decision) => self.park_unmatched(decision, &view).await,
+            RoutingOutcome::ModelUnavailable(error) => self.back_off_models(&error).await,
+        }
+    }
+
+    /// Have the models said already that none of these fits?
+    fn has_asked_models(&self, view: &RoutingContext) -> bool {
+        view.untried.iter().all(|profile| self.unmatched_apps.contains(profile))
+    }
+
+    /// Asks the models, while letters keep coming. `None`: a letter made the question pointless.
+    async fn ask_models(
+        &mut self,
+        view: &RoutingContext,
+        closest: Vec<ScoredApp>,
+    ) -> Result<Option<RoutingOutcome>, ActorStopped> {
+        let stop = CancellationToken::new();
+        let hub = self.hub.clone();
+        let report = self.report.clone();
+        let asking = hub.route_with_models(&report, view, closest, &stop);
+        tokio::pin!(asking);
+        let mut pointless = false;
+        let routed = loop {
+            tokio::select! {
+                biased;
+                () = self.hub.shutdown().cancelled() => {
+                    stop.cancel();
+                    // What the call has cost so far is still to be settled.
+                    asking.await;
+                    return Err(ActorStopped);
+                }
+                routed = &mut asking => break routed,
+                // What does not fit any more waits in the mailbox.
+                letter = self.mailbox.recv(), if !pointless && self.deferred_inputs.len() < MAILBOX_CAPACITY => {
+                    let mut letter = letter.ok_or(ActorStopped)?;
+                    // Nobody who waits shall wait for a model.
+                    if let ActorInput::AppJoined { ack, .. } = &mut letter {
+                        *ack = None;
+                    }
+                    pointless = match &letter {
+                        ActorInput::Cancel { .. } | ActorInput::Resend { .. } | ActorInput::Response { .. } => true,
+                        ActorInput::AppJoined { .. } | ActorInput::AppLeft { .. } => false,
+                    };
+                    if pointless {
+                        // Before whoever came meanwhile, or the same would be asked again for nothing.
+                        self.deferred_inputs.push_front(letter);
+                        stop.cancel();
+                    } else {
+                        self.deferred_inputs.push_back(letter);
+                    }
+                }
+            }
+        };
+        if pointless {
+            return Ok(None);
+        }
+        if !matches!(routed, RoutingOutcome::ModelUnavailable(_)) {
+            self.model_failures = 0;
+            self.models_allowed_at = None;
+            if self.unmatched_apps.len() + view.untried.len() > MAX_UNMATCHED_APPS {
+                self.unmatched_apps.clear();
+            }
+            self.unmatched_apps.extend(view.untried.iter().cloned());
+        }
+        Ok(Some(routed))
+    }
+
+    async fn back_off_models(&mut self, error: &BoardError) -> Result<(), ActorStopped> {
+        let pause = MODEL_PAUSES.get(self.model_failures.min(MODEL_PAUSES.len() - 1)).copied().unwrap_or_default();
+        self.model_failures += 1;
+        self.models_allowed_at = Some(Instant::now() + pause);
+        self.retry_at = self.models_allowed_at;
+        if self.report.state == MessageState::Held {
+            // A person has been asked already.
+            return Ok(());
+        }
+        let reason = format!("the model that routes cannot be asked: {error}");
+        let decision = no_recipient(&reason);
+        self.park(ParkedState::Queued, reason, decision).await
+    }
+
+    /// The one app it is for, if there is only one.
+    fn required_app(&self) -> Option<Arc<str>> {
+        if let Some(app) = &self.report.pinned_app {
+            return Some(app.clone());
+        }
+        self.report.addressed_app.clone().filter(|_| !self.hub.options().reroute_direct)
+    }
+
+    async fn deliver_to_required(&mut self, app: &Arc<str>) -> Result<(), ActorStopped> {
+        let connection = self.hub.connection_of(app);
+        let decision = self.required_decision(app);
+        if self.is_exclusive_to(app) {
+            // Whoever called the app as a tool is told that it is not there, and does not expect it to act later.
+            if connection.is_some() && !self.report.has_tried(app) {
+                return self.send(decision).await;
+            }
+            let refusals = self.refusals();
+            let reason = if refusals.is_empty() { format!("{app} is not connected") } else { refusals };
+            return self.end(FinalState::Refused, reason).await;
+        }
+        if let Some(why) = self.report.refusal_of(app) {
+            let reason = format!("{app} refused it: {why}");
+            return self.hold(reason).await;
+        }
+        if self.report.is_unanswered_by(app) {
+            let reason = format!("{app} was given it several times and never answered");
+            return self.hold(reason).await;
+        }
+        match connection {
+            Some(connection) if self.silent_connection != Some(connection) => self.send(decision).await,
+            // It may still answer; what it does not answer it may still be busy with, so it is not given it twice.
+            Some(_) => {
+                let reason = format!("{app} did not answer in time; waiting for its answer, or for it to come back");
+                self.park(ParkedState::Queued, reason, decision).await
+            }
+            None => {
+                let reason = format!("waiting for {app}, which is not connected");
+                self.park(ParkedState::Queued, reason, decision).await
+            }
+        }
+    }
+
+    /// Nobody gets it until a person decides.
+    async fn hold(&mut self, reason: String) -> Result<(), ActorStopped> {
+        let decision = no_recipient(&reason);
+        self.park(ParkedState::Held, reason, decision).await
+    }
+
+    /// Why the one app it is for gets it.
+    fn required_decision(&self, app: &Arc<str>) -> RoutingDecision {
+        let addressed = self.report.decisions.iter().rev().find(|decision| decision.stage.is_direct());
+        match addressed {
+            Some(decision) if self.report.pinned_app.is_none() => (**decision).clone(),
+            Some(_) | None => self.manual_decision(app),
+        }
+    }
+
+    /// Was it for that app from the beginning, and for no other?
+    fn is_exclusive_to(&self, app: &str) -> bool {
+        self.report.utterance.only_app.as_ref().is_some_and(|only| only.eq_ignore_ascii_case(app))
+    }
+
+    fn manual_decision(&self, app: &Arc<str>) -> RoutingDecision {
+        let is_tool_call = self.is_exclusive_to(app);
+        let addressed =
+            direct::split_address(&self.report.utterance.text).filter(|(name, _)| app.eq_ignore_ascii_case(name));
+        // A tool's text is the text; a person's may begin with a name.
+        let text = match addressed {
+            _ if is_tool_call => None,
+            Some((_, rest)) => Some(rest.into()),
+            None => self.report.stripped_text().cloned(),
+        };
+        let reason = if is_tool_call { format!("sent to {app} alone") } else { format!("a person chose {app}") };
+        RoutingDecision {
+            stage: RoutingStage::Manual,
+            apps: vec![app.clone()],
+            text,
+            reason: reason.into(),
+            candidates: Vec::new(),
+        }
+    }
+
+    /// Nobody fits, or nobody is left.
+    async fn park_unmatched(&mut self, decision: RoutingDecision, view: &RoutingContext) -> Result<(), ActorStopped> {
+        let refusals = self.refusals();
+        if !view.untried.is_empty() || self.report.state == MessageState::Held {
+            let reason = match refusals.is_empty() {
+                true => decision.reason.to_string(),
+                false => format!("{refusals}; no other app clearly fits"),
+            };
+            return self.park(ParkedState::Held, reason, decision).await;
+        }
+        let away = self.report.attempts.iter().rev().find(|attempt| {
+            !attempt.is_superseded
+                && attempt.state == AttemptState::Disconnected
+                && !self.report.has_tried(&attempt.app)
+        });
+        if let Some(away) = away {
+            let reason = format!("waiting for {} to come back", away.app);
+            return self.park(ParkedState::Queued, reason, decision).await;
+        }
+        if refusals.is_empty() {
+            return self.park(ParkedState::Queued, "no app is connected".to_owned(), decision).await;
+        }
+        if let Some(until) = self.reconnect_deadline.filter(|until| *until > Instant::now()) {
+            self.retry_at = Some(until);
+            return self.park(ParkedState::Queued, "waiting for apps to come back".to_owned(), decision).await;
+        }
+        self.end(FinalState::Refused, refusals).await
+    }
+
+    fn refusals(&self) -> String {
+        let refusals = self.report.refusals();
+        refusals.iter().map(|(app, reason)| format!("{app}: {reason}")).collect::<Vec<_>>().join("; ")
+    }
+
+    async fn send(&mut self, decision: RoutingDecision) -> Result<(), ActorStopped> {
+        let apps = decision.apps.clone();
+        let stage = decision.stage;
+        self.unmatched_apps.clear();
+        let mut events = vec![MessageEvent::Decided(Arc::new(decision))];
+        events.extend(apps.iter().map(|app| MessageEvent::Sent { app: app.clone() }));
+        self.record(events).await?;
+        crate::telemetry::message_routed(stage.name());
+        if stage == RoutingStage::FollowUp {
+            self.hub.close_follow_up(&self.report);
+        }
+        for app in &apps {
+            self.deliver_to(app).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn delivery(&self, app: &Arc<str>) -> AppDelivery {
+        let utterance = &self.report.utterance;
+        let decision = self.decision_for(app);
+        let stage = decision.map_or(RoutingStage::Manual, |decision| decision.stage);
+        let explains = match stage {
+            RoutingStage::Direct | RoutingStage::Alias => false,
+            RoutingStage::FollowUp
+            | RoutingStage::Rule
+            | RoutingStage::Matcher
+            | RoutingStage::Meaning
+            | RoutingStage::Model
+            | RoutingStage::NextBest
+            | RoutingStage::CatchAll
+            | RoutingStage::Manual
+            | RoutingStage::Nobody => true,
+        };
+        AppDelivery {
+            message: self.message,
+            text: self.text_for(app),
+            at: self.hub.now(),
+            input: utterance.input,
+            confidence: utterance.confidence,
+            is_direct: stage.is_direct(),
+            routing_reason: decision.filter(|_| explains).map(|decision| decision.reason.clone()),
+        }
+    }
+
+    fn decision_for(&self, app: &str) -> Option<&Arc<RoutingDecision>> {
+        let names =
+            |decision: &&Arc<RoutingDecision>| decision.apps.iter().any(|chosen| chosen.eq_ignore_ascii_case(app));
+        self.report.decisions.iter().rev().find(names)
+    }
+
+    /// What that app is given to read.
+    pub(super) fn text_for(&self, app: &str) -> Arc<str> {
+        let stripped = self.decision_for(app).and_then(|decision| decision.text.clone());
+        stripped.unwrap_or_else(|| self.report.utterance.text.clone())
+    }
+}
+
+fn no_recipient(reason: &str) -> RoutingDecision {
+    let reason = reason.into();
+    RoutingDecision { stage: RoutingStage::Nobody, apps: Vec::new(), text: None, reason, candidates: Vec::new() }
+}

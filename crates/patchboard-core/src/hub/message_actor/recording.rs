@@ -1,0 +1,145 @@
+//! What is put on record, and what the user hears of it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{ActiveMessage, ActorStopped, store_pause};
+use crate::app::message::{
+    CHOOSE_HINT, FinalState, MessageEvent, MessageReport, MessageState, ParkedState, RoutingDecision,
+};
+use crate::event::Event;
+use crate::hub::clear_leader;
+use crate::id::MessageId;
+use crate::store::{Durability, MessageRow, StoreWrite};
+
+impl ActiveMessage {
+    /// Waits, saying for what; once, however often it comes to the same.
+    pub(super) async fn park(
+        &mut self,
+        rest: ParkedState,
+        reason: String,
+        decision: RoutingDecision,
+    ) -> Result<(), ActorStopped> {
+        let state = match rest {
+            ParkedState::Queued => MessageState::Queued,
+            ParkedState::Held => MessageState::Held,
+        };
+        let waits_already = self.is_parked() && self.report.state == state;
+        let is_same = match rest {
+            ParkedState::Queued => self.report.reason.as_deref() == Some(&*reason),
+            // Who comes closest changes with every app that comes; the question to the user does not.
+            ParkedState::Held => true,
+        };
+        if waits_already && is_same {
+            return Ok(());
+        }
+        let (title, reason) = match rest {
+            ParkedState::Queued => ("Message waits", reason),
+            ParkedState::Held if self.report.refusals().is_empty() => {
+                let closest = clear_leader(&decision.candidates).map(|candidate| &*candidate.app);
+                ("Which app is this for?", reason + &choose_hint(self.message, closest))
+            }
+            // Of those that are left none is any nearer for it.
+            ParkedState::Held => ("No app took this message", reason + &choose_hint(self.message, None)),
+        };
+        let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
+        let mut events = Vec::new();
+        // An app that is waited for was decided on before.
+        if self.report.decisions.last().is_none_or(|last| **last != decision) {
+            events.push(MessageEvent::Decided(Arc::new(decision)));
+        }
+        events.push(MessageEvent::Parked { state: rest, reason: reason.into() });
+        self.record(events).await?;
+        if !waits_already {
+            self.hub.notify_user(self.message, title, said);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn end(&mut self, end: FinalState, reason: String) -> Result<(), ActorStopped> {
+        let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
+        self.record(vec![MessageEvent::Ended { final_state: end, reason: reason.into() }]).await?;
+        match end {
+            FinalState::Refused => self.hub.notify_user(self.message, "No app took this message", said),
+            FinalState::Expired => self.hub.notify_user(self.message, "A message expired", said),
+            FinalState::Cancelled => {}
+        }
+        Ok(())
+    }
+
+    /// Puts it on record, however often that has to be tried: nothing may be told before, and nothing may be lost.
+    pub(super) async fn record(&mut self, events: Vec<MessageEvent>) -> Result<(), ActorStopped> {
+        let mut failures = 0;
+        let at = loop {
+            let now = self.hub.now();
+            let foreseen = self.projected_report(&events, now);
+            let submitted = (!self.is_stored).then(|| MessageEvent::Submitted(self.report.utterance.clone()));
+            let entries: Vec<Event> = submitted.into_iter().chain(events.iter().cloned()).map(Event::Message).collect();
+            match self.writer.append_returning_time(entries, vec![row(&foreseen, now)], Durability::Boundary).await {
+                Ok(at) => break at,
+                Err(error) if !self.is_stored => {
+                    // Nobody was told that it is taken, so nothing is lost.
+                    if let Some(taken) = self.submit_reply.take() {
+                        drop(taken.send(Err(error)));
+                    }
+                    return Err(ActorStopped);
+                }
+                Err(error) => {
+                    if failures == 0 {
+                        tracing::error!(message.id = %self.message, %error, cause = error.source_chain(), "a message's way cannot be stored; trying again");
+                        // It is taken: whoever submitted it need not wait until it can go on.
+                        self.reply_to_waiters();
+                    }
+                    tokio::select! {
+                        () = tokio::time::sleep(store_pause(failures)) => failures += 1,
+                        () = self.hub.shutdown().cancelled() => return Err(ActorStopped),
+                    }
+                }
+            }
+        };
+        if !self.is_stored {
+            self.is_stored = true;
+            self.report.submitted_at = at;
+        }
+        self.report = self.projected_report(&events, at);
+        self.report_sender.send_replace(Some(Arc::new(self.report.clone())));
+        Ok(())
+    }
+
+    /// Puts the submission on record by itself, where what comes next may take its time.
+    pub(super) async fn store_submission(&mut self) -> Result<(), ActorStopped> {
+        if self.is_stored { Ok(()) } else { self.record(Vec::new()).await }
+    }
+
+    /// The report with these events added.
+    fn projected_report(&self, events: &[MessageEvent], at: Timestamp) -> MessageReport {
+        let mut report = self.report.clone();
+        for event in events {
+            report.apply(report.version.next(), at, event);
+        }
+        report
+    }
+}
+
+pub(super) fn row(report: &MessageReport, changed_at: Timestamp) -> StoreWrite {
+    StoreWrite::Message(MessageRow {
+        message: report.id,
+        state: report.state,
+        submitted_at: report.submitted_at,
+        changed_at,
+    })
+}
+
+fn excerpt(text: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    let mut short: String = text.chars().take(MAX_CHARS).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+fn choose_hint(message: MessageId, app: Option<&str>) -> String {
+    format!("{CHOOSE_HINT}`patchboard hub route {message} {}`", app.unwrap_or("APP"))
+}

@@ -1,0 +1,160 @@
+//! What apps and people say about a message, and what is learned from it.
+
+use std::sync::Arc;
+
+use super::{ActiveMessage, ActorStopped};
+use crate::app::UserNotice;
+use crate::app::message::{
+    AppNotice, AppResponse, AttemptState, DeliveryAttempt, FinalState, MessageEvent, MessageState, RoutingStage,
+};
+use crate::error::{BoardError, ErrorKind};
+use crate::hub::unknown_message;
+use crate::id::Seq;
+use crate::reply::BoardReply;
+use patchboard_matcher::{LabelPolarity, LabelStrength};
+
+/// Records of one message after which no notices are taken, and after which no answers at all. Far more than anybody
+/// reads; an app that goes on is at fault.
+const MAX_RECORDS_FOR_NOTICES: Seq = Seq(1000);
+const MAX_RECORDS_FOR_RESPONSES: Seq = Seq(2000);
+
+impl ActiveMessage {
+    /// Repeated answers change nothing and are not put on record again.
+    pub(super) async fn on_response(
+        &mut self,
+        app: &Arc<str>,
+        response: AppResponse,
+    ) -> Result<Result<BoardReply, BoardError>, ActorStopped> {
+        let Some(attempt) = self.report.latest_attempt(app) else { return Ok(Err(unknown_message())) };
+        let (state, stage) = (attempt.state, attempt.stage);
+        let is_news = match &response {
+            AppResponse::Ack => state != AttemptState::Delivered,
+            AppResponse::Reject { .. } => state != AttemptState::Rejected,
+            AppResponse::Notice(_) => true,
+        };
+        if !is_news {
+            return Ok(Ok(BoardReply::Done));
+        }
+        let most = match &response {
+            AppResponse::Ack | AppResponse::Reject { .. } => MAX_RECORDS_FOR_RESPONSES,
+            AppResponse::Notice(_) => MAX_RECORDS_FOR_NOTICES,
+        };
+        if self.report.version >= most {
+            return Ok(Err(BoardError::new(ErrorKind::Exhausted, "too much was said about this message already")));
+        }
+        // Before anybody can have read the question, the answer to it is expected.
+        if let AppResponse::Notice(notice) = &response {
+            self.hub.track_follow_up(&self.report, app, notice);
+        }
+        self.record(vec![MessageEvent::Answered { app: app.clone(), response: response.clone() }]).await?;
+        self.pending_responses.retain(|owing| !owing.is_from(app));
+        match response {
+            AppResponse::Ack => self.learn_accepted(app, stage),
+            AppResponse::Reject { .. } => {
+                self.hub.learn(self.text_for(app), app, LabelPolarity::Negative, LabelStrength::Strong);
+            }
+            AppResponse::Notice(notice) => {
+                if state == AttemptState::Sent {
+                    self.learn_accepted(app, stage);
+                }
+                self.post_app_notice(app, &notice);
+            }
+        }
+        Ok(Ok(BoardReply::Done))
+    }
+
+    /// An app took it. How much that says depends on who chose the app: most apps acknowledge everything.
+    fn learn_accepted(&self, app: &Arc<str>, stage: RoutingStage) {
+        let strength = match stage {
+            RoutingStage::Direct | RoutingStage::Alias => LabelStrength::Strong,
+            // A person's choice, unless an agent called the app as a tool.
+            RoutingStage::Manual if self.report.utterance.only_app.is_none() => LabelStrength::Strong,
+            RoutingStage::Manual
+            | RoutingStage::Rule
+            | RoutingStage::Matcher
+            | RoutingStage::Meaning
+            | RoutingStage::Model
+            | RoutingStage::NextBest => LabelStrength::Weak,
+            // The words alone did not lead there.
+            RoutingStage::FollowUp | RoutingStage::CatchAll | RoutingStage::Nobody => return,
+        };
+        self.hub.learn(self.text_for(app), app, LabelPolarity::Positive, strength);
+    }
+
+    fn post_app_notice(&self, app: &Arc<str>, notice: &AppNotice) {
+        self.hub.post_notice(UserNotice {
+            app: Some(app.clone()),
+            title: notice.title.clone(),
+            body: notice.body.clone(),
+            priority: notice.priority,
+            message: Some(self.message),
+            at: self.hub.now(),
+        });
+    }
+
+    /// The user gives it up, also after an app took it: then it teaches whom it was not for.
+    pub(super) async fn cancel(&mut self, by: &str) -> Result<(), ActorStopped> {
+        let is_over = match self.report.state {
+            MessageState::Queued | MessageState::Sent | MessageState::Held => false,
+            MessageState::Delivered => self.report.is_cancelled_after_delivery,
+            MessageState::Refused | MessageState::Expired | MessageState::Cancelled => true,
+        };
+        if is_over {
+            return Ok(());
+        }
+        self.pending_responses.clear();
+        self.learn_cancelled();
+        let had: Vec<&str> = self.report.current_attempts().map(|attempt| &*attempt.app).collect();
+        let had = had.join(" and ");
+        let reason = if self.report.state == MessageState::Delivered {
+            format!("given up by {by} after {had} took it")
+        } else if had.is_empty() {
+            format!("cancelled by {by}")
+        } else {
+            format!("cancelled by {by}; {had} had it")
+        };
+        self.end(FinalState::Cancelled, reason).await
+    }
+
+    /// Where the user chose the app, that they changed their mind says nothing about the words.
+    fn learn_cancelled(&self) {
+        let was_found = |attempt: &&DeliveryAttempt| match attempt.stage {
+            RoutingStage::Matcher | RoutingStage::Meaning | RoutingStage::Model | RoutingStage::NextBest => true,
+            RoutingStage::Direct
+            | RoutingStage::FollowUp
+            | RoutingStage::Alias
+            | RoutingStage::Rule
+            | RoutingStage::CatchAll
+            | RoutingStage::Manual
+            | RoutingStage::Nobody => false,
+        };
+        let had: Vec<Arc<str>> =
+            self.report.current_attempts().filter(was_found).map(|attempt| attempt.app.clone()).collect();
+        let was_asked = self.report.state == MessageState::Held && self.report.addressed_app.is_none();
+        if self.report.pinned_app.is_none() && (was_asked || !had.is_empty()) {
+            self.hub.learn_cancelled(&self.report.utterance.text, &had);
+        }
+    }
+
+    /// A person sends it again. Naming another app says that those who took it were the wrong ones.
+    pub(super) async fn reopen(&mut self, app: Option<Arc<str>>, by: Arc<str>) -> Result<(), ActorStopped> {
+        if let Some(right) = &app {
+            let wrong = self.report.attempts.iter().filter(|attempt| {
+                attempt.state == AttemptState::Delivered
+                    && !attempt.is_superseded
+                    && !attempt.app.eq_ignore_ascii_case(right)
+            });
+            let wrong: Vec<Arc<str>> = wrong.map(|attempt| attempt.app.clone()).collect();
+            for app in &wrong {
+                self.hub.learn(self.text_for(app), app, LabelPolarity::Negative, LabelStrength::Strong);
+            }
+        }
+        self.pending_responses.clear();
+        self.silent_connection = None;
+        self.retry_at = None;
+        self.models_allowed_at = None;
+        self.unmatched_apps.clear();
+        self.model_failures = 0;
+        self.record(vec![MessageEvent::Reopened { app, by }]).await
+    }
+}

@@ -1,0 +1,204 @@
+//! Asks a model whom a message is for: reserved, recorded and settled like every model call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::AgentSpec;
+use crate::app::AppProfile;
+use crate::budget::price::PriceTable;
+use crate::budget::{Ledger, ReservationRequest};
+use crate::conversation::ConversationOrigin;
+use crate::error::BoardError;
+use crate::event::RunOutcome;
+use crate::hub::routing::model_prompt::{MAX_OUTPUT, ModelPicks, RoutingPrompt};
+use crate::id::{RunId, Seq, SessionKey};
+use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolInput};
+use crate::port::{Clock, IdGenerator};
+use crate::reloadable::Reloadable;
+use crate::store::{Durability, ModelCallRow, RunRow, RunState, Store, StoreWrite, UsageRow, WriteBatch};
+use crate::tokens;
+
+/// A model that takes longer is taken for gone; the message waits.
+const MODEL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Questions under way at once; further ones wait their turn.
+pub(crate) const MAX_CONCURRENT_CALLS: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct ModelRouter {
+    pub(crate) agent: Arc<Reloadable<AgentSpec>>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) prices: Arc<Reloadable<PriceTable>>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
+    pub(crate) call_permits: Semaphore,
+}
+
+/// What came of the call, whole or not.
+#[derive(Default)]
+struct StreamAccumulator {
+    provider: Option<Arc<str>>,
+    model: Option<Arc<str>>,
+    calls: Vec<(Arc<str>, ToolInput)>,
+    usage: Option<TokenCount>,
+    written: u64,
+    stop: Option<StopReason>,
+}
+
+impl ModelRouter {
+    pub(crate) async fn choose_apps(
+        &self,
+        text: &str,
+        apps: &[Arc<AppProfile>],
+        refusals: &[(Arc<str>, Arc<str>)],
+        stop: &CancellationToken,
+    ) -> Result<ModelPicks, BoardError> {
+        // As it is configured now, to the end of this question.
+        let agent = self.agent.get();
+        agent.provider.check()?;
+        let _turn = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(BoardError::cancelled()),
+            turn = self.call_permits.acquire() => turn.map_err(|_| BoardError::shutting_down())?,
+        };
+        let question = RoutingPrompt::new(text, apps, refusals);
+        let run = RunId(self.ids.next());
+        // Every question is a conversation of its own to the budgets, and one and the same to lists of sessions.
+        let counted = session_of(&agent, &run.to_string());
+        let schemas: u64 = question.tools.iter().map(tokens::estimate_tool).sum();
+        let input = tokens::estimate(&question.system) + tokens::estimate_messages(&question.messages) + schemas;
+        let wanted = ReservationRequest {
+            session: &counted,
+            agent: &agent.name,
+            agent_limits: agent.budget,
+            text_tokens: input,
+            tool_tokens: 0,
+            max_output: agent.max_tokens.min(MAX_OUTPUT),
+        };
+        let reservation = self.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
+        let session = session_of(&agent, "router");
+        let at = self.clock.now();
+        let opened = vec![
+            StoreWrite::OpenRun(RunRow {
+                run,
+                session: session.clone(),
+                principal: "hub".into(),
+                client_id: format!("route-{run}").into(),
+                surface: "hub".into(),
+                started_at: at,
+                input: "".into(),
+                state: RunState::Running,
+            }),
+            StoreWrite::OpenModelCall(ModelCallRow {
+                run,
+                number: 1,
+                session: session.clone(),
+                agent: agent.name.clone(),
+                provider: agent.provider.name().into(),
+                model: agent.model.clone(),
+                estimated_input: input,
+                reserved: reservation.tokens,
+                first_seq: Seq::FIRST,
+                node: None,
+                at,
+            }),
+        ];
+        self.store.commit(WriteBatch { durability: Durability::Boundary, writes: opened }).await?;
+        let started = tokio::time::Instant::now();
+        let mut heard = StreamAccumulator::default();
+        let request = question.request(agent.model.clone(), reservation.max_output);
+        let listened = read_stream(&agent, request, stop, &mut heard).await;
+        let estimated = heard.stop.is_none() || heard.usage.is_none();
+        let tokens = heard.usage.unwrap_or(TokenCount { input, output: heard.written });
+        let label = if listened.is_ok() { "ok" } else { "failed" };
+        crate::telemetry::model_call(label, tokens, started.elapsed());
+        let model = heard.model.clone().unwrap_or_else(|| agent.model.clone());
+        let at = self.clock.now();
+        let outcome = if listened.is_ok() { RunOutcome::Completed } else { RunOutcome::Failed };
+        let settled = vec![
+            StoreWrite::SettleModelCall(UsageRow {
+                run,
+                number: 1,
+                at,
+                session,
+                agent: agent.name.clone(),
+                provider: heard.provider.clone().unwrap_or_else(|| agent.provider.name().into()),
+                tokens,
+                cost_nanousd: self.prices.get().cost_nanousd(&model, tokens),
+                model,
+                estimated,
+                scopes: reservation.scopes.clone(),
+            }),
+            StoreWrite::CloseRun { run, outcome, at },
+        ];
+        let stored = self.store.commit(WriteBatch { durability: Durability::Boundary, writes: settled }).await;
+        reservation.settle(tokens.total());
+        stored?;
+        listened?;
+        let calls = heard.calls.iter().map(|(name, input)| (&**name, input));
+        Ok(question.read(calls))
+    }
+}
+
+fn session_of(agent: &AgentSpec, peer: &str) -> SessionKey {
+    let origin = ConversationOrigin {
+        channel: "hub".into(),
+        account: "local".into(),
+        peer: Some(peer.to_owned()),
+        guild: None,
+        team: None,
+    };
+    origin.session_key(&agent.name)
+}
+
+async fn read_stream(
+    agent: &AgentSpec,
+    request: ModelRequest,
+    stop: &CancellationToken,
+    heard: &mut StreamAccumulator,
+) -> Result<(), ModelError> {
+    let stop = stop.child_token();
+    let listening = async {
+        let mut events = agent.provider.stream(request, stop.clone()).await?;
+        while let Some(event) = events.next().await {
+            heard.apply(event?);
+        }
+        match heard.stop {
+            Some(_) => Ok(()),
+            None => Err(ModelError::Truncated("stream ended without a terminator".into())),
+        }
+    };
+    let listened = tokio::select! {
+        biased;
+        listened = tokio::time::timeout(MODEL_TIMEOUT, listening) => {
+            listened.unwrap_or_else(|_| Err(ModelError::Timeout("the model took too long to choose".into())))
+        }
+        () = stop.cancelled() => Err(ModelError::Cancelled),
+    };
+    // Ends the call upstream if it still runs.
+    stop.cancel();
+    listened
+}
+
+impl StreamAccumulator {
+    fn apply(&mut self, event: ModelEvent) {
+        match event {
+            ModelEvent::ModelSelected { provider, model } => {
+                self.provider = Some(provider);
+                self.model = Some(model);
+            }
+            ModelEvent::Text(text) | ModelEvent::Thought(text) => self.written += tokens::estimate(&text),
+            ModelEvent::ToolCallChunk { text, .. } => self.written += tokens::estimate(&text),
+            ModelEvent::ToolCall { name, input, .. } => self.calls.push((name, input)),
+            ModelEvent::Usage(tokens) => self.usage = Some(tokens),
+            ModelEvent::Stop(reason) => self.stop = Some(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! What one app has waiting, and what it has just said.
+
+use std::time::Duration;
+
+use crate::app::{NoticePriority, UserNotice};
+use crate::hub::notice::rate_limit::{RateLimit, RateState};
+use crate::hub::notice::text::{self, RepeatCount};
+
+/// The same words again within this time are counted and shown as one.
+const REPEAT_WINDOW: Duration = Duration::from_secs(5);
+/// How long notices of low priority wait for company.
+const LOW_PRIORITY_DELAY: Duration = Duration::from_secs(30);
+/// Notices of one app that wait in one pile. More are counted in its digest.
+const MAX_LANE_NOTICES: usize = 50;
+/// Urgent notices of one app in a minute. More wait for a digest, or one app could bury all others.
+const URGENT_PER_MINUTE: u32 = 30;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PriorityRates {
+    ordinary: RateLimit,
+    urgent: RateLimit,
+}
+
+impl PriorityRates {
+    pub(super) fn new(per_minute: u32) -> Self {
+        Self {
+            ordinary: RateLimit::per_minute(per_minute),
+            urgent: RateLimit::per_minute(per_minute.max(URGENT_PER_MINUTE)),
+        }
+    }
+}
+
+/// What the whole tray leaves to one notice.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QueueCapacity {
+    pub(super) can_queue: bool,
+    pub(super) can_show: bool,
+    pub(super) is_quiet: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct AppQueue {
+    urgent: PriorityLane,
+    ordinary: PriorityLane,
+    /// Shown within the last moments. The paces bound it.
+    recently_shown: Vec<RecentNotice>,
+}
+
+#[derive(Debug, Default)]
+struct PriorityLane {
+    rate_state: RateState,
+    queued: Vec<QueuedNotice>,
+    overflow: Option<LaneOverflow>,
+}
+
+#[derive(Debug)]
+struct QueuedNotice {
+    notice: UserNotice,
+    repeat_count: RepeatCount,
+    due_at: Duration,
+}
+
+/// Notices there was no room for.
+#[derive(Debug)]
+struct LaneOverflow {
+    count: u64,
+    /// Stands for them; its text is not used.
+    latest: UserNotice,
+    due_at: Duration,
+}
+
+#[derive(Debug)]
+struct RecentNotice {
+    notice: UserNotice,
+    at: Duration,
+    /// How often it came again since.
+    repeats: u32,
+}
+
+impl AppQueue {
+    pub(super) fn post(
+        &mut self,
+        notice: UserNotice,
+        now: Duration,
+        rates: PriorityRates,
+        room: QueueCapacity,
+        ready: &mut Vec<UserNotice>,
+    ) {
+        self.requeue_repeats(now);
+        let Some((notice, times)) = self.merge_repeat(notice, now) else { return };
+        let (pile, rate, must_wait) = match notice.priority {
+            NoticePriority::High => (&mut self.urgent, rates.urgent, !room.can_show),
+            NoticePriority::Normal => (&mut self.ordinary, rates.ordinary, !room.can_show || room.is_quiet),
+            NoticePriority::Low => (&mut self.ordinary, rates.ordinary, true),
+        };
+        let must_wait = must_wait || pile.is_overdue(now) || pile.rate_state.ready_at(rate) > now;
+        if must_wait {
+            let wanted_at = match notice.priority {
+                NoticePriority::Low => now + LOW_PRIORITY_DELAY,
+                NoticePriority::Normal | NoticePriority::High => now,
+            };
+            pile.add(QueuedNotice { notice, repeat_count: times, due_at: wanted_at }, room);
+            return;
+        }
+        pile.rate_state.record_shown(now, rate);
+        let is_ordinary = notice.priority != NoticePriority::High;
+        self.show(notice, times, now, ready);
+        // Those of low priority waited for just that.
+        if is_ordinary && self.ordinary.is_nonempty() && self.ordinary.rate_state.ready_at(rates.ordinary) <= now {
+            self.flush_ordinary(now, rates.ordinary, ready);
+        }
+    }
+
+    pub(super) fn take(&mut self, now: Duration, rates: PriorityRates, is_quiet: bool, ready: &mut Vec<UserNotice>) {
+        self.requeue_repeats(now);
+        if self.urgent.is_overdue(now) && self.urgent.rate_state.ready_at(rates.urgent) <= now {
+            self.urgent.rate_state.record_shown(now, rates.urgent);
+            let summary = self.urgent.drain_summary();
+            self.show_summary(summary, now, ready);
+        }
+        if !is_quiet && self.ordinary.is_overdue(now) && self.ordinary.rate_state.ready_at(rates.ordinary) <= now {
+            self.flush_ordinary(now, rates.ordinary, ready);
+        }
+    }
+
+    /// `pause`: until when ordinary notices wait in any case.
+    pub(super) fn next_due(&self, rates: PriorityRates, pause: Option<Duration>) -> Option<Duration> {
+        let urgent = self.urgent.due_at().map(|at| at.max(self.urgent.rate_state.ready_at(rates.urgent)));
+        let ordinary = self.ordinary.due_at().map(|at| {
+            let at = at.max(self.ordinary.rate_state.ready_at(rates.ordinary));
+            pause.map_or(at, |pause| at.max(pause))
+        });
+        let echoes = self.recently_shown.iter().filter(|shown| shown.repeats > 0).map(|shown| shown.at + REPEAT_WINDOW);
+        urgent.into_iter().chain(ordinary).chain(echoes).min()
+    }
+
+    pub(super) fn close(&mut self, is_quiet: bool, ready: &mut Vec<UserNotice>) {
+        self.requeue_repeats(Duration::MAX);
+        ready.extend(self.urgent.drain_summary().map(LaneSummary::into_notice));
+        if !is_quiet {
+            ready.extend(self.ordinary.drain_summary().map(LaneSummary::into_notice));
+        }
+    }
+
+    /// From then on the app may show an ordinary notice.
+    pub(super) fn ready_at(&self, rates: PriorityRates) -> Duration {
+        self.ordinary.rate_state.ready_at(rates.ordinary)
+    }
+
+    pub(super) fn record_shown(&mut self, now: Duration, rates: PriorityRates) {
+        self.ordinary.rate_state.record_shown(now, rates.ordinary);
+    }
+
+    pub(super) fn queued_count(&self) -> usize {
+        self.urgent.queued.len() + self.ordinary.queued.len()
+    }
+
+    /// Everything that was not shown yet.
+    pub(super) fn unshown_count(&self) -> u64 {
+        self.urgent.unshown_count() + self.ordinary.unshown_count()
+    }
+
+    /// Forgetting it changes nothing.
+    pub(super) fn is_idle(&self, now: Duration) -> bool {
+        let rested = |pile: &PriorityLane| !pile.is_nonempty() && pile.rate_state.is_idle(now);
+        rested(&self.urgent) && rested(&self.ordinary) && self.recently_shown.iter().all(|shown| shown.is_expired(now))
+    }
+
+    /// Counts a notice with its like. What comes back is still to be placed.
+    fn merge_repeat(&mut self, notice: UserNotice, now: Duration) -> Option<(UserNotice, RepeatCount)> {
+        if let Some(twin) = self.urgent.find_duplicate(&notice) {
+            twin.count_repeat(notice);
+            return None;
+        }
+        if let Some(position) = self.ordinary.queued.iter().position(|one| one.has_same_text(&notice)) {
+            if notice.priority == NoticePriority::High {
+                // It is urgent now: it goes over to the other pile, or is shown at once.
+                let twin = self.ordinary.queued.remove(position);
+                return Some((notice, twin.repeat_count.plus(1)));
+            }
+            if let Some(twin) = self.ordinary.queued.get_mut(position) {
+                if notice.priority == NoticePriority::Normal {
+                    twin.due_at = twin.due_at.min(now);
+                }
+                twin.count_repeat(notice);
+            }
+            return None;
+        }
+        let shown = self.recently_shown.iter_mut().find(|shown| same_text(&shown.notice, &notice));
+        match shown {
+            Some(shown) if notice.priority <= shown.notice.priority => {
+                shown.repeats = shown.repeats.saturating_add(1);
+                (shown.notice.at, shown.notice.message) = (notice.at, notice.message);
+                None
+            }
+            // More urgent than before, so it is worth another look, with those that were only counted.
+            Some(shown) => {
+                let times = match shown.repeats {
+                    0 => RepeatCount::Total(1),
+                    again => RepeatCount::Additional(again.saturating_add(1)),
+                };
+                shown.repeats = 0;
+                Some((notice, times))
+            }
+            None => Some((notice, RepeatCount::Total(1))),
+        }
+    }
+
+    /// What came again since it was shown, and long enough ago, waits to be shown again, once.
+    fn requeue_repeats(&mut self, now: Duration) {
+        for shown in self.recently_shown.extract_if(.., |shown| shown.is_past_window(now)) {
+            if shown.repeats > 0 {
+                let pile = match shown.notice.priority {
+                    NoticePriority::High => &mut self.urgent,
+                    NoticePriority::Normal | NoticePriority::Low => &mut self.ordinary,
+                };
+                // These came one by one and were not counted as waiting: there is always room for them.
+                pile.queued.push(QueuedNotice {
+                    repeat_count: RepeatCount::Additional(shown.repeats),
+                    due_at: shown.at.saturating_add(REPEAT_WINDOW),
+                    notice: shown.notice,
+                });
+            }
+        }
+    }
+
+    fn flush_ordinary(&mut self, now: Duration, rate: RateLimit, ready: &mut Vec<UserNotice>) {
+        self.ordinary.rate_state.record_shown(now, rate);
+        let summary = self.ordinary.drain_summary();
+        self.show_summary(summary, now, ready);
+    }
+
+    fn show_summary(&mut self, summary: Option<LaneSummary>, now: Duration, ready: &mut Vec<UserNotice>) {
+        match summary {
+            Some(LaneSummary::Single(notice, times)) => self.show(notice, times, now, ready),
+            Some(LaneSummary::Digest(notice)) => ready.push(notice),
+            None => {}
+        }
+    }
+
+    fn show(&mut self, notice: UserNotice, times: RepeatCount, now: Duration, ready: &mut Vec<UserNotice>) {
+        ready.push(text::with_repeat_count(notice.clone(), times));
+        self.recently_shown.retain(|shown| !same_text(&shown.notice, &notice));
+        self.recently_shown.push(RecentNotice { notice, at: now, repeats: 0 });
+    }
+}
+
+/// A pile as it is shown.
+enum LaneSummary {
+    Single(UserNotice, RepeatCount),
+    Digest(UserNotice),
+}
+
+impl LaneSummary {
+    fn into_notice(self) -> UserNotice {
+        match self {
+            Self::Single(notice, times) => text::with_repeat_count(notice, times),
+            Self::Digest(notice) => notice,
+        }
+    }
+}
+
+impl PriorityLane {
+    fn add(&mut self, waiting: QueuedNotice, room: QueueCapacity) {
+        if room.can_queue && self.queued.len() < MAX_LANE_NOTICES {
+            self.queued.push(waiting);
+            return;
+        }
+        let count = u64::from(waiting.repeat_count.count());
+        match &mut self.overflow {
+            Some(left_out) => {
+                left_out.count += count;
+                left_out.due_at = left_out.due_at.min(waiting.due_at);
+                left_out.latest = waiting.notice;
+            }
+            none => *none = Some(LaneOverflow { count, latest: waiting.notice, due_at: waiting.due_at }),
+        }
+    }
+
+    fn find_duplicate(&mut self, notice: &UserNotice) -> Option<&mut QueuedNotice> {
+        self.queued.iter_mut().find(|waiting| waiting.has_same_text(notice))
+    }
+
+    /// Takes everything off the pile.
+    fn drain_summary(&mut self) -> Option<LaneSummary> {
+        let mut waiting: Vec<(UserNotice, RepeatCount)> =
+            self.queued.drain(..).map(|one| (one.notice, one.repeat_count)).collect();
+        let left_out = self.overflow.take();
+        if left_out.is_none() && waiting.len() == 1 {
+            return waiting.pop().map(|(notice, times)| LaneSummary::Single(notice, times));
+        }
+        let priority = waiting.iter().map(|(notice, _)| notice.priority).max();
+        let (count, latest) = match left_out {
+            Some(left_out) => (left_out.count, left_out.latest),
+            None => (0, waiting.last()?.0.clone()),
+        };
+        let priority = priority.unwrap_or(latest.priority).max(latest.priority);
+        Some(LaneSummary::Digest(UserNotice { priority, ..text::digest(&waiting, count, latest) }))
+    }
+
+    fn unshown_count(&self) -> u64 {
+        let waiting = self.queued.iter().map(|waiting| u64::from(waiting.repeat_count.count())).sum::<u64>();
+        waiting + self.overflow.as_ref().map_or(0, |left_out| left_out.count)
+    }
+
+    fn is_nonempty(&self) -> bool {
+        !self.queued.is_empty() || self.overflow.is_some()
+    }
+
+    /// When the first of them would be shown if nothing stood in the way.
+    fn due_at(&self) -> Option<Duration> {
+        let waiting = self.queued.iter().map(|waiting| waiting.due_at);
+        waiting.chain(self.overflow.as_ref().map(|left_out| left_out.due_at)).min()
+    }
+
+    /// Something is on it that should have been shown already.
+    fn is_overdue(&self, now: Duration) -> bool {
+        self.due_at().is_some_and(|at| at <= now)
+    }
+}
+
+impl QueuedNotice {
+    fn has_same_text(&self, notice: &UserNotice) -> bool {
+        same_text(&self.notice, notice)
+    }
+
+    fn count_repeat(&mut self, again: UserNotice) {
+        self.repeat_count = self.repeat_count.plus(1);
+        let priority = self.notice.priority.max(again.priority);
+        self.notice = UserNotice { priority, ..again };
+    }
+}
+
+impl RecentNotice {
+    fn is_past_window(&self, now: Duration) -> bool {
+        self.at.saturating_add(REPEAT_WINDOW) <= now
+    }
+
+    /// Nothing is to be said about it any more.
+    fn is_expired(&self, now: Duration) -> bool {
+        self.repeats == 0 && self.is_past_window(now)
+    }
+}
+
+fn same_text(one: &UserNotice, other: &UserNotice) -> bool {
+    one.title == other.title && one.body == other.body
+}

@@ -1,0 +1,276 @@
+//! Asks the pipeline, and whoever it needs: an embedding model, a language model.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Hub, check_text, lock};
+use crate::app::AppProfile;
+use crate::app::message::{AppNotice, MessageReport, RoutingDecision, RoutingStage, ScoredApp};
+use crate::error::{BoardError, ErrorKind};
+use crate::hub::routing::{LocalOutcome, RoutingRequest};
+use crate::id::MessageId;
+use patchboard_matcher::EmbeddingSimilarity;
+
+/// An embedding that takes longer is done without.
+const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(3);
+/// Descriptions whose vectors are remembered.
+const MAX_DESCRIPTION_EMBEDDINGS: usize = 2000;
+
+/// What routing a message depends on besides its text, at one moment.
+#[derive(Debug)]
+pub(crate) struct RoutingContext {
+    /// Connected and not yet tried.
+    pub(crate) untried: Vec<Arc<AppProfile>>,
+    /// They had it and refused it.
+    refused: Vec<Arc<AppProfile>>,
+    pub(crate) expected_back: Vec<Arc<AppProfile>>,
+    disconnected: Vec<Arc<AppProfile>>,
+    follow_up: Option<Arc<str>>,
+}
+
+/// Where a message goes.
+#[derive(Debug)]
+pub(crate) enum RoutingOutcome {
+    Deliver(RoutingDecision),
+    WaitFor(Arc<str>, RoutingDecision),
+    /// Nobody clearly fits.
+    NoMatch(RoutingDecision),
+    /// The model that would decide cannot be asked now.
+    ModelUnavailable(BoardError),
+}
+
+impl RoutingContext {
+    /// All that a message is compared with, in the order of [`Question`].
+    fn candidates(&self) -> impl Iterator<Item = &Arc<AppProfile>> {
+        self.untried.iter().chain(&self.refused)
+    }
+}
+
+impl Hub {
+    pub(crate) fn routing_context(&self, report: &MessageReport) -> RoutingContext {
+        let user = user_key(&report.utterance.surface, &report.utterance.principal);
+        // What was said before the question was asked is no answer to it.
+        let is_fresh = report.decisions.is_empty();
+        let asked = lock(&self.0.follow_ups).open_question(&user, self.0.started.elapsed());
+        let follow_up = asked.filter(|_| is_fresh);
+        let now = self.0.clock.now();
+        let roster = self.roster();
+        let untried = roster.connected().iter().filter(|app| !report.has_tried(&app.profile.name));
+        let open: Vec<Arc<AppProfile>> = untried.map(|app| app.profile.clone()).collect();
+        let away = roster.disconnected();
+        let connected = roster.connected().iter().map(|app| &app.profile);
+        let named = |name: &str| connected.clone().chain(&away).find(|known| known.name.eq_ignore_ascii_case(name));
+        // Whoever went away and is back may have it again.
+        let is_open = |name: &str| open.iter().any(|profile| profile.name.eq_ignore_ascii_case(name));
+        let refusals = report.refusals();
+        let refused = refusals.iter().filter(|(app, _)| !is_open(app)).map(|(app, _)| {
+            let gone =
+                || AppProfile { name: app.clone(), description: "".into(), version: None, capabilities: Vec::new() };
+            named(app).cloned().unwrap_or_else(|| Arc::new(gone()))
+        });
+        let refused = refused.collect();
+        RoutingContext {
+            untried: open,
+            refused,
+            expected_back: roster.expected_back(now),
+            disconnected: away,
+            follow_up,
+        }
+    }
+
+    /// Only the stages that need nobody else; `None` when they do not know.
+    pub(crate) fn route_locally(
+        &self,
+        text: &str,
+        report: &MessageReport,
+        view: &RoutingContext,
+    ) -> Result<RoutingOutcome, Vec<ScoredApp>> {
+        let question = question(text, report, view);
+        match self.0.local_router.route(&question, &self.matcher()) {
+            LocalOutcome::Deliver(decision) => Ok(RoutingOutcome::Deliver(decision)),
+            LocalOutcome::WaitFor(app, decision) => Ok(RoutingOutcome::WaitFor(app, decision)),
+            LocalOutcome::Unsure(closest) => Err(closest),
+        }
+    }
+
+    /// Can anybody be asked whom the message is for?
+    pub(crate) fn can_ask_models(&self, view: &RoutingContext) -> bool {
+        !view.untried.is_empty() && (self.0.embedder.is_some() || self.0.router.is_some())
+    }
+
+    /// The stages that ask somebody else, and what is left when they do not know either.
+    pub(crate) async fn route_with_models(
+        &self,
+        report: &MessageReport,
+        view: &RoutingContext,
+        mut closest: Vec<ScoredApp>,
+        stop: &CancellationToken,
+    ) -> RoutingOutcome {
+        let text = &report.utterance.text;
+        let meaning = self.embedding_similarity(text, view, stop).await;
+        if let Some(meaning) = &meaning {
+            let question = RoutingRequest { similarity: Some(meaning), ..question(text, report, view) };
+            match self.0.local_router.route(&question, &self.matcher()) {
+                LocalOutcome::Deliver(decision) => return RoutingOutcome::Deliver(decision),
+                LocalOutcome::WaitFor(app, decision) => return RoutingOutcome::WaitFor(app, decision),
+                LocalOutcome::Unsure(by_meaning) => closest = by_meaning,
+            }
+        }
+        if let Some(router) = self.0.router.as_ref().filter(|_| !view.untried.is_empty()) {
+            match router.choose_apps(text, &view.untried, &report.refusals(), stop).await {
+                Ok(choice) => {
+                    let question = question(text, report, view);
+                    if let Some(decision) = self.0.local_router.decision_from_model(&question, &choice, &closest) {
+                        return RoutingOutcome::Deliver(decision);
+                    }
+                }
+                Err(error) => return RoutingOutcome::ModelUnavailable(error),
+            }
+        }
+        self.fallback(report, view, closest)
+    }
+
+    pub(crate) fn fallback(
+        &self,
+        report: &MessageReport,
+        view: &RoutingContext,
+        closest: Vec<ScoredApp>,
+    ) -> RoutingOutcome {
+        let question = question(&report.utterance.text, report, view);
+        match self.0.local_router.fallback(&question, &closest) {
+            Some(decision) => RoutingOutcome::Deliver(decision),
+            None => RoutingOutcome::NoMatch(no_match_decision(view, closest)),
+        }
+    }
+
+    /// How a text would be routed now.
+    pub(crate) async fn explain(
+        &self,
+        text: &Arc<str>,
+        stop: &CancellationToken,
+    ) -> Result<RoutingDecision, BoardError> {
+        check_text(text)?;
+        let utterance = crate::app::message::Utterance {
+            text: text.clone(),
+            input: crate::app::InputMethod::Text,
+            confidence: None,
+            only_app: None,
+            principal: "".into(),
+            surface: "hub".into(),
+            expires_at: self.0.clock.now(),
+        };
+        let report = MessageReport::new(MessageId(self.0.ids.next()), Arc::new(utterance), self.0.clock.now());
+        let view = self.routing_context(&report);
+        let routed = match self.route_locally(text, &report, &view) {
+            Ok(routed) => routed,
+            Err(closest) => {
+                // What a model call costs is settled, whether or not the asker stays to hear the answer.
+                let hub = self.clone();
+                let stop = stop.child_token();
+                let withdrawn = stop.clone().drop_guard();
+                let asking = self
+                    .0
+                    .foreground_tasks
+                    .spawn(async move { hub.route_with_models(&report, &view, closest, &stop).await });
+                let routed = asking.await;
+                drop(withdrawn);
+                routed.map_err(|_| BoardError::new(ErrorKind::Internal, "routing failed inside"))?
+            }
+        };
+        match routed {
+            RoutingOutcome::Deliver(decision)
+            | RoutingOutcome::WaitFor(_, decision)
+            | RoutingOutcome::NoMatch(decision) => Ok(decision),
+            RoutingOutcome::ModelUnavailable(error) => Err(error),
+        }
+    }
+
+    /// An app told the user something about a message.
+    pub(crate) fn track_follow_up(&self, report: &MessageReport, app: &Arc<str>, notice: &AppNotice) {
+        let user = user_key(&report.utterance.surface, &report.utterance.principal);
+        lock(&self.0.follow_ups).record_notice(&user, app, notice, self.0.started.elapsed());
+    }
+
+    /// A message went where an open question came from.
+    pub(crate) fn close_follow_up(&self, report: &MessageReport) {
+        lock(&self.0.follow_ups).close_question(&user_key(&report.utterance.surface, &report.utterance.principal));
+    }
+
+    async fn embedding_similarity(
+        &self,
+        text: &str,
+        view: &RoutingContext,
+        stop: &CancellationToken,
+    ) -> Option<EmbeddingSimilarity> {
+        let embedder = self.0.embedder.as_ref()?;
+        let words: Vec<Arc<str>> = view.candidates().map(|profile| profile.description.clone()).collect();
+        let unknown: Vec<Arc<str>> = {
+            let meanings = lock(&self.0.description_embeddings);
+            words.iter().filter(|words| !meanings.contains_key(*words)).cloned().collect()
+        };
+        let mut texts = vec![text.to_owned()];
+        texts.extend(unknown.iter().map(|words| words.to_string()));
+        let vectors = tokio::time::timeout(EMBEDDING_TIMEOUT, embedder.embed(texts, stop.clone())).await;
+        let mut vectors = match vectors {
+            Ok(Ok(vectors)) if vectors.len() == unknown.len() + 1 => vectors,
+            Ok(Ok(_)) => return None,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "routing without meanings");
+                return None;
+            }
+            Err(_elapsed) => return None,
+        };
+        let described = vectors.split_off(1);
+        let asked = vectors.pop()?;
+        let mut meanings = lock(&self.0.description_embeddings);
+        if meanings.len() + unknown.len() > MAX_DESCRIPTION_EMBEDDINGS {
+            meanings.clear();
+        }
+        meanings.extend(unknown.into_iter().zip(described.into_iter().map(Arc::from)));
+        let similarity = |words: &Arc<str>| meanings.get(words).map_or(0.0, |vector| cosine(&asked, vector));
+        Some(EmbeddingSimilarity { by_app: words.iter().map(similarity).collect() })
+    }
+}
+
+fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a RoutingContext) -> RoutingRequest<'a> {
+    RoutingRequest {
+        text,
+        stripped_text: report.stripped_text().map(|words| &**words),
+        untried: &view.untried,
+        expected_back: &view.expected_back,
+        disconnected: &view.disconnected,
+        follow_up: view.follow_up.as_deref(),
+        refused: &view.refused,
+        similarity: None,
+    }
+}
+
+/// Whoever comes at least a little closer than the next; where all are alike, none is worth a name.
+pub(crate) fn clear_leader(candidates: &[ScoredApp]) -> Option<&ScoredApp> {
+    const MIN_LEAD: f32 = 0.02;
+    let next = candidates.get(1).map_or(0.0, |next| next.confidence);
+    candidates.first().filter(|best| best.confidence - next > MIN_LEAD)
+}
+
+fn no_match_decision(view: &RoutingContext, candidates: Vec<ScoredApp>) -> RoutingDecision {
+    let reason = match (view.untried.is_empty(), clear_leader(&candidates)) {
+        (true, _) => "no app that could take it is connected".to_owned(),
+        (false, None) => "no connected app clearly fits".to_owned(),
+        (false, Some(best)) => format!("no connected app clearly fits; {} comes closest", best.app),
+    };
+    RoutingDecision { stage: RoutingStage::Nobody, apps: Vec::new(), text: None, reason: reason.into(), candidates }
+}
+
+/// On the hub itself everybody is the one user of this machine, by whatever program.
+fn user_key(surface: &str, principal: &Arc<str>) -> Arc<str> {
+    if surface == "hub" || surface == "cli" { "user".into() } else { principal.clone() }
+}
+
+fn cosine(left: &[f32], right: &[f32]) -> f32 {
+    let dot: f32 = left.iter().zip(right).map(|(left, right)| left * right).sum();
+    let length = |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    let lengths = length(left) * length(right);
+    if lengths > 0.0 { (dot / lengths).clamp(0.0, 1.0) } else { 0.0 }
+}

@@ -1,0 +1,142 @@
+//! Who is connected, and who was before.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::mpsc;
+
+use crate::app::AppProfile;
+use crate::app::KnownApp;
+use crate::id::ConnectionId;
+use crate::reply::InboxEvent;
+
+/// Things an app has not taken yet; what does not fit waits with the message.
+pub(super) const INBOX_CAPACITY: usize = 256;
+/// Apps remembered; the one seen longest ago is forgotten first.
+const MAX_KNOWN: usize = 256;
+/// For how long after it was last seen messages wait for an app that would fit.
+const EXPECTED_BACK_WITHIN: SignedDuration = SignedDuration::from_hours(24 * 7);
+
+/// An app that is here. Its name is its identity, whatever connection it comes by.
+#[derive(Debug)]
+pub(crate) struct ConnectedApp {
+    pub(crate) profile: Arc<AppProfile>,
+    pub(crate) connection: ConnectionId,
+    pub(crate) since: Timestamp,
+    pub(crate) inbox: mpsc::Sender<InboxEvent>,
+    /// The other end, for the connection to take from; one at a time.
+    pub(crate) inbox_receiver: Arc<tokio::sync::Mutex<mpsc::Receiver<InboxEvent>>>,
+    /// Signs of life it was asked for and gave.
+    pub(crate) liveness: tokio::sync::watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    /// In the order of registration.
+    connected: Vec<ConnectedApp>,
+    known: Vec<KnownApp>,
+}
+
+impl Roster {
+    pub(crate) fn restore(&mut self, known: Vec<KnownApp>) {
+        self.known = known;
+    }
+
+    pub(crate) fn known(&self) -> &[KnownApp] {
+        &self.known
+    }
+
+    pub(crate) fn connected(&self) -> &[ConnectedApp] {
+        &self.connected
+    }
+
+    pub(crate) fn by_name(&self, name: &str) -> Option<&ConnectedApp> {
+        self.connected.iter().find(|app| app.profile.name.eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn by_connection(&self, connection: ConnectionId) -> Option<&ConnectedApp> {
+        self.connected.iter().find(|app| app.connection == connection)
+    }
+
+    pub(crate) fn known_app(&self, name: &str) -> Option<&KnownApp> {
+        self.known.iter().find(|known| known.profile.name.eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn join(&mut self, app: ConnectedApp) {
+        self.remember(&app.profile, app.since);
+        self.connected.push(app);
+    }
+
+    /// Takes the connection's app off the list.
+    pub(crate) fn leave(&mut self, connection: ConnectionId, now: Timestamp) -> Option<ConnectedApp> {
+        let at = self.connected.iter().position(|app| app.connection == connection)?;
+        let gone = self.connected.remove(at);
+        if let Some(known) = self.known.iter_mut().find(|known| has_name(known, &gone.profile.name)) {
+            known.seen_at = now;
+        }
+        Some(gone)
+    }
+
+    /// Remembers that an app nobody knows wants to come.
+    pub(crate) fn remember_applicant(&mut self, name: &str, now: Timestamp) {
+        if self.known_app(name).is_none() {
+            let description = Arc::from("");
+            let unseen = AppProfile { name: name.into(), description, version: None, capabilities: Vec::new() };
+            self.remember(&Arc::new(unseen), now);
+        }
+    }
+
+    /// Changes what is known of an app, making it known if it is not.
+    pub(crate) fn update_known(&mut self, name: &str, now: Timestamp, change: impl FnOnce(&mut KnownApp)) {
+        self.remember_applicant(name, now);
+        if let Some(known) = self.known.iter_mut().find(|known| has_name(known, name)) {
+            change(known);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.known.retain(|known| !has_name(known, name));
+    }
+
+    /// Those that may come back soon.
+    pub(crate) fn expected_back(&self, now: Timestamp) -> Vec<Arc<AppProfile>> {
+        let is_expected = |known: &&KnownApp| now.duration_since(known.seen_at) < EXPECTED_BACK_WITHIN;
+        self.disconnected_known().filter(is_expected).map(|known| known.profile.clone()).collect()
+    }
+
+    /// All that were here before and are not now.
+    pub(crate) fn disconnected(&self) -> Vec<Arc<AppProfile>> {
+        self.disconnected_known().map(|known| known.profile.clone()).collect()
+    }
+
+    fn disconnected_known(&self) -> impl Iterator<Item = &KnownApp> {
+        let is_away =
+            |known: &&KnownApp| !known.profile.description.is_empty() && self.by_name(&known.profile.name).is_none();
+        self.known.iter().filter(is_away)
+    }
+
+    fn remember(&mut self, profile: &Arc<AppProfile>, now: Timestamp) {
+        if let Some(known) = self.known.iter_mut().find(|known| has_name(known, &profile.name)) {
+            known.profile = profile.clone();
+            known.seen_at = now;
+            return;
+        }
+        if self.known.len() >= MAX_KNOWN {
+            let gone = |known: &&KnownApp| self.connected.iter().all(|app| !has_name(known, &app.profile.name));
+            // Whatever comes and asks, it does not push out what the operator let in while anything else is left.
+            let rank = |known: &&KnownApp| (known.is_approved || known.token.is_some(), known.seen_at);
+            let oldest = self.known.iter().filter(gone).min_by_key(rank);
+            if let Some(name) = oldest.map(|known| known.profile.name.clone()) {
+                self.forget(&name);
+            }
+        }
+        self.known.push(KnownApp { profile: profile.clone(), seen_at: now, is_approved: false, token: None });
+    }
+}
+
+fn has_name(known: &KnownApp, name: &str) -> bool {
+    known.profile.name.eq_ignore_ascii_case(name)
+}
+
+#[cfg(test)]
+mod tests;

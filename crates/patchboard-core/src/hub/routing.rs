@@ -1,0 +1,251 @@
+//! Which app an utterance is meant for. The pipeline, in order, each stage a unit of its own:
+//!
+//! 1. [`direct`]: the text begins with an app's name;
+//! 2. [`follow_up`]: an app asked something a moment ago;
+//! 3. [`rules`]: the user's own aliases and rules;
+//! 4. [`super::matcher`]: words, and what was learned from earlier messages; with an embedding model's help where there
+//!    is one;
+//! 5. [`model`]: a language model with one tool per app;
+//! 6. the catch-all app, or nobody: then a person is asked.
+//!
+//! Everything here is synchronous. What needs somebody else (an embedding, a model) is said as such, and the asker comes
+//! back with the answer.
+
+use std::sync::Arc;
+
+use crate::app::AppProfile;
+use crate::app::message::{RoutingDecision, RoutingStage, ScoredApp};
+use patchboard_matcher::{AppRanking, ConfidencePolicy, EmbeddingSimilarity, Matcher, RankingChoice};
+
+pub mod direct;
+pub mod follow_up;
+pub mod model_prompt;
+pub mod rules;
+
+pub use model_prompt::ModelPicks;
+pub use rules::{HubRules, RoutingRule};
+
+/// Candidates a decision remembers.
+const MAX_CANDIDATES: usize = 10;
+/// How much better an app that is not connected must fit than one that is, for the message to wait for it.
+const WAIT_SCORE_FACTOR: f32 = 1.5;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct RoutingRequest<'a> {
+    pub text: &'a str,
+    /// The text without the name of the app it was addressed to, once that is found out.
+    pub stripped_text: Option<&'a str>,
+    /// Connected, and it has not been tried with them.
+    pub untried: &'a [Arc<AppProfile>],
+    /// Known from before and not connected now: expected back soon.
+    pub expected_back: &'a [Arc<AppProfile>],
+    /// The same, however long ago they were here: the user may name them.
+    pub disconnected: &'a [Arc<AppProfile>],
+    /// Whose question the user may be answering.
+    pub follow_up: Option<&'a str>,
+    /// Those that have refused it, who get no second try: nobody who is absent is waited for then.
+    pub refused: &'a [Arc<AppProfile>],
+    pub similarity: Option<&'a EmbeddingSimilarity>,
+}
+
+impl<'a> RoutingRequest<'a> {
+    fn effective_text(&self) -> &'a str {
+        self.stripped_text.unwrap_or(self.text)
+    }
+
+    fn has_refusals(&self) -> bool {
+        !self.refused.is_empty()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum LocalOutcome {
+    Deliver(RoutingDecision),
+    /// It is meant for an app that is not connected.
+    WaitFor(Arc<str>, RoutingDecision),
+    /// The local stages do not know; these came closest.
+    Unsure(Vec<ScoredApp>),
+}
+
+/// The stages that need nobody else.
+#[derive(Debug, Default)]
+pub struct LocalRouter {
+    pub rules: HubRules,
+    pub catch_all: Option<Arc<str>>,
+    pub policy: ConfidencePolicy,
+}
+
+impl LocalRouter {
+    pub fn route(&self, question: &RoutingRequest<'_>, matcher: &Matcher) -> LocalOutcome {
+        if let Some(answer) = self.route_by_user_choice(question) {
+            return answer;
+        }
+        self.route_by_matcher(question, question.effective_text(), matcher)
+    }
+
+    /// Names, questions and rules: everything the user decided.
+    fn route_by_user_choice(&self, question: &RoutingRequest<'_>) -> Option<LocalOutcome> {
+        let text = question.text;
+        if let Some((name, rest)) = direct::split_address(text) {
+            let decide = |profile: &Arc<AppProfile>| {
+                let reason = format!("the message begins with the name of {}", profile.name);
+                decision(RoutingStage::Direct, &profile.name, Some(rest), reason)
+            };
+            if let Some(profile) = find(question.untried, name) {
+                return Some(LocalOutcome::Deliver(decide(profile)));
+            }
+            if let Some(profile) = find(question.disconnected, name).filter(|_| !question.has_refusals()) {
+                return Some(LocalOutcome::WaitFor(profile.name.clone(), decide(profile)));
+            }
+        }
+        if let Some(profile) = question.follow_up.and_then(|app| find(question.untried, app)) {
+            let reason = format!("{} asked something a moment ago", profile.name);
+            return Some(LocalOutcome::Deliver(decision(RoutingStage::FollowUp, &profile.name, None, reason)));
+        }
+        let (stage, app, rest, reason) = self.rules.apply(text)?;
+        let decide = |profile: &Arc<AppProfile>| decision(stage, &profile.name, rest, reason.clone());
+        if let Some(profile) = find(question.untried, app) {
+            return Some(LocalOutcome::Deliver(decide(profile)));
+        }
+        if question.has_refusals() {
+            return None;
+        }
+        // The user's rule names it, so it is waited for even if it was never seen.
+        let absent = find(question.disconnected, app).map_or_else(|| Arc::from(app), |profile| profile.name.clone());
+        Some(LocalOutcome::WaitFor(absent.clone(), decision(stage, &absent, rest, reason)))
+    }
+
+    fn route_by_matcher(&self, question: &RoutingRequest<'_>, text: &str, matcher: &Matcher) -> LocalOutcome {
+        let stage = if question.similarity.is_some() { RoutingStage::Meaning } else { RoutingStage::Matcher };
+        // With those that refused it: what they had of the confidence is not for whoever is left.
+        let all: Vec<&AppProfile> = question.untried.iter().chain(question.refused).map(|profile| &**profile).collect();
+        let mut ranking = matcher.rank(text, &all, question.similarity);
+        let rest = question.stripped_text;
+        let chosen = match ranking.choose_among(self.policy, |one| find(question.untried, &one.app).is_some()) {
+            RankingChoice::Deliver(chosen) => chosen,
+            RankingChoice::Unsure => Vec::new(),
+        };
+        // Similarities were asked for those that are there only.
+        let absent = if question.similarity.is_some() {
+            None
+        } else {
+            self.better_disconnected(question, text, matcher, &chosen)
+        };
+        if let Some((app, scored)) = absent {
+            let reason = format!("it fits {app} best, which is not connected");
+            let apps = vec![app.clone()];
+            let decision =
+                RoutingDecision { stage, apps, text: rest.map(Arc::from), reason: reason.into(), candidates: scored };
+            return LocalOutcome::WaitFor(app, decision);
+        }
+        if chosen.is_empty() {
+            ranking.candidates.retain(|one| find(question.untried, &one.app).is_some());
+            return LocalOutcome::Unsure(scored(&ranking));
+        }
+        let candidates = scored(&ranking);
+        let apps: Vec<Arc<str>> =
+            chosen.iter().filter_map(|&index| ranking.candidates.get(index)).map(|best| best.app.clone()).collect();
+        let reason = reason_of(&ranking, &chosen);
+        LocalOutcome::Deliver(RoutingDecision {
+            stage,
+            apps,
+            text: rest.map(Arc::from),
+            reason: reason.into(),
+            candidates,
+        })
+    }
+
+    /// An app that is not connected and clearly fits better than whoever is.
+    fn better_disconnected(
+        &self,
+        question: &RoutingRequest<'_>,
+        text: &str,
+        matcher: &Matcher,
+        chosen: &[usize],
+    ) -> Option<(Arc<str>, Vec<ScoredApp>)> {
+        // A refused message goes on to those who are there; several recipients are not held up by one.
+        if question.expected_back.is_empty() || question.has_refusals() || chosen.len() > 1 {
+            return None;
+        }
+        let all: Vec<&AppProfile> =
+            question.untried.iter().chain(question.expected_back).map(|profile| &**profile).collect();
+        let ranking = matcher.rank(text, &all, None);
+        let RankingChoice::Deliver(best) = ranking.choose(self.policy) else { return None };
+        let best = ranking.candidates.get(*best.first()?)?;
+        let is_absent = find(question.untried, &best.app).is_none();
+        let open_score = ranking.candidates.iter().find(|other| find(question.untried, &other.app).is_some());
+        let is_better = open_score.is_none_or(|open| best.score > open.score * WAIT_SCORE_FACTOR);
+        (is_absent && is_better).then(|| (best.app.clone(), scored(&ranking)))
+    }
+
+    /// What is left when the local stages are unsure and no model decides otherwise. `None`: a person has to.
+    pub fn fallback(&self, question: &RoutingRequest<'_>, closest: &[ScoredApp]) -> Option<RoutingDecision> {
+        let rest = question.stripped_text;
+        if let Some(profile) = self.catch_all.as_deref().and_then(|name| find(question.untried, name)) {
+            let reason = "nobody clearly fits, and this app gets what fits nobody".to_owned();
+            let mut decision = decision(RoutingStage::CatchAll, &profile.name, rest, reason);
+            decision.candidates = closest.to_vec();
+            return Some(decision);
+        }
+        None
+    }
+
+    /// What the model said, as a decision; `None` when it chose nobody.
+    pub fn decision_from_model(
+        &self,
+        question: &RoutingRequest<'_>,
+        choice: &ModelPicks,
+        closest: &[ScoredApp],
+    ) -> Option<RoutingDecision> {
+        let first = choice.picks.first()?;
+        Some(RoutingDecision {
+            stage: RoutingStage::Model,
+            apps: choice.picks.iter().map(|pick| pick.app.clone()).collect(),
+            text: question.stripped_text.map(Arc::from),
+            reason: first.reason.clone().unwrap_or_else(|| "chosen by the model".into()),
+            candidates: closest.to_vec(),
+        })
+    }
+}
+
+fn decision(stage: RoutingStage, app: &Arc<str>, rest: Option<&str>, reason: String) -> RoutingDecision {
+    RoutingDecision {
+        stage,
+        apps: vec![app.clone()],
+        text: rest.map(Arc::from),
+        reason: reason.into(),
+        candidates: Vec::new(),
+    }
+}
+
+fn find<'a>(apps: &'a [Arc<AppProfile>], name: &str) -> Option<&'a Arc<AppProfile>> {
+    apps.iter().find(|profile| profile.name.eq_ignore_ascii_case(name))
+}
+
+fn scored(ranking: &AppRanking) -> Vec<ScoredApp> {
+    let best = ranking.candidates.iter().take(MAX_CANDIDATES);
+    best.map(|candidate| ScoredApp {
+        app: candidate.app.clone(),
+        // What is put on record has to be a number.
+        score: if candidate.score.is_finite() { candidate.score } else { 0.0 },
+        confidence: if candidate.confidence.is_finite() { candidate.confidence } else { 0.0 },
+        reasons: candidate.reasons.clone(),
+    })
+    .collect()
+}
+
+fn reason_of(ranking: &AppRanking, chosen: &[usize]) -> String {
+    let reasons = chosen.iter().filter_map(|&index| ranking.candidates.get(index)).map(|candidate| {
+        let percent = (candidate.confidence * 100.0).round();
+        if candidate.reasons.is_empty() {
+            format!("fits {} ({percent} % sure)", candidate.app)
+        } else {
+            format!("fits {} ({percent} % sure): {}", candidate.app, candidate.reasons.join("; "))
+        }
+    });
+    reasons.collect::<Vec<_>>().join("; and ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! What is learned from what happens to messages, and when it is stored.
+//!
+//! Routing reads one matcher while the next one is taught: nobody waits for learning.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::{Hub, lock};
+use crate::record;
+use crate::store::{Durability, WriteBatch};
+use patchboard_matcher::{LabelPolarity, LabelStrength, Matcher, NO_APP, TrainingLabel};
+
+/// How much learning from acknowledgements a crash may cost. What people say is stored at once.
+const SAVE_INTERVAL: Duration = Duration::from_secs(2);
+/// With so few examples learning takes less than a millisecond and is done at once.
+const MAX_INLINE_EXAMPLES: usize = 100;
+/// Lessons that wait while earlier ones are learned. More acknowledgements teach nothing; what people say always does.
+const MAX_WAITING: usize = 1000;
+
+/// What is still to be learned.
+#[derive(Debug, Default)]
+pub(super) struct Trainer {
+    queue: VecDeque<TrainingTask>,
+    /// Somebody teaches and will see to whatever waits.
+    is_running: bool,
+}
+
+#[derive(Debug)]
+enum TrainingTask {
+    Learn { text: Arc<str>, app: Arc<str>, verdict: LabelPolarity, strength: LabelStrength },
+    Forget { app: Arc<str>, done: oneshot::Sender<()> },
+}
+
+impl Hub {
+    pub(crate) fn learn(&self, text: Arc<str>, app: &Arc<str>, verdict: LabelPolarity, strength: LabelStrength) {
+        if strength == LabelStrength::Weak && lock(&self.0.trainer).queue.len() >= MAX_WAITING {
+            return;
+        }
+        self.enqueue_training(TrainingTask::Learn { text, app: app.clone(), verdict, strength });
+    }
+
+    /// The user gave a message up that the hub itself had to find an app for: its words are for none of them. `had` are
+    /// the apps that the hub chose and that were given it; none when it was held.
+    pub(crate) fn learn_cancelled(&self, text: &Arc<str>, had: &[Arc<str>]) {
+        for app in had {
+            self.learn(text.clone(), app, LabelPolarity::Negative, LabelStrength::Strong);
+        }
+        self.learn(text.clone(), &NO_APP.into(), LabelPolarity::Positive, LabelStrength::Strong);
+    }
+
+    /// Returns when nothing that was learned about the app is left, in memory and, but for the next save, in the store.
+    pub(super) async fn forget_training(&self, app: Arc<str>) {
+        let (done, forgotten) = oneshot::channel();
+        self.enqueue_training(TrainingTask::Forget { app, done });
+        // An error is the end of the process.
+        forgotten.await.unwrap_or(());
+    }
+
+    fn enqueue_training(&self, task: TrainingTask) {
+        {
+            let mut school = lock(&self.0.trainer);
+            school.queue.push_back(task);
+            if school.is_running {
+                return;
+            }
+            school.is_running = true;
+        }
+        if self.matcher().example_count() < MAX_INLINE_EXAMPLES {
+            self.train();
+        } else {
+            let hub = self.clone();
+            self.0.foreground_tasks.spawn_blocking(move || hub.train());
+        }
+    }
+
+    /// Learns whatever waits; one at a time.
+    fn train(&self) {
+        loop {
+            let tasks = {
+                let mut school = lock(&self.0.trainer);
+                school.is_running = !school.queue.is_empty();
+                std::mem::take(&mut school.queue)
+            };
+            if tasks.is_empty() {
+                return;
+            }
+            let mut next = (*self.matcher()).clone();
+            let mut forgotten = Vec::new();
+            let mut labels: Vec<(Arc<str>, Arc<str>, LabelPolarity, LabelStrength)> = Vec::new();
+            let mut changed = Vec::new();
+            for task in tasks {
+                match task {
+                    TrainingTask::Learn { text, app, verdict, strength } => {
+                        changed.push(app.clone());
+                        labels.push((text, app, verdict, strength));
+                    }
+                    TrainingTask::Forget { app, done } => {
+                        labels.retain(|(_, taught, ..)| !taught.eq_ignore_ascii_case(&app));
+                        next.forget(&app);
+                        changed.push(app);
+                        forgotten.push(done);
+                    }
+                }
+            }
+            let is_urgent = labels.iter().any(|(_, _, _, strength)| *strength == LabelStrength::Strong);
+            let labels = labels.iter().map(|(text, app, verdict, strength)| {
+                (&**text, TrainingLabel { app, polarity: *verdict, strength: *strength })
+            });
+            // A lesson that cannot be learned must not be the last one.
+            match std::panic::catch_unwind(AssertUnwindSafe(|| next.learn(labels))) {
+                Ok(()) => self.publish_matcher(next),
+                Err(_panic) => tracing::error!("learning from messages failed inside; these are not learned from"),
+            }
+            lock(&self.0.unsaved_apps).extend(changed);
+            if is_urgent {
+                self.0.save_requested.notify_one();
+            }
+            for done in forgotten {
+                // Whoever asked may be gone.
+                done.send(()).unwrap_or(());
+            }
+        }
+    }
+
+    pub(super) async fn run_training_saver(&self, stop: CancellationToken) {
+        let mut pause = tokio::time::interval(SAVE_INTERVAL);
+        pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = pause.tick() => self.save_training().await,
+                () = self.0.save_requested.notified() => self.save_training().await,
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    pub(super) async fn save_training(&self) {
+        let unsaved = std::mem::take(&mut *lock(&self.0.unsaved_apps));
+        if unsaved.is_empty() {
+            return;
+        }
+        let matcher = self.matcher();
+        let stored = |app| matcher.export_training(app).map(|data| record::encode_training_data(&data));
+        let writes = unsaved.iter().map(|app| self.training_write(app, stored(app))).collect();
+        if let Err(error) = self.0.store.commit(WriteBatch { durability: Durability::Delta, writes }).await {
+            tracing::warn!(%error, "what was learned about apps could not be stored; trying again");
+            lock(&self.0.unsaved_apps).extend(unsaved);
+        }
+    }
+
+    pub(super) fn matcher(&self) -> Arc<Matcher> {
+        self.0.matcher.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Routing goes by this one from now on.
+    pub(super) fn publish_matcher(&self, matcher: Matcher) {
+        *self.0.matcher.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(matcher);
+    }
+}

@@ -1,0 +1,65 @@
+//! The port by which engines below the board start runs: agents that are called as tools, and deliveries of channels.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::Caller;
+use crate::command::StartRun;
+use crate::error::BoardError;
+use crate::event::Envelope;
+use crate::executor::CallContext;
+use crate::id::{RunId, Seq, SessionKey};
+use crate::port::BoxStream;
+
+/// Starts runs and reads what became of them. Once the board is gone every method fails as shutting down.
+pub(crate) trait RunStarter: Send + Sync + fmt::Debug {
+    /// The same as a client's request, so that access, queues and limits hold; `trace` is the caller's traceparent.
+    fn start<'a>(
+        &'a self,
+        caller: &'a Caller,
+        start: StartRun,
+        stop: CancellationToken,
+        trace: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<RunId, BoardError>>;
+
+    /// Starts a run on behalf of a tool call. It ends at the latest when `stop` is cancelled.
+    fn start_nested<'a>(
+        &'a self,
+        context: &'a CallContext,
+        call: AgentCall,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<NestedRun, BoardError>>;
+
+    /// The run's events from `from` on.
+    fn follow<'a>(
+        &'a self,
+        caller: &'a Caller,
+        run: RunId,
+        from: Seq,
+    ) -> BoxFuture<'a, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>>;
+
+    /// The last message of the run as its conversation has it.
+    fn final_answer(&self, session: SessionKey, run: RunId) -> BoxFuture<'_, Result<String, BoardError>>;
+
+    fn is_draining(&self) -> bool;
+}
+
+/// A request to another agent.
+#[derive(Debug)]
+pub(crate) struct AgentCall {
+    pub(crate) agent: Arc<str>,
+    pub(crate) message: Arc<str>,
+    /// A conversation of the caller's account; a new one when left out.
+    pub(crate) thread: Option<Arc<str>>,
+}
+
+/// A run that was started by another one, which waits for it.
+pub(crate) struct NestedRun {
+    pub(crate) run: RunId,
+    pub(crate) thread: Arc<str>,
+    pub(crate) session: SessionKey,
+    pub(crate) events: BoxStream<Result<Arc<Envelope>, BoardError>>,
+}

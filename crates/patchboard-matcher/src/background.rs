@@ -1,0 +1,44 @@
+//! What people say to a machine whether or not there is an app for it: descriptions that compete with those of the apps,
+//! so that a message about something else is not brought to whoever comes closest.
+
+use std::sync::{Arc, LazyLock};
+
+use super::profile::CompiledProfile;
+use super::query::Query;
+use super::signals::DescriptionSimilarity;
+use crate::AppProfile;
+
+/// An app that is so near to a line is about the same, and the line does not count.
+const TOO_SIMILAR: f32 = 0.5;
+/// Lines that are compared word by word: those that are nearest as a whole.
+const MOST_COMPARED: usize = 8;
+
+static LINES: LazyLock<Vec<CompiledProfile>> = LazyLock::new(|| {
+    let lines = include_str!("background.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(profile).collect()
+});
+
+fn profile(line: &str) -> CompiledProfile {
+    let (name, capabilities) = ("".into(), Vec::new());
+    CompiledProfile::new(&AppProfile { name, description: line.into(), version: None, capabilities })
+}
+
+/// How much an utterance is like what none of these apps is about.
+pub(super) fn similarity(query: &Query, apps: &[Arc<CompiledProfile>]) -> DescriptionSimilarity {
+    let mut lines: Vec<(f32, &CompiledProfile)> =
+        LINES.iter().map(|line| (line.similarity_to_query(query), line)).collect();
+    lines.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let free =
+        lines.into_iter().filter(|(_, line)| apps.iter().all(|app| app.similarity_to_profile(line) < TOO_SIMILAR));
+    let mut best = DescriptionSimilarity::default();
+    for (_, line) in free.take(MOST_COMPARED) {
+        let one = DescriptionSimilarity::new(query, line);
+        best.shared_terms = best.shared_terms.max(one.shared_terms);
+        best.whole_text = best.whole_text.max(one.whole_text);
+        best.word_by_word = best.word_by_word.max(one.word_by_word);
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests;

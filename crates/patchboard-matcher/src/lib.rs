@@ -1,0 +1,258 @@
+//! Which app an utterance is meant for, found without a model: by what apps say about themselves, and by what was
+//! learned from what they took and refused. Pure: no clock, no chance, no input or output.
+//!
+//! [`words`] makes text comparable; [`lexicon`] and [`vectors`] know which words are close to each other; [`query`] and
+//! [`profile`] are the two sides of a comparison before anything was learned, and [`background`] what competes with the
+//! apps; [`learned`] keeps examples, and [`linear`] classifies by them over [`features`]; [`signals`] puts all of it into
+//! a few numbers, and [`ranking`] turns them into confidence and a choice; [`clauses`] finds several requests in one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+mod background;
+mod classifier;
+mod clauses;
+mod explain;
+mod features;
+mod lexicon;
+mod profile;
+mod query;
+mod ranking;
+mod signals;
+mod tokenizer;
+mod trained_model;
+mod tuning;
+mod vectors;
+
+pub use ranking::{AppRanking, ConfidencePolicy, RankedApp, RankingChoice};
+pub use trained_model::{LabelPolarity, LabelStrength, NO_APP};
+pub use trained_model::{TrainingData, TrainingExample};
+
+use features::features;
+use profile::CompiledProfile;
+use query::Query;
+use ranking::OddsTable;
+use signals::DescriptionSimilarity;
+use tokenizer::WordToken;
+use trained_model::{AppEvidence, TrainedModel};
+use tuning::TUNING;
+
+/// Descriptions kept ready. More apps than that at once only cost time.
+const MOST_PROFILES: usize = 1024;
+/// Candidates that are worth an explanation.
+const MAX_EXPLAINED: usize = 5;
+
+/// What an app says about itself when it registers. All of it is the app's own claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppProfile {
+    /// Unique whatever the case of its letters; ASCII letters, digits, `-` and `_`.
+    pub name: Arc<str>,
+    pub description: Arc<str>,
+    pub version: Option<Arc<str>>,
+    pub capabilities: Vec<Arc<str>>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Matcher {
+    model: TrainedModel,
+    /// Made from what apps say about themselves, when it is first needed. The same for all copies.
+    profiles: Arc<RwLock<HashMap<ProfileKey, Arc<CompiledProfile>>>>,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainingLabel<'a> {
+    pub app: &'a str,
+    pub polarity: LabelPolarity,
+    pub strength: LabelStrength,
+}
+
+/// How near an embedding model holds the utterance to each app (0 to 1), in the order of the apps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmbeddingSimilarity {
+    pub by_app: Vec<f32>,
+}
+
+/// All of a profile that is compared.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ProfileKey {
+    name: Arc<str>,
+    description: Arc<str>,
+    capabilities: Vec<Arc<str>>,
+}
+
+impl Matcher {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All given apps, best first. Any text will do; what it means is looked for near its beginning.
+    pub fn rank(&self, text: &str, apps: &[&AppProfile], meaning: Option<&EmbeddingSimilarity>) -> AppRanking {
+        let words = clauses::without_denials(tokenizer::tokenize(text));
+        let profiles: Vec<Arc<CompiledProfile>> = apps.iter().map(|app| self.profile(app)).collect();
+        let whole = PreparedText::new(&words);
+        let (evidence, none) = self.evidence(&whole, apps);
+        let mut fits = whole.app_odds(&profiles, &evidence, &none);
+        if let Some(meaning) = meaning.filter(|meaning| meaning.by_app.len() == apps.len()) {
+            add_embedding_similarity(&mut fits, meaning);
+        }
+        let confidences = fits.confidences();
+        let mut candidates: Vec<(usize, RankedApp)> = (0..)
+            .zip(apps.iter().zip(confidences))
+            .map(|(at, (app, confidence))| {
+                (at, RankedApp { app: app.name.clone(), score: fits.score(at), confidence, reasons: Vec::new() })
+            })
+            .collect();
+        let parts = self.parts(&words, apps, &profiles);
+        for (at, candidate) in &mut candidates {
+            let part = parts.iter().filter(|part| part.app == *at).map(|part| part.confidence).fold(0.0, f32::max);
+            candidate.confidence = candidate.confidence.max(part);
+        }
+        candidates.sort_by(|(_, a), (_, b)| {
+            b.confidence.total_cmp(&a.confidence).then(b.score.total_cmp(&a.score)).then_with(|| a.app.cmp(&b.app))
+        });
+        for (at, candidate) in candidates.iter_mut().take(MAX_EXPLAINED) {
+            if let (Some(profile), Some(evidence)) = (profiles.get(*at), evidence.get(*at)) {
+                candidate.reasons = explain::reasons(&whole.query, profile, evidence);
+            }
+        }
+        let several = candidates.iter().enumerate().filter(|(_, (at, _))| parts.iter().any(|part| part.app == *at));
+        let several = several.map(|(place, _)| place).collect();
+        let candidates = candidates.into_iter().map(|(_, candidate)| candidate).collect();
+        AppRanking::new(candidates, several, signals::experience(&evidence))
+    }
+
+    /// Takes in many labels at once, which costs little more than one: the classifier is trained after the last.
+    pub fn learn<'a>(&mut self, labels: impl IntoIterator<Item = (&'a str, TrainingLabel<'a>)>) {
+        for (text, label) in labels {
+            self.model.add(label.app, text, label.polarity, label.strength);
+        }
+        // Training takes milliseconds, which whoever asks next shall not wait for.
+        self.model.train();
+    }
+
+    /// Utterances it knows, of all apps together. Training takes the longer the more they are.
+    pub fn example_count(&self) -> usize {
+        self.model.example_count()
+    }
+
+    pub fn forget(&mut self, app: &str) {
+        self.model.forget(app);
+    }
+
+    /// How many labels an app was given since it was last forgotten.
+    pub fn label_count(&self, app: &str) -> u64 {
+        self.model.label_count(app)
+    }
+
+    /// What was learned about one app, to be stored; `None` when that is nothing. Some tens of kilobytes at most.
+    pub fn export_training(&self, app: &str) -> Option<TrainingData> {
+        self.model.training_data(app)
+    }
+
+    /// Replaces what is known about the app with what [`Matcher::export_training`] returned.
+    pub fn import_training(&mut self, app: &str, data: TrainingData) {
+        self.model.replace_training_data(app, data);
+    }
+
+    /// Which apps the parts of an utterance are for, when they are clearly for different ones.
+    fn parts(&self, words: &[WordToken], apps: &[&AppProfile], profiles: &[Arc<CompiledProfile>]) -> Vec<ClauseMatch> {
+        let clauses = clauses::clauses(words);
+        if clauses.len() < 2 || apps.len() < 2 {
+            return Vec::new();
+        }
+        let mut parts: Vec<ClauseMatch> = Vec::new();
+        for clause in clauses {
+            let utterance = PreparedText::new(clause);
+            let (evidence, none) = self.evidence(&utterance, apps);
+            let confidences = utterance.app_odds(profiles, &evidence, &none).confidences();
+            let best = confidences.iter().copied().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
+            let Some((app, confidence)) = best.filter(|(_, confidence)| *confidence >= TUNING.part_confidence) else {
+                continue;
+            };
+            match parts.iter_mut().find(|part| part.app == app) {
+                Some(part) => part.confidence = part.confidence.max(confidence),
+                None => parts.push(ClauseMatch { app, confidence }),
+            }
+        }
+        if parts.len() < 2 { Vec::new() } else { parts }
+    }
+
+    /// Of each app, and of none of them.
+    fn evidence(&self, utterance: &PreparedText, apps: &[&AppProfile]) -> (Vec<AppEvidence>, AppEvidence) {
+        let names: Vec<&str> = apps.iter().map(|app| &*app.name).collect();
+        self.model.evidence(&utterance.features, utterance.query.vector.as_ref(), &names)
+    }
+
+    /// The numbers that a decision is made from, of each app and of none of them: for fitting their weights.
+    #[doc(hidden)]
+    pub fn signals(&self, text: &str, apps: &[&AppProfile]) -> (Vec<Vec<f32>>, Vec<f32>) {
+        let utterance = PreparedText::new(&clauses::without_denials(tokenizer::tokenize(text)));
+        let profiles: Vec<Arc<CompiledProfile>> = apps.iter().map(|app| self.profile(app)).collect();
+        let (evidence, _) = self.evidence(&utterance, apps);
+        let likenesses = DescriptionSimilarity::all(&utterance.query, &profiles);
+        let of_apps =
+            likenesses.iter().zip(&evidence).map(|(one, evidence)| signals::app_signals(one, evidence).to_vec());
+        let background = background::similarity(&utterance.query, &profiles);
+        (of_apps.collect(), signals::none_signals(&background, &likenesses, signals::experience(&evidence)).to_vec())
+    }
+
+    fn profile(&self, app: &AppProfile) -> Arc<CompiledProfile> {
+        let claim = ProfileKey {
+            name: app.name.clone(),
+            description: app.description.clone(),
+            capabilities: app.capabilities.clone(),
+        };
+        let known = self.profiles.read().unwrap_or_else(PoisonError::into_inner).get(&claim).cloned();
+        known.unwrap_or_else(|| {
+            let profile = Arc::new(CompiledProfile::new(app));
+            let mut profiles = self.profiles.write().unwrap_or_else(PoisonError::into_inner);
+            if profiles.len() >= MOST_PROFILES {
+                profiles.clear();
+            }
+            profiles.insert(claim, profile.clone());
+            profile
+        })
+    }
+}
+
+/// A part of an utterance that is clearly for one app.
+#[derive(Debug)]
+struct ClauseMatch {
+    /// Its place among the apps asked about.
+    app: usize,
+    confidence: f32,
+}
+
+/// An utterance, or a part of one, made ready for comparison.
+#[derive(Debug)]
+struct PreparedText {
+    query: Query,
+    features: Vec<features::FeatureHash>,
+}
+
+impl PreparedText {
+    fn new(words: &[WordToken]) -> Self {
+        Self { query: Query::new(words), features: features(words) }
+    }
+
+    fn app_odds(&self, profiles: &[Arc<CompiledProfile>], evidence: &[AppEvidence], none: &AppEvidence) -> OddsTable {
+        let background = background::similarity(&self.query, profiles);
+        OddsTable::new(&self.query, &background, &DescriptionSimilarity::all(&self.query, profiles), evidence, none)
+    }
+}
+
+fn add_embedding_similarity(fits: &mut OddsTable, meaning: &EmbeddingSimilarity) {
+    let count = meaning.by_app.len();
+    if count == 0 || !meaning.by_app.iter().all(|one| one.is_finite()) {
+        return;
+    }
+    let mean = meaning.by_app.iter().sum::<f32>() / count as f32;
+    // Models differ in how near they hold unrelated texts; what all apps share says nothing. A lone app has no others
+    // to compare with.
+    let usual = if count > 1 { mean } else { TUNING.usual_similarity };
+    fits.add(meaning.by_app.iter().map(|similarity| TUNING.embedding_weight * (similarity - usual)));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! A description made ready for comparison, and what an utterance has in common with it before anything was learned.
+
+use std::collections::HashMap;
+
+use super::lexicon::{ConceptId, TopicId, lexicon};
+use super::query::{ComparedWord, Query, QueryTerm, compared_words};
+use super::tokenizer::{TokenBoundary, WordToken, tokenize};
+use super::tuning::TUNING;
+use super::vectors::{self, CompactVector};
+use crate::AppProfile;
+
+/// Words of one profile that are compared with those of an utterance one by one.
+const MOST_COMPARED: usize = 48;
+/// Words of one profile that are compared letter by letter.
+const MOST_SPELLINGS: usize = 256;
+/// Fewer letters in common are chance.
+const LEAST_BEGINNING: usize = 5;
+
+#[derive(Debug)]
+pub(super) struct CompiledProfile {
+    terms: HashMap<String, ProfileTerm>,
+    /// For near misses, in alphabetical order.
+    spellings: Vec<(String, f32)>,
+    concepts: Vec<f32>,
+    topics: Vec<f32>,
+    /// Which of its own words stands for a concept most, and which for a topic: for explanations.
+    concept_words: HashMap<ConceptId, (f32, String)>,
+    topic_words: HashMap<TopicId, (f32, String)>,
+    /// What all of it is about.
+    vector: Option<CompactVector>,
+    words: Vec<ComparedWord>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ProfileTerm {
+    weight: f32,
+    from: TermSource,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TermSource {
+    Name,
+    Capability,
+    Description,
+}
+
+/// Why a cue counts for a profile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum TermMatch {
+    Word(TermSource),
+    Spelling,
+    Concept(ConceptId),
+    Topic(TopicId),
+}
+
+impl CompiledProfile {
+    pub(super) fn new(app: &AppProfile) -> CompiledProfile {
+        let mut profile = CompiledProfile {
+            terms: HashMap::new(),
+            spellings: Vec::new(),
+            concepts: vec![0.0; lexicon().concepts().len()],
+            topics: vec![0.0; lexicon().topics().len()],
+            concept_words: HashMap::new(),
+            topic_words: HashMap::new(),
+            vector: None,
+            words: Vec::new(),
+        };
+        let mut ruled_out = Vec::new();
+        let mut said = tokenize(&app.name.replace(['-', '_'], " "));
+        profile.add(&said, TermSource::Name);
+        // A number or an `app` in a name says nothing of what it is about.
+        said.retain(|word| word.weight >= 0.5);
+        for capability in &app.capabilities {
+            let capability = tokenize(&capability.replace(['-', '_', '.', '/'], " "));
+            profile.add(&capability, TermSource::Capability);
+            said.extend(capability);
+        }
+        for (phrase, kind) in phrases(tokenize(&app.description)) {
+            match kind {
+                PhrasePolarity::Included => {
+                    profile.add(&phrase, TermSource::Description);
+                    said.extend(phrase);
+                }
+                PhrasePolarity::Excluded => ruled_out.extend(phrase),
+            }
+        }
+        profile.exclude(&ruled_out);
+        said.retain(|word| profile.terms.contains_key(&word.stem));
+        profile.vector = vectors::text_vector(&said).map(|vector| CompactVector::new(&vector));
+        profile.words = compared_words(&said, MOST_COMPARED);
+        profile.spellings = profile.terms.iter().map(|(stem, term)| (stem.clone(), term.weight)).collect();
+        profile.spellings.retain(|(stem, weight)| stem.len() >= 4 && *weight >= 0.5);
+        profile.spellings.sort_by(|a, b| a.0.cmp(&b.0));
+        profile.spellings.truncate(MOST_SPELLINGS);
+        profile
+    }
+
+    fn add(&mut self, phrase: &[WordToken], from: TermSource) {
+        for word in phrase.iter().filter(|word| word.weight > 0.0) {
+            let weight = word.weight;
+            let term = self.terms.entry(word.stem.clone()).or_insert(ProfileTerm { weight, from });
+            term.weight = term.weight.max(weight);
+        }
+        for hit in lexicon().hits(phrase) {
+            let weight = if hit.length > 1 { 1.0 } else { phrase.get(hit.at).map_or(0.0, |word| word.weight) };
+            let said: Vec<&str> = phrase.iter().skip(hit.at).take(hit.length).map(|word| word.text.as_str()).collect();
+            let said = said.join(" ");
+            for sense in hit.senses {
+                let strength = weight * sense.affinity;
+                keep_strongest(&mut self.concept_words, sense.concept, strength, &said);
+                keep_strongest(&mut self.topic_words, lexicon().topic_of(sense.concept), strength, &said);
+                if let Some(concept) = self.concepts.get_mut(usize::from(sense.concept)) {
+                    *concept = concept.max(strength);
+                }
+                if let Some(topic) = self.topics.get_mut(usize::from(lexicon().topic_of(sense.concept))) {
+                    *topic = 1.0 - (1.0 - *topic) * (1.0 - 0.5 * strength);
+                }
+            }
+        }
+    }
+
+    /// `… but not the weather`: the words themselves, not their whole topic.
+    fn exclude(&mut self, phrase: &[WordToken]) {
+        for word in phrase.iter().filter(|word| word.weight >= 0.5) {
+            self.terms.remove(&word.stem);
+        }
+        for sense in lexicon().hits(phrase).iter().flat_map(|hit| hit.senses) {
+            if let Some(concept) = self.concepts.get_mut(usize::from(sense.concept)) {
+                *concept = 0.0;
+            }
+        }
+    }
+
+    /// What the utterance has in common with this profile, in units of cue weight.
+    pub(super) fn overlap(&self, query: &Query) -> f32 {
+        query.terms.iter().map(|cue| cue.weight * self.best_match(cue).map_or(0.0, |(strength, _)| strength)).sum()
+    }
+
+    /// How near the whole utterance is to the whole description, -1 to 1.
+    pub(super) fn similarity_to_query(&self, query: &Query) -> f32 {
+        nearness(self.vector.as_ref(), query.vector.as_ref())
+    }
+
+    /// How near two descriptions are to each other.
+    pub(super) fn similarity_to_profile(&self, other: &CompiledProfile) -> f32 {
+        nearness(self.vector.as_ref(), other.vector.as_ref())
+    }
+
+    /// How near the words of the utterance are to the nearest words of the description, in units of their weight.
+    pub(super) fn word_similarity(&self, query: &Query) -> f32 {
+        query.words.iter().map(|word| word.weight * self.nearest_word(word).map_or(0.0, |(nearness, _)| nearness)).sum()
+    }
+
+    /// The word of the description that is nearest to a word of an utterance, and how near it is, 0 to 1.
+    pub(super) fn nearest_word(&self, word: &ComparedWord) -> Option<(f32, &str)> {
+        let nearness = |own: &ComparedWord| {
+            if own.stem == word.stem {
+                return own.weight;
+            }
+            let (Some(one), Some(other)) = (&own.vector, &word.vector) else { return 0.0 };
+            // What is only somewhat alike is most often alike by chance.
+            one.cosine(other).max(0.0).powi(2) * own.weight
+        };
+        let all = self.words.iter().map(|own| (nearness(own), own.text.as_str()));
+        all.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(nearness, _)| *nearness > 0.0)
+    }
+
+    pub(super) fn best_match(&self, cue: &QueryTerm) -> Option<(f32, TermMatch)> {
+        let mut best: Option<(f32, TermMatch)> = None;
+        let mut offer = |strength: f32, bond: TermMatch| {
+            if strength > 0.0 && best.is_none_or(|(known, _)| strength > known) {
+                best = Some((strength, bond));
+            }
+        };
+        if !cue.stem.is_empty() {
+            match self.terms.get(&cue.stem) {
+                Some(term) => offer(term.weight.sqrt(), TermMatch::Word(term.from)),
+                None => offer(TUNING.spelling * self.spelling_similarity(&cue.stem), TermMatch::Spelling),
+            }
+        }
+        for sense in cue.senses {
+            let concept = self.concepts.get(usize::from(sense.concept)).copied().unwrap_or(0.0);
+            offer(TUNING.concept * (sense.affinity * concept).sqrt(), TermMatch::Concept(sense.concept));
+            let topic = lexicon().topic_of(sense.concept);
+            let strength = self.topics.get(usize::from(topic)).copied().unwrap_or(0.0);
+            offer(TUNING.topic * sense.affinity.sqrt() * strength, TermMatch::Topic(topic));
+        }
+        best
+    }
+
+    /// The word of its own that makes a bond.
+    pub(super) fn matched_word(&self, bond: TermMatch) -> Option<&str> {
+        let (_, word) = match bond {
+            TermMatch::Word(_) | TermMatch::Spelling => return None,
+            TermMatch::Concept(id) => self.concept_words.get(&id)?,
+            TermMatch::Topic(id) => self.topic_words.get(&id)?,
+        };
+        Some(word)
+    }
+
+    /// 0 to 1: slips of the pen, and the parts of compound words.
+    fn spelling_similarity(&self, stem: &str) -> f32 {
+        let Some(first) = stem.chars().next().filter(|_| stem.len() >= LEAST_BEGINNING) else { return 0.0 };
+        let from = self.spellings.partition_point(|(known, _)| known.chars().next() < Some(first));
+        let near = self.spellings.iter().skip(from).take_while(|(known, _)| known.starts_with(first));
+        near.filter(|(known, _)| is_alike(known, stem)).map(|(_, weight)| *weight).fold(0.0, f32::max)
+    }
+}
+
+/// What nothing is known of is near to nothing.
+fn nearness(one: Option<&CompactVector>, other: Option<&CompactVector>) -> f32 {
+    one.zip(other).map_or(0.0, |(one, other)| one.cosine(other))
+}
+
+fn keep_strongest<K: Eq + std::hash::Hash>(kept: &mut HashMap<K, (f32, String)>, key: K, strength: f32, word: &str) {
+    let known = kept.entry(key).or_default();
+    // Of equal ones the later, which is of the description: in names and capabilities words are cut to fit.
+    if strength > 0.0 && strength >= known.0 {
+        *known = (strength, word.to_owned());
+    }
+}
+
+/// Whether one is the beginning of the other, as in compound words, or a slip away from it.
+fn is_alike(one: &str, other: &str) -> bool {
+    let start = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let end = one.chars().rev().zip(other.chars().rev()).take_while(|(a, b)| a == b).count();
+    let (one, other) = (one.chars().count(), other.chars().count());
+    let (shorter, longer) = (one.min(other), one.max(other));
+    if start >= LEAST_BEGINNING && start + 1 >= shorter {
+        return true;
+    }
+    // One letter another, one too many or one too few.
+    shorter >= LEAST_BEGINNING && longer - shorter <= 1 && start + end + 1 >= longer
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PhrasePolarity {
+    Included,
+    Excluded,
+}
+
+/// A description falls into phrases; one that opens with a negation says what the app is not for.
+fn phrases(words: Vec<WordToken>) -> Vec<(Vec<WordToken>, PhrasePolarity)> {
+    const NEGATIONS: &[&str] = &["not", "never", "except", "excluding", "nor", "without"];
+    let mut phrases = vec![(Vec::new(), PhrasePolarity::Included)];
+    for word in words {
+        if NEGATIONS.contains(&word.text.as_str()) {
+            phrases.push((Vec::new(), PhrasePolarity::Excluded));
+            continue;
+        }
+        let ends = word.boundary;
+        let Some((phrase, said)) = phrases.last_mut() else { continue };
+        let said = *said;
+        phrase.push(word);
+        match (ends, said) {
+            (TokenBoundary::Absent, _) | (TokenBoundary::Phrase, PhrasePolarity::Excluded) => {}
+            (TokenBoundary::Phrase, PhrasePolarity::Included) | (TokenBoundary::Sentence, _) => {
+                phrases.push((Vec::new(), PhrasePolarity::Included));
+            }
+        }
+    }
+    phrases
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,452 @@
+//! What was learned: the utterances an app took and those it should not have had. Everything else is counted from
+//! these, so that what is stored is small, readable and complete, and what is forgotten is gone.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use super::classifier::{SoftmaxClassifier, TrainingSample};
+use super::features::{FeatureHash, features};
+use super::tokenizer::tokenize;
+use super::vectors::{self, CompactVector};
+
+mod neighbours;
+
+use neighbours::{IndexSlot, NeighbourIndex, RarityWeighting};
+
+/// In place of an app: messages that are for none of them. No app can have this name.
+pub const NO_APP: &str = "*";
+
+/// Examples kept of each kind for one app; the oldest go first. Acknowledgements of our own choices are the least
+/// worth and the most common, so they have their own share and cannot push out what a person said.
+const MOST_WEAK: usize = 200;
+const MOST_STRONG: usize = 120;
+const MAX_NEGATIVE: usize = 120;
+/// Of one example, in bytes and cut between words: who is meant is said early.
+const LONGEST_TEXT: usize = 240;
+/// Apps remembered at all, so that names made up by a client cannot fill the memory; further ones teach nothing.
+const MOST_APPS: usize = 512;
+/// What a person said is worth this many acknowledgements.
+const STRONG_WEIGHT: f32 = 4.0;
+/// All acknowledgements of one app together are worth no more than this many of them.
+const MOST_WEAK_WEIGHT: f32 = 40.0;
+/// Examples the classifier is trained with; of each app the newest.
+const MAX_TRAINING_SAMPLES: usize = 4096;
+/// Examples whose vectors an utterance is compared with; of each app the newest.
+const MOST_COMPARED: usize = 16_384;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabelPolarity {
+    Positive,
+    Negative,
+}
+
+/// How much a label is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabelStrength {
+    /// An app acknowledged what the matcher or a model had chosen; many apps acknowledge everything.
+    Weak,
+    /// A direct address, a correction by the user, a rejection.
+    Strong,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainingExample {
+    /// How many labels the app had when this one came, itself included.
+    pub number: u64,
+    /// Folded words with single spaces; all numbers are `0`.
+    pub text: String,
+    pub polarity: LabelPolarity,
+    pub strength: LabelStrength,
+}
+
+/// All that is stored about one app.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrainingData {
+    /// Labels ever given, whether they are still kept or not.
+    pub label_count: u64,
+    /// The oldest first.
+    pub examples: Vec<TrainingExample>,
+}
+
+/// What the examples say about one app.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct AppEvidence {
+    /// How many utterances it took; those a person gave it count more.
+    pub(super) example_weight: f32,
+    /// What the classifier says; 0 is neither for nor against.
+    pub(super) classifier_score: f32,
+    /// The likeness (about 0 to 1) of the nearest utterances it took, and of the nearest it should not have had.
+    pub(super) nearest_accepted: f32,
+    pub(super) nearest_refused: f32,
+    /// The same by their vectors, -1 to 1: of the nearest utterances it took, and of all on the average.
+    pub(super) nearest_vector: f32,
+    pub(super) mean_vector: f32,
+    /// How many utterances it took are much like this one.
+    pub(super) similar_count: u32,
+    /// A person gave it these very words before.
+    pub(super) is_same_text: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct TrainedModel {
+    /// By name in lower case.
+    apps: BTreeMap<Arc<str>, AppExamples>,
+    accepted_index: NeighbourIndex,
+    /// Apart, so that a refusal changes nothing about what other apps took.
+    refused_index: NeighbourIndex,
+    next_app: AppId,
+    /// Made from the settled examples when it is first needed.
+    classifier: OnceLock<AppClassifier>,
+}
+
+pub(super) type AppId = u32;
+
+#[derive(Debug, Clone, Default)]
+struct AppExamples {
+    id: AppId,
+    label_count: u64,
+    examples: Vec<(TrainingExample, IndexSlot)>,
+}
+
+#[derive(Debug, Clone)]
+struct AppClassifier {
+    classes: Vec<AppId>,
+    linear: SoftmaxClassifier,
+}
+
+impl TrainedModel {
+    pub(super) fn add(&mut self, app: &str, text: &str, verdict: LabelPolarity, strength: LabelStrength) {
+        let text = normalized_text(text);
+        let Some(app) = Some(app_key(app)).filter(|app| !text.is_empty() && self.is_known_or_new(app)) else { return };
+        let count = {
+            let known = self.apps.entry(app.as_str().into()).or_insert_with(|| {
+                self.next_app += 1;
+                AppExamples { id: self.next_app, ..AppExamples::default() }
+            });
+            known.label_count += 1;
+            known.label_count
+        };
+        if verdict == LabelPolarity::Positive && app != NO_APP {
+            // It has an app after all.
+            self.remove_example(NO_APP, &text);
+        }
+        self.push(&app, TrainingExample { number: count, text, polarity: verdict, strength });
+        self.prune(&app);
+    }
+
+    fn remove_example(&mut self, app: &str, text: &str) {
+        let Some(known) = self.apps.get_mut(app) else { return };
+        let Some(at) = known.examples.iter().position(|(kept, _)| kept.text == text) else { return };
+        let (example, slot) = known.examples.remove(at);
+        self.index(example.polarity).remove(slot);
+        self.classifier = OnceLock::new();
+    }
+
+    pub(super) fn train(&self) {
+        self.classifier();
+    }
+
+    pub(super) fn example_count(&self) -> usize {
+        self.apps.values().map(|app| app.examples.len()).sum()
+    }
+
+    fn is_known_or_new(&self, app: &str) -> bool {
+        self.apps.len() < MOST_APPS || self.apps.contains_key(app)
+    }
+
+    fn index(&mut self, verdict: LabelPolarity) -> &mut NeighbourIndex {
+        match verdict {
+            LabelPolarity::Positive => &mut self.accepted_index,
+            LabelPolarity::Negative => &mut self.refused_index,
+        }
+    }
+
+    fn push(&mut self, app: &str, example: TrainingExample) {
+        let Some(known) = self.apps.get_mut(app) else { return };
+        let same = known.examples.iter().position(|(kept, _)| kept.text == example.text);
+        if let Some(at) = same {
+            let overrules = |kept: &TrainingExample| match (kept.strength, example.strength) {
+                // Said again; and what a person said stays when an acknowledgement follows.
+                (LabelStrength::Strong, LabelStrength::Weak) => false,
+                (LabelStrength::Weak, LabelStrength::Weak) | (LabelStrength::Strong, LabelStrength::Strong) => {
+                    kept.polarity != example.polarity
+                }
+                (LabelStrength::Weak, LabelStrength::Strong) => true,
+            };
+            if !known.examples.get(at).is_some_and(|(kept, _)| overrules(kept)) {
+                self.settle_at(app);
+                return;
+            }
+            let (kept, slot) = known.examples.remove(at);
+            self.index(kept.polarity).remove(slot);
+            self.classifier = OnceLock::new();
+        }
+        let words = tokenize(&example.text);
+        let vector = vectors::text_vector(&words).map(|vector| CompactVector::new(&vector));
+        let features = features(&words).into_boxed_slice();
+        let Some(id) = self.apps.get(app).map(|known| known.id) else { return };
+        let slot = self.index(example.polarity).add(id, example.strength, features, vector);
+        let Some(known) = self.apps.get_mut(app) else { return };
+        if example.is_settled(known.label_count) {
+            self.classifier = OnceLock::new();
+        }
+        known.examples.push((example, slot));
+        self.settle_at(app);
+    }
+
+    /// At a multiple of the step, everything before becomes part of what the classifier knows.
+    fn settle_at(&mut self, app: &str) {
+        if self.apps.get(app).is_some_and(|known| settled(known.label_count) == known.label_count) {
+            self.classifier = OnceLock::new();
+        }
+    }
+
+    /// Only when the classifier is trained anyway, so that it never knows what is no longer kept.
+    fn prune(&mut self, app: &str) {
+        let Some(known) = self.apps.get_mut(app).filter(|known| settled(known.label_count) == known.label_count) else {
+            return;
+        };
+        for (kind, most) in [
+            (RetentionClass::Weak, MOST_WEAK),
+            (RetentionClass::Strong, MOST_STRONG),
+            (RetentionClass::Wrong, MAX_NEGATIVE),
+        ] {
+            let mut spare = known.examples.iter().filter(|(kept, _)| kept.kind() == kind).count().saturating_sub(most);
+            let index = if kind == RetentionClass::Wrong { &mut self.refused_index } else { &mut self.accepted_index };
+            known.examples.retain(|(kept, slot)| {
+                let goes = spare > 0 && kept.kind() == kind;
+                if goes {
+                    spare -= 1;
+                    index.remove(*slot);
+                }
+                !goes
+            });
+        }
+    }
+
+    pub(super) fn forget(&mut self, app: &str) {
+        for (example, slot) in self.apps.remove(app_key(app).as_str()).into_iter().flat_map(|app| app.examples) {
+            self.index(example.polarity).remove(slot);
+        }
+        self.classifier = OnceLock::new();
+    }
+
+    pub(super) fn label_count(&self, app: &str) -> u64 {
+        self.apps.get(app_key(app).as_str()).map_or(0, |app| app.label_count)
+    }
+
+    pub(super) fn training_data(&self, app: &str) -> Option<TrainingData> {
+        let app = self.apps.get(app_key(app).as_str())?;
+        let examples = app.examples.iter().map(|(example, _)| example.clone()).collect();
+        Some(TrainingData { label_count: app.label_count, examples })
+    }
+
+    /// Takes the place of whatever was known. What does not fit the bounds is left out.
+    pub(super) fn replace_training_data(&mut self, app: &str, lessons: TrainingData) {
+        self.forget(app);
+        let app = app_key(app);
+        if !self.is_known_or_new(&app) {
+            return;
+        }
+        self.next_app += 1;
+        self.apps.insert(
+            app.as_str().into(),
+            AppExamples { id: self.next_app, label_count: lessons.label_count, examples: Vec::new() },
+        );
+        let most = MOST_WEAK + MOST_STRONG + MAX_NEGATIVE + SETTLE_STEPS.last().map_or(0, |(_, step)| *step as usize);
+        let spare = lessons.examples.len().saturating_sub(most);
+        for example in lessons.examples.into_iter().skip(spare) {
+            let text = normalized_text(&example.text);
+            if !text.is_empty() {
+                self.push(&app, TrainingExample { text, ..example });
+            }
+        }
+        self.prune(&app);
+    }
+
+    /// What the examples say about each of these apps, in their order, and about none of them.
+    pub(super) fn evidence(
+        &self,
+        features: &[FeatureHash],
+        vector: Option<&CompactVector>,
+        apps: &[&str],
+    ) -> (Vec<AppEvidence>, AppEvidence) {
+        let mut evidence = vec![AppEvidence::default(); apps.len() + 1];
+        // Where an app stands in the list, by its number here.
+        let mut places: HashMap<AppId, usize> = HashMap::new();
+        for (at, (name, evidence)) in apps.iter().chain(&[NO_APP]).zip(&mut evidence).enumerate() {
+            if let Some(app) = self.apps.get(app_key(name).as_str()) {
+                places.insert(app.id, at);
+                evidence.example_weight = app.example_weight();
+                if let Some(vector) = vector {
+                    self.compare_vectors(app, vector, evidence);
+                }
+            }
+        }
+        if places.is_empty() {
+            let none = evidence.pop().unwrap_or_default();
+            return (evidence, none);
+        }
+        let classifier = self.classifier();
+        for (class, score) in classifier.linear.scores(features).into_iter().enumerate() {
+            let at = classifier.classes.get(class).and_then(|id| places.get(id));
+            if let Some(evidence) = at.and_then(|at| evidence.get_mut(*at)) {
+                evidence.classifier_score = score;
+            }
+        }
+        let taken = self.accepted_index.find_neighbours(features, &places, evidence.len(), RarityWeighting::Applied);
+        let refused = self.refused_index.find_neighbours(features, &places, evidence.len(), RarityWeighting::Ignored);
+        for ((evidence, found), refused) in evidence.iter_mut().zip(taken).zip(refused) {
+            evidence.nearest_accepted = found.nearest_blend;
+            evidence.similar_count = found.similar_count;
+            evidence.is_same_text = found.is_same_text;
+            evidence.nearest_refused = refused.nearest;
+        }
+        let none = evidence.pop().unwrap_or_default();
+        (evidence, none)
+    }
+
+    fn compare_vectors(&self, app: &AppExamples, vector: &CompactVector, evidence: &mut AppEvidence) {
+        let most = MOST_COMPARED / self.apps.len().max(1);
+        let (mut sum, mut count, mut best) = (0.0, 0.0, [0.0f32; 3]);
+        for (example, slot) in app.examples.iter().rev().take(most) {
+            if example.polarity == LabelPolarity::Negative {
+                continue;
+            }
+            let Some(nearness) = self.accepted_index.vector(*slot).map(|other| vector.cosine(other)) else { continue };
+            sum += nearness;
+            count += 1.0;
+            neighbours::insert(&mut best, nearness);
+        }
+        if count > 0.0 {
+            evidence.mean_vector = sum / count;
+            evidence.nearest_vector = neighbours::blend(best);
+        }
+    }
+
+    fn classifier(&self) -> &AppClassifier {
+        self.classifier.get_or_init(|| {
+            let classes: Vec<AppId> = self.trained_apps().map(|app| app.id).collect();
+            let lessons = self.settled_samples();
+            AppClassifier { linear: SoftmaxClassifier::train(&lessons, classes.len()), classes }
+        })
+    }
+
+    /// Those that took something: the others have no part in the classifier.
+    fn trained_apps(&self) -> impl Iterator<Item = &AppExamples> {
+        self.apps.values().filter(|app| app.settled().any(|one| is_positive(&one)))
+    }
+
+    fn settled_samples(&self) -> Vec<TrainingSample<'_>> {
+        let mut said: HashMap<&str, HashSet<AppId>> = HashMap::new();
+        for app in self.apps.values() {
+            for (example, _) in &app.examples {
+                if (example.polarity, example.strength) == (LabelPolarity::Positive, LabelStrength::Strong) {
+                    said.entry(&example.text).or_default().insert(app.id);
+                }
+            }
+        }
+        // Words that a person has given to another app are not the acknowledging app's.
+        let is_overruled = |app: &AppExamples, example: &TrainingExample| {
+            example.strength == LabelStrength::Weak
+                && said.get(example.text.as_str()).is_some_and(|apps| !apps.contains(&app.id))
+        };
+        // Only settled examples may count here, or the classifier would depend on when it was last trained.
+        let counts: Vec<f32> =
+            self.trained_apps().map(|app| app.settled().filter(is_positive).count() as f32).collect();
+        let mean = counts.iter().sum::<f32>() / counts.len().max(1) as f32;
+        let most = MAX_TRAINING_SAMPLES / counts.len().max(1);
+        let mut lessons = Vec::new();
+        for (class, (app, examples)) in self.trained_apps().zip(counts).enumerate() {
+            let examples = examples.max(1.0);
+            let balance = (mean / examples).clamp(0.5, 2.0);
+            let weak = balance * (MOST_WEAK_WEIGHT / examples).min(1.0);
+            let strong = balance * STRONG_WEIGHT;
+            let spare = app.settled().filter(is_positive).count().saturating_sub(most);
+            // What an app refused counts against that app alone, by its nearest examples: trained with it, the
+            // classifier would bring such messages to whoever is left.
+            let lessons_of = app.settled().filter(is_positive).skip(spare).filter(|(one, _)| !is_overruled(app, one));
+            for (example, slot) in lessons_of {
+                let weight = match example.strength {
+                    LabelStrength::Weak => weak,
+                    LabelStrength::Strong => strong,
+                };
+                let features = self.accepted_index.features(*slot);
+                lessons.push(TrainingSample { features, class, weight });
+            }
+        }
+        lessons
+    }
+}
+
+impl AppExamples {
+    /// In acknowledgements.
+    fn example_weight(&self) -> f32 {
+        let worth = |(example, _): &(TrainingExample, IndexSlot)| match example.strength {
+            LabelStrength::Weak => 1.0,
+            LabelStrength::Strong => STRONG_WEIGHT,
+        };
+        self.examples.iter().filter(is_positive).map(worth).sum()
+    }
+
+    fn settled(&self) -> impl Iterator<Item = &(TrainingExample, IndexSlot)> {
+        self.examples.iter().filter(|(example, _)| example.is_settled(self.label_count))
+    }
+}
+
+fn is_positive((example, _): &&(TrainingExample, IndexSlot)) -> bool {
+    example.polarity == LabelPolarity::Positive
+}
+
+/// What has a bound of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RetentionClass {
+    Weak,
+    Strong,
+    Wrong,
+}
+
+impl TrainingExample {
+    fn kind(&self) -> RetentionClass {
+        match (self.polarity, self.strength) {
+            (LabelPolarity::Positive, LabelStrength::Weak) => RetentionClass::Weak,
+            (LabelPolarity::Positive, LabelStrength::Strong) => RetentionClass::Strong,
+            (LabelPolarity::Negative, LabelStrength::Weak | LabelStrength::Strong) => RetentionClass::Wrong,
+        }
+    }
+
+    /// What a person said counts at once; acknowledgements are taken in by the dozen.
+    fn is_settled(&self, count: u64) -> bool {
+        self.strength == LabelStrength::Strong || self.number <= settled(count)
+    }
+}
+
+/// Up to how many labels of an app, and by how many of them at a time, acknowledgements reach the classifier.
+const SETTLE_STEPS: &[(u64, u64)] = &[(8, 1), (16, 2), (48, 4), (128, 8), (u64::MAX, 16)];
+
+fn settled(count: u64) -> u64 {
+    let step = SETTLE_STEPS.iter().find(|(below, _)| count < *below).map_or(1, |(_, step)| *step);
+    count - count % step
+}
+
+fn app_key(app: &str) -> String {
+    app.to_ascii_lowercase()
+}
+
+fn normalized_text(text: &str) -> String {
+    let mut kept = String::new();
+    for word in tokenize(text) {
+        let text = if word.is_number() { "0" } else { word.text.as_str() };
+        if kept.len() + text.len() >= LONGEST_TEXT {
+            break;
+        }
+        if !kept.is_empty() {
+            kept.push(' ');
+        }
+        kept.push_str(text);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests;
