@@ -76,7 +76,7 @@ fn offers_tools_with_the_agreed_arguments() {
     use ToolEffect::{ReadOnly, Writes};
     use UnknownOutcomePolicy::{Fail, Retry};
     let fixture = Fixture::new();
-    assert_eq!(fixture.host.kind(), "builtin");
+    assert_eq!(fixture.host.kind(), ToolKind::BuiltIn);
     let mut offered = Vec::new();
     let specs = fixture.host.tools(None);
     for spec in specs.iter() {
