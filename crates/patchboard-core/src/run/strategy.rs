@@ -1,12 +1,13 @@
-//! How an agent reasons, as a state machine without I/O: inputs in, steps out. The driver does what the steps say
-//! and feeds back what came of it, possibly several at a time.
+//! Reasoning strategies as state machines without I/O: inputs in, steps out. The driver executes the steps and feeds
+//! the results back, possibly several at a time.
 //!
-//! A strategy works in nodes. It enters one, asks and calls from inside it, and leaves it; what is on record up to the
-//! last node left is never done again. After a crash a strategy of the same brief is fed the recorded inputs, so:
+//! A strategy works in nodes. It enters a node, issues model requests and tool calls from inside it, and leaves it;
+//! work recorded up to the last node left is never repeated. After a crash a strategy built from the same spec is fed
+//! the recorded inputs, so:
 //!
-//! * the same inputs give the same steps; where several nodes are at work at once, whatever the order their inputs
-//!   come in, each node keeps its key;
-//! * a node has at most one question to the model open at a time.
+//! * the same inputs must give the same steps; where several nodes run concurrently, each node keeps its key whatever
+//!   the order in which their inputs arrive;
+//! * a node has at most one open model request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,16 +25,17 @@ mod react;
 mod tool_loop;
 mod tot;
 
-/// One way of reasoning. Implementations hold the run's own conversation and their limits.
+/// One reasoning strategy. Implementations hold the run's own conversation and their limits.
 pub trait Strategy: Send + fmt::Debug {
-    /// Takes one input and pushes what to do next. After `Step::Finish` it is not asked again.
+    /// Takes one input and pushes the next steps. Not called again after `Step::Finish`.
     fn advance(&mut self, input: StrategyInput, steps: &mut Vec<StrategyStep>);
 
-    /// What is remembered of the run: the user's words first, then what was said and what tools answered.
+    /// The messages of the run that are stored in the session's history: the user's message first, then model answers
+    /// and tool results.
     fn transcript(&self) -> Vec<ModelMessage>;
 }
 
-/// Names one entry into a node inside a run. Chosen by the strategy, never used twice.
+/// Identifies one entry into a node within a run. Chosen by the strategy, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeKey(pub u32);
 
@@ -44,7 +46,7 @@ pub enum StrategyInput {
         node: NodeKey,
         completion: Completion,
     },
-    /// `error` is a sentence for people.
+    /// `error` is a human-readable sentence.
     ModelFailed {
         node: NodeKey,
         error: String,
@@ -61,7 +63,7 @@ pub enum StrategyStep {
         node: NodeKey,
         name: &'static str,
     },
-    /// Everything the node asked and called has come back.
+    /// All model requests and tool calls of the node have completed.
     Leave {
         node: NodeKey,
         failed: Option<String>,
@@ -70,7 +72,8 @@ pub enum StrategyStep {
         node: NodeKey,
         finding: StrategyFinding,
     },
-    /// Ask the model, with these messages after the agent's system text. They alternate roles and end with the user.
+    /// A model request with these messages after the agent's system text. Roles alternate and the last message is the
+    /// user's.
     AskModel {
         node: NodeKey,
         messages: Vec<ModelMessage>,
@@ -81,24 +84,24 @@ pub enum StrategyStep {
         node: NodeKey,
         call: ToolCall,
     },
-    /// No step follows it; nodes still entered are left by the driver.
+    /// No step follows it; the driver leaves the nodes that are still entered.
     Finish(StrategyOutcome),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolAvailability {
-    /// The agent's tools are offered.
     Offered,
-    /// The model is to answer in words only.
+    /// The request offers no tools, so the model can answer only in text.
     Withheld,
 }
 
-/// What the words of an answer are.
+/// How the text of a model answer is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerKind {
-    /// The reply to the user, or on the way there in the same breath. The last one spoken is the run's reply.
+    /// Text for the user: the reply, or text that accompanies tool calls on the way there. The last answer of this kind
+    /// is the run's reply.
     Reply,
-    /// Notes to itself: clients of a chat do not see them.
+    /// Intermediate notes, which chat clients do not see.
     Draft,
 }
 
@@ -108,7 +111,7 @@ pub enum StrategyOutcome {
     Failed(String),
 }
 
-/// A whole answer of a model.
+/// A complete model answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completion {
     pub text: String,
@@ -116,28 +119,28 @@ pub struct Completion {
     pub stop: StopReason,
 }
 
-/// What a strategy starts from.
+/// The input a strategy is built from.
 #[derive(Debug, Clone)]
 pub struct StrategySpec {
-    /// Past turns.
+    /// Messages of earlier turns.
     pub history: Vec<ModelMessage>,
     pub user: ModelMessage,
     pub reasoning: ReasoningOptions,
-    /// got: asked for by the request.
+    /// got: the request asks for adaptive splitting of tasks.
     pub adaptive: bool,
-    /// Part of the names a strategy makes up itself, such as those of calls, so that no two runs share one.
+    /// Part of the ids a strategy generates itself, such as call ids, so that no two runs share one.
     pub tag: Arc<str>,
 }
 
-/// How far strategies may go.
+/// Limits and options of the strategies.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReasoningOptions {
-    /// Model calls of one run; `None` for the strategy's own default. A run that would need more ends with what it has
-    /// or with an error, never with a surprise on the bill.
+    /// Model calls of one run; `None` for the strategy's default. A run that would need more ends with the result so
+    /// far or with an error, so that the cost is bounded.
     pub max_model_calls: Option<u32>,
-    /// Rounds of tools in one run or task; `None` for as many as the model calls allow.
+    /// Rounds of tools in one run or task; `None` leaves `max_model_calls` as the only limit.
     pub max_turns: Option<u32>,
-    /// What tot and got may use of a slow model where nothing else is said.
+    /// Limits of tot and got, chosen for slow models; they apply where the agent sets none.
     pub search_limits: SearchLimits,
     pub tot: TotOptions,
     pub got: GotOptions,
@@ -150,11 +153,11 @@ impl ReasoningOptions {
             // Searching strategies branch: ten calls would end them at depth one.
             StrategyKind::Tot | StrategyKind::Got => self.search_limits.model_calls,
         });
-        // Nothing can be said without asking once.
+        // Zero is raised to one: no run can answer without a model call.
         calls.max(1)
     }
 
-    /// The longest answer of one call, in tokens, of an agent whose answers have at most `max_tokens`.
+    /// The output limit of one call in tokens; `max_tokens` is the agent's own limit.
     pub fn max_output(&self, kind: StrategyKind, max_tokens: u32) -> u32 {
         match kind {
             StrategyKind::React | StrategyKind::Dup => max_tokens,
@@ -168,9 +171,9 @@ impl ReasoningOptions {
 /// Bounds of the strategies that make many calls for one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchLimits {
-    /// Model calls of one run whose agent names no number.
+    /// Model calls of one run if the agent sets no number.
     pub model_calls: u32,
-    /// The longest answer of one call, where it is less than the agent's.
+    /// Output limit of one call; applies where it is lower than the agent's.
     pub max_tokens: Option<u32>,
 }
 
@@ -180,17 +183,17 @@ impl Default for SearchLimits {
     }
 }
 
-/// How a tree of thoughts is searched.
+/// Options of the tree search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TotOptions {
     /// Thoughts proposed at each step, 2 to 5.
     pub breadth: u32,
-    /// Thoughts in a row before the answer is written.
+    /// Longest path of thoughts before the answer is written.
     pub depth: u32,
     pub search: SearchMethod,
     /// Thoughts kept at each depth by a beam search.
     pub beam: u32,
-    /// A depth-first search gives up a path whose best score is below this.
+    /// A depth-first search abandons a path whose best score is below this.
     pub threshold: f32,
 }
 
@@ -206,14 +209,14 @@ impl Default for TotOptions {
     }
 }
 
-/// How a graph of thoughts is worked on.
+/// Options of the task graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GotOptions {
-    /// Tasks in all, expansions included.
+    /// Total number of tasks, expansions included.
     pub max_tasks: u32,
-    /// Tasks at work at once.
+    /// Tasks executed concurrently.
     pub parallel: u32,
-    /// Plans asked for before the last one is taken as far as it can be.
+    /// Plans requested; if the last one still has a cycle, the edges that close the cycle are dropped.
     pub max_plans: u32,
     /// Split tasks even when the request does not ask for it.
     pub adaptive: bool,
