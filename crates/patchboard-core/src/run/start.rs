@@ -82,7 +82,7 @@ pub struct RunControl {
     pub suspend: CancellationToken,
     /// The run continues without followers.
     pub detached: Arc<AtomicBool>,
-    /// Set before the end is recorded, because a client that receives the end may reuse the run's id at once.
+    /// Set before the end is recorded, because a client that receives the end may reuse the run's client id at once.
     pub ended: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! May this tool run without asking a person?
+//! Decides whether a tool may run without approval.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::access::Surface;
 use crate::bridge::WORKER_KIND;
 use crate::bridge::agents::AGENT_KIND;
 
-/// `*` matches any run of characters, `?` any one; everything else itself.
+/// `*` matches any run of characters, `?` any single one; all others match themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Glob(Arc<str>);
 
@@ -20,7 +20,7 @@ impl Glob {
 
     pub fn matches(&self, text: &str) -> bool {
         let (mut pattern, mut text) = (&*self.0, text);
-        // What follows the last `*`, and the text without what it has swallowed: backtracking needs no more than that.
+        // The pattern after the last `*`, and the text it was last tried on: all that backtracking needs.
         let mut star: Option<(&str, &str)> = None;
         while let Some(character) = text.chars().next() {
             let wanted = pattern.chars().next();
@@ -39,12 +39,12 @@ impl Glob {
         pattern.chars().all(|character| character == '*')
     }
 
-    /// Without a wildcard it is the name of one thing.
+    /// Whether the pattern has no wildcard and so matches one name only.
     pub fn is_name(&self) -> bool {
         !self.0.contains(['*', '?'])
     }
 
-    /// More literal characters are more specific; no wildcard at all is the most specific.
+    /// Sort key: more literal characters are more specific; a pattern without wildcards is the most specific.
     fn specificity(&self) -> (bool, usize) {
         let literal = self.0.chars().filter(|&character| character != '*' && character != '?').count();
         (self.is_name(), literal)
@@ -62,7 +62,7 @@ impl fmt::Display for Glob {
     }
 }
 
-/// Later is stricter.
+/// Ordered by strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApprovalMode {
     Allow,
@@ -70,33 +70,33 @@ pub enum ApprovalMode {
     Deny,
 }
 
-/// The operator's rules, then the defaults.
+/// The operator's rules; defaults apply where none matches.
 #[derive(Debug, Clone, Default)]
 pub struct ApprovalPolicy {
     pub rules: Vec<(Glob, ApprovalMode)>,
 }
 
 impl ApprovalPolicy {
-    /// The most specific rule wins, a tie goes to the stricter. Without a rule, what the tool does and where the
-    /// request came from decide.
+    /// The most specific rule wins, a tie goes to the stricter one. Without a rule, the tool's effect and the request's
+    /// surface decide.
     pub fn decide(&self, tool: &ToolSpec, surface: Surface) -> ApprovalMode {
         let matching = self.rules.iter().filter(|(glob, _)| glob.matches(&tool.name));
         let best = matching.max_by_key(|(glob, approval)| (glob.specificity(), *approval));
         match (best, tool.effect, surface) {
             (Some((_, approval)), _, _) => *approval,
             (None, ToolEffect::ReadOnly, _) => ApprovalMode::Allow,
-            // Each of its calls is judged by itself.
+            // Each call of a batch is decided individually.
             (None, ToolEffect::Writes, _) if batch::is_batch(tool) => ApprovalMode::Allow,
             (None, ToolEffect::Writes, surface) if is_agent_tool(tool) => match surface {
                 Surface::Webhook | Surface::Hub => ApprovalMode::Deny,
-                // Programs see only what is exposed to them; people, what their agents do.
+                // Programs can call only the agents exposed to them, and people see what their agents do.
                 Surface::Gateway | Surface::Runs | Surface::Bridge | Surface::Mcp | Surface::Cli => ApprovalMode::Allow,
             },
             (None, ToolEffect::Writes, Surface::Runs | Surface::Cli) => ApprovalMode::Allow,
             (None, ToolEffect::Writes, Surface::Gateway | Surface::Mcp) => ApprovalMode::Ask,
             (None, ToolEffect::Writes, Surface::Webhook | Surface::Hub) => ApprovalMode::Deny,
-            // Programs call each other's tools: that is what they are connected for. Which of the server's own tools
-            // they see at all is decided before this.
+            // Programs are connected in order to call each other's tools. Which of the server's own tools they are
+            // offered is decided earlier.
             (None, ToolEffect::Writes, Surface::Bridge) if tool.kind == WORKER_KIND || is_open_to_programs(tool) => {
                 ApprovalMode::Allow
             }
@@ -105,16 +105,16 @@ impl ApprovalPolicy {
     }
 }
 
-/// Is it an agent, each of whose own calls is judged by itself?
+/// Is the tool an agent, whose own calls are decided individually?
 pub fn is_agent_tool(tool: &ToolSpec) -> bool {
     tool.kind == AGENT_KIND
 }
 
-/// The server's own tools that every program is offered: what only looks, and what keeps to the caller's own session
-/// and memory or speaks to the user's apps.
+/// The server's own tools offered to every program: read-only ones, and those that change only the caller's own session
+/// and memory or send to the user's apps.
 pub fn is_open_to_programs(tool: &ToolSpec) -> bool {
     const AND_THESE: [&str; 5] = ["hub_send", "remember", "todo_write", "variable_set", "variable_delete"];
-    // Others may have a tool of such a name where the server's own is switched off.
+    // Another host may have a tool of such a name where the server's own is disabled.
     let is_own = matches!(tool.kind, "builtin" | "app");
     tool.kind != WORKER_KIND && (tool.effect == ToolEffect::ReadOnly || (is_own && AND_THESE.contains(&&*tool.name)))
 }
