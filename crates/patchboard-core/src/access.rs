@@ -1,4 +1,4 @@
-//! Who may ask what: one table, checked in one place, before anything else happens to a command.
+//! Access control: one table of required grants, checked in one place before a command is executed.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::command::{CallTool, Command, StartRun, WorkspaceCommand};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::ConnectionId;
 
-/// Who is asking, as established by a surface. The core trusts nothing else.
+/// The caller's identity, as established by a surface. The core trusts nothing else.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub surface: Surface,
@@ -41,30 +41,30 @@ impl Surface {
     }
 }
 
-/// What a caller may do. `Operate` includes the others.
+/// Permissions of a caller. `Operate` includes all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Grant {
-    /// Start, join and cancel its own runs; answer what they ask.
+    /// Start, join and cancel its own runs; answer their approvals.
     Converse,
     /// Read sessions, memory, usage, tools and state.
     Inspect,
     /// Clear sessions.
     Manage,
-    /// Change the server itself; answer anyone's approvals; see anyone's runs.
+    /// Change the server itself; answer any caller's approvals; see any caller's runs.
     Operate,
 }
 
-/// A set of grants; empty unless said otherwise.
+/// A set of grants; empty by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GrantSet(u8);
 
 impl GrantSet {
     pub const NONE: GrantSet = GrantSet(0);
 
-    /// What an ordinary signed-in client of the gateway holds.
+    /// The grants of an ordinary authenticated client of the gateway.
     pub const CLIENT: GrantSet = GrantSet::NONE.with(Grant::Converse).with(Grant::Inspect).with(Grant::Manage);
 
-    /// What the operator's own token holds.
+    /// The grants of the operator's own token.
     pub const OPERATOR: GrantSet = GrantSet::CLIENT.with(Grant::Operate);
 
     #[must_use]
@@ -86,10 +86,10 @@ impl GrantSet {
     }
 }
 
-/// The table. A new command does not compile until it has a row.
+/// The table of required grants. The match is exhaustive, so that a new command does not compile without a row.
 pub fn required_grant(command: &Command) -> Grant {
     match command {
-        // A folder that is no configured root is the operator's to grant.
+        // Only the operator may grant a folder outside the configured roots.
         Command::StartRun(StartRun { folder, .. }) | Command::CallTool(CallTool { folder, .. })
             if folder.is_granted() =>
         {
@@ -161,7 +161,7 @@ pub fn authorise(caller: &Caller, command: &Command) -> Result<(), BoardError> {
     Err(BoardError::new(ErrorKind::Forbidden, format!("not allowed: this needs the {} grant", name(grant))))
 }
 
-/// Channels under which surfaces file conversations of their own. Nobody else may talk in them.
+/// Channels in which surfaces store conversations of their own; no other client may use them.
 pub const RESERVED_CHANNELS: &[&str] = &[
     "runs",
     "hub",
@@ -177,16 +177,17 @@ pub const RESERVED_CHANNELS: &[&str] = &[
     "ag-ui",
     "schedule",
 ];
-/// The channel of the operator's own command line.
+/// The channel of the operator's command line.
 pub const OPERATOR_CHANNEL: &str = "cli";
 
-/// May this caller read, steer or clear a session that `owner` made?
+/// May this caller read, steer or clear a session created by `owner`?
 pub fn owns_session(caller: &Caller, owner: Option<&str>) -> bool {
     let is_owner = |principal: &Arc<str>| owner == Some(&**principal);
     caller.grants.has(Grant::Operate) || session_owners(caller).iter().any(is_owner)
 }
 
-/// Whose sessions are this caller's. Clients of a gateway that got its token later go on with what they said without one.
+/// The principals whose sessions belong to this caller. When a gateway gets a token later, its clients keep the
+/// sessions they created without one.
 pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
     let mut owners = vec![caller.principal.clone()];
     if caller.surface == Surface::Gateway && &*caller.principal == "token" {

@@ -1,4 +1,4 @@
-//! Workspaces: names under which clients of runs put threads together, each principal's own.
+//! Workspaces: named groups of threads for clients of the runs API, separate for each principal.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::port::{Clock, Durability, IdGenerator, KvNamespace, Store, StoreWrite
 use crate::record;
 use crate::reply::BoardReply;
 
-/// Of one principal; the next one is refused.
+/// Workspaces of one principal; further ones are refused.
 const MAX_WORKSPACES: usize = 256;
-/// In one workspace; the next one is refused.
+/// Threads in one workspace; further ones are refused.
 const MAX_THREADS: usize = 2_000;
-/// A longer name or thread id is refused.
+/// Longer names and thread ids are refused.
 const MAX_NAME_BYTES: usize = 512;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Workspace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceThread {
     pub thread: Arc<str>,
-    /// When it was put into the workspace.
+    /// When it was added to the workspace.
     pub created_at: Timestamp,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct WorkspaceService {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
-    /// Lists are read, changed and written back; one change at a time, or one of two would be lost.
+    /// Lists are read, changed and written back, so changes are serialised; of two concurrent ones, one would be lost.
     write_lock: tokio::sync::Mutex<()>,
 }
 
@@ -133,7 +133,7 @@ fn list_key(principal: &str) -> String {
     format!("workspaces:{principal}")
 }
 
-/// Ids hold no colon, so that no two principals share a key.
+/// Ids contain no colon, so that no two principals share a key.
 fn threads_key(principal: &str, workspace: &str) -> String {
     format!("workspace-threads:{workspace}:{principal}")
 }

@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::model::{ModelEvent, ModelRequest};
 use crate::port::BoxStream;
 
-/// A provider that says what it offers as it is told to, or never.
+/// A provider whose listing is scripted, or never completes.
 #[derive(Debug)]
 struct Lister {
     name: &'static str,

@@ -485,8 +485,8 @@ fn nested_context(context: &CallContext) -> Cow<'_, CallContext> {
     Cow::Owned(CallContext { scope, ..context.clone() })
 }
 
-/// Where a folder outside the configured roots was granted and commands run unconfined there, all tools with effects
-/// need approval.
+/// In a granted folder outside the configured roots, where commands run unconfined, every tool with effects needs
+/// approval.
 fn granted_folder_mode(spec: &ToolSpec, scope: &ToolScope) -> ApprovalMode {
     let asks = scope.folder_grant.as_ref().is_some_and(|grant| grant.asks_before_writing);
     // The calls of an agent or a batch are decided individually.

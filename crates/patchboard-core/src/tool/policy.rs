@@ -32,6 +32,7 @@ impl Glob {
                 text = skip_char(text, character);
             } else {
                 let Some((after, swallowed)) = &mut star else { return false };
+                // Let the last `*` consume one more character, then retry.
                 *swallowed = swallowed.chars().next().map_or("", |first| skip_char(swallowed, first));
                 (pattern, text) = (*after, *swallowed);
             }

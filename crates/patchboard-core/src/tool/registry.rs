@@ -125,7 +125,7 @@ fn with_free_name(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>
 }
 
 impl ToolSet {
-    /// Sorts nothing: `tools` must be sorted by name.
+    /// `tools` must be sorted by name.
     fn from_tools(tools: Vec<(ToolSpec, Arc<dyn ToolHost>)>) -> Self {
         let tokens = tools.iter().map(|(spec, _)| tokens::estimate_tool(spec)).sum();
         let (specs, hosts): (Vec<ToolSpec>, Vec<Arc<dyn ToolHost>>) = tools.into_iter().unzip();

@@ -219,6 +219,7 @@ impl Got {
             if let Some(last) = messages.last_mut() {
                 last.parts.push(ContentPart::Text(format!("\n\n{}", prompts::LAST_CALL).into()));
             }
+            // A task with a single call could not use tool results, so no tools are offered.
             if rounds.model_calls() == 1 {
                 tools = ToolAvailability::Withheld;
                 messages = prompt_text::tool_parts_as_text(&messages);

@@ -99,6 +99,7 @@ impl Tot {
             match wanted {
                 SearchAction::Expand(of) if self.has_call_left() => return self.expand(of, steps),
                 SearchAction::Expand(_) => {
+                    // Out of calls: a beam still follows the best proposals so far; depth first answers at once.
                     let more = match &mut self.search {
                         TreeSearch::Beam(beam) => beam.stop_expanding(),
                         TreeSearch::DepthFirst(_) => false,

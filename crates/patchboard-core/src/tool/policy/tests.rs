@@ -94,7 +94,7 @@ fn programs_call_each_others_tools_and_those_of_the_server_that_are_for_everyone
         (tool("hub_send", ToolEffect::Writes, "app"), true, ApprovalMode::Allow),
         (tool("variable_set", ToolEffect::Writes, "builtin"), true, ApprovalMode::Allow),
         (tool("bash", ToolEffect::Writes, "builtin"), false, ApprovalMode::Ask),
-        // Nobody makes their own tool one of the server's by its name.
+        // A foreign tool does not become one of the server's by its name.
         (tool("remember", ToolEffect::Writes, "mcp"), false, ApprovalMode::Ask),
         (tool("hub_send", ToolEffect::Writes, WORKER_KIND), false, ApprovalMode::Allow),
     ] {
