@@ -147,7 +147,7 @@ pub struct TopicWriter {
 
 impl TopicWriter {
     /// Numbers the events, commits them together with `writes`, then publishes them. On an error no number is used and
-    /// nothing is published. The future must not be dropped before it completes: events could be stored and not
+    /// nothing is published. If the future is dropped before it completes, events may be stored without being
     /// published.
     pub async fn append(
         &self,
