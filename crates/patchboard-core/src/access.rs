@@ -1,4 +1,4 @@
-//! Who may ask what: one table, checked in one place, before anything else happens to a command.
+//! Access control: one table of required grants, checked in one place before a command is executed.
 
 use crate::caller::{Caller, Grant, Surface};
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::command::{CallTool, Command, StartRun, WorkspaceCommand};
 use crate::error::{BoardError, ErrorKind};
 
-/// The table. A new command does not compile until it has a row.
+/// The table of required grants. The match is exhaustive, so that a new command does not compile without a row.
 pub fn required_grant(command: &Command) -> Grant {
     match command {
-        // A folder that is no configured root is the operator's to grant.
+        // Only the operator may grant a folder outside the configured roots.
         Command::StartRun(StartRun { folder, .. }) | Command::CallTool(CallTool { folder, .. })
             if folder.is_granted() =>
         {
@@ -81,7 +81,7 @@ pub fn authorise(caller: &Caller, command: &Command) -> Result<(), BoardError> {
     Err(BoardError::new(ErrorKind::Forbidden, format!("not allowed: this needs the {} grant", name(grant))))
 }
 
-/// Channels under which surfaces file conversations of their own. Nobody else may talk in them.
+/// Channels in which surfaces store conversations of their own; no other client may use them.
 pub const RESERVED_CHANNELS: &[&str] = &[
     "runs",
     "hub",
@@ -97,16 +97,17 @@ pub const RESERVED_CHANNELS: &[&str] = &[
     "ag-ui",
     "schedule",
 ];
-/// The channel of the operator's own command line.
+/// The channel of the operator's command line.
 pub const OPERATOR_CHANNEL: &str = "cli";
 
-/// May this caller read, steer or clear a session that `owner` made?
+/// May this caller read, steer or clear a session created by `owner`?
 pub fn owns_session(caller: &Caller, owner: Option<&str>) -> bool {
     let is_owner = |principal: &Arc<str>| owner == Some(&**principal);
     caller.grants.has(Grant::Operate) || session_owners(caller).iter().any(is_owner)
 }
 
-/// Whose sessions are this caller's. Clients of a gateway that got its token later go on with what they said without one.
+/// The principals whose sessions belong to this caller. When a gateway gets a token later, its clients keep the
+/// sessions they created without one.
 pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
     let mut owners = vec![caller.principal.clone()];
     if caller.surface == Surface::Gateway && &*caller.principal == "token" {

@@ -1,4 +1,4 @@
-//! Agents and which of them answers whom.
+//! Agents and the bindings that select one for a message.
 
 use crate::conversation::ConversationOrigin;
 use crate::run_spec::{AgentSource, StrategyKind};
@@ -21,34 +21,34 @@ pub mod catalogue;
 #[derive(Debug, Clone)]
 pub struct AgentSpec {
     pub name: Arc<str>,
-    /// Retries and fallbacks are inside.
+    /// Includes retries and fallbacks.
     pub provider: Arc<dyn ModelProvider>,
-    /// Empty means the provider's own default.
+    /// Empty selects the provider's default.
     pub model: Arc<str>,
     pub strategy: StrategyKind,
-    /// How far each strategy may go.
+    /// Limits of the strategies.
     pub reasoning: ReasoningOptions,
     pub source: AgentSource,
-    /// One sentence for people who choose among agents.
+    /// One sentence for users who choose among agents.
     pub description: Option<Arc<str>>,
     pub max_tokens: u32,
     pub temperature: Option<f32>,
-    /// Said before the soul.
+    /// Precedes the soul in the system text.
     pub system_prompt: Option<Arc<str>>,
-    /// `None`: every tool of the registry.
+    /// `None` allows every tool of the registry.
     pub tools: Option<Vec<Glob>>,
     pub budget: BudgetLimits,
-    /// Tokens one run may use in all its calls together.
+    /// Tokens one run may use in all its model calls together.
     pub max_run_tokens: Option<u64>,
     /// A run that takes longer is stopped and fails.
     pub run_timeout: Duration,
-    /// The model's window in tokens; older tool results of a run are dropped when it fills.
+    /// The model's context window in tokens; older tool results of a run are dropped when it is full.
     pub context_window: u32,
 }
 
 impl AgentSpec {
-    /// The tools it may use for work that came in this way; `None` means all. Anybody may be behind a webhook, so
-    /// there only tools listed by their full name count.
+    /// The tools the agent may use for requests of this surface; `None` means all. Anyone may be behind a webhook, so
+    /// there only tools listed by their full name are allowed.
     pub fn tools_for(&self, surface: Surface) -> Option<Cow<'_, [Glob]>> {
         let listed = self.tools.as_deref();
         match surface {
@@ -63,7 +63,7 @@ impl AgentSpec {
     }
 }
 
-/// Sends what matches to an agent. Every field that is set must match.
+/// Routes matching messages to an agent. Every field that is set must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentBinding {
     pub agent: Arc<str>,
@@ -74,7 +74,7 @@ pub struct AgentBinding {
     pub team: Option<String>,
 }
 
-/// How specific a binding is; later variants win.
+/// Specificity of a binding; later variants win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum BindingTier {
     CatchAll,
@@ -110,8 +110,8 @@ impl AgentBinding {
     }
 }
 
-/// Names that clients of runs know and send without asking. Where no agent of that name is configured they mean the
-/// default agent with react.
+/// Agent names that clients of the runs API send without checking. If no agent of that name is configured, they select
+/// the default agent with react.
 pub const PROFILE_AGENTS: [(&str, &str); 6] = [
     ("dev", "the default agent, for software development"),
     ("ask", "the default agent, for questions"),
@@ -121,7 +121,7 @@ pub const PROFILE_AGENTS: [(&str, &str); 6] = [
     ("assistant", "the default agent"),
 ];
 
-/// All agents and bindings. Checked when built, read-only after.
+/// All agents and bindings. Validated when built, read-only afterwards.
 #[derive(Debug, Default)]
 pub struct AgentTable {
     agents: Vec<Arc<AgentSpec>>,
@@ -132,7 +132,7 @@ pub struct AgentTable {
 impl AgentTable {
     pub const DEFAULT: &'static str = "default";
 
-    /// Refuses a binding to an agent that does not exist.
+    /// Fails if a binding refers to an agent that does not exist.
     pub fn new(agents: Vec<AgentSpec>, bindings: Vec<AgentBinding>) -> Result<Self, BoardError> {
         let agents: Vec<Arc<AgentSpec>> = agents.into_iter().map(Arc::new).collect();
         let models = ModelCatalogue::new(&agents, Vec::new(), None);
@@ -145,7 +145,7 @@ impl AgentTable {
         Ok(table)
     }
 
-    /// Lets runs choose models of these providers too. `window` tells how many tokens a model takes in.
+    /// Lets runs choose models of these providers too. `window` returns the context window of a model.
     #[must_use]
     pub fn with_providers(mut self, providers: Vec<Arc<dyn ModelProvider>>, window: fn(&str) -> u32) -> Self {
         self.models = ModelCatalogue::new(&self.agents, providers, Some(window));
@@ -160,8 +160,8 @@ impl AgentTable {
         self.agents.iter().find(|agent| &*agent.name == name)
     }
 
-    /// The agent a run names: one of the strategies, worked by the default agent, a configured agent with its own, or a
-    /// profile.
+    /// The agent a run names: a strategy executed by the default agent, a configured agent with its own strategy, or a
+    /// profile name.
     pub fn select_for_run(&self, name: &str) -> Result<(&Arc<AgentSpec>, StrategyKind), BoardError> {
         let default =
             || self.agent(Self::DEFAULT).ok_or_else(|| BoardError::not_found("no default agent is configured"));
@@ -180,7 +180,6 @@ impl AgentTable {
         Err(BoardError::not_found(format!("no agent named `{name}`: {hint}")))
     }
 
-    /// The configured agent of this name.
     pub fn configured(&self, name: &str) -> Result<&Arc<AgentSpec>, BoardError> {
         self.agent(name).ok_or_else(|| {
             let all = || self.agents.iter().map(|agent| &*agent.name);
@@ -194,7 +193,7 @@ impl AgentTable {
         &self.agents
     }
 
-    /// The most specific matching binding wins; among equals the first in the file; else the default agent.
+    /// The agent of the most specific matching binding; among equals the first in the file; else the default agent.
     pub fn route(&self, origin: &ConversationOrigin) -> Result<&Arc<AgentSpec>, BoardError> {
         let mut best: Option<&AgentBinding> = None;
         for binding in self.bindings.iter().filter(|binding| binding.matches(origin)) {

@@ -1,4 +1,5 @@
-//! Questions to a person that are open now. They live as long as the call that asked; an expired one is a refusal.
+//! The queue of open approval requests. A request lives as long as the call that asked; an expired one counts as
+//! refused.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,9 +24,9 @@ use crate::session::SessionQueues;
 
 pub mod policy;
 
-/// How long a question may stay open while another request waits for its session.
+/// How long an approval may stay open while another request waits for its session.
 const CONTENDED_EXPIRY: Duration = Duration::from_secs(120);
-/// Open questions at once over the whole server; the next call that would ask is refused.
+/// Open approvals on the whole server; past this, calls that need approval are refused.
 const MAX_OPEN: usize = 1024;
 
 #[derive(Debug)]
@@ -50,13 +51,13 @@ pub struct ApprovalOrigin<'a> {
 #[derive(Debug)]
 struct OpenApproval {
     pending: PendingApproval,
-    /// Only the connection that started the work may answer, besides the operator.
+    /// Only this connection or the operator may answer.
     started_by: ConnectionId,
-    /// Runs that wait for the one that asks; who follows them may answer by their ids.
+    /// Runs that wait for the asking run; their followers may answer by these ids.
     ancestor_runs: Arc<[RunId]>,
-    /// The session whose turn it is for as long as it is open, where its own is not the outermost.
+    /// The session whose permit is held while the approval is open, if the asking run's session is not the outermost.
     root_session: SessionKey,
-    /// Told when a request waits for one of its sessions.
+    /// Notified when a request waits for one of its sessions.
     expiry_shortened: Arc<Notify>,
     answer: oneshot::Sender<(bool, Arc<str>)>,
 }
@@ -66,7 +67,7 @@ pub enum ApprovalOutcome {
     Approved,
     Refused,
     Expired,
-    /// The run was cancelled while it waited.
+    /// The run was cancelled while the approval was open.
     Withdrawn,
 }
 
@@ -81,7 +82,7 @@ impl ApprovalOutcome {
     }
 }
 
-/// An open question. Dropping it withdraws it, so that a run that dies while it asks leaves nothing behind.
+/// An open approval. Dropping it withdraws it, so that a run that dies while it waits leaves no entry behind.
 #[derive(Debug)]
 pub struct ApprovalTicket<'a> {
     queue: &'a ApprovalQueue,
@@ -96,7 +97,7 @@ impl ApprovalQueue {
         Self { clock, ids, expiry: Reloadable::new(expiry), queues, open: Mutex::new(BTreeMap::new()) }
     }
 
-    /// For the questions to come.
+    /// Applies to future approvals.
     pub fn set_expiry(&self, expiry: Duration) {
         self.expiry.set(expiry);
     }
@@ -131,7 +132,7 @@ impl ApprovalQueue {
         };
         open.insert(approval, waiting);
         drop(open);
-        // Looked at when it is open: a request that comes later finds it.
+        // Checked after the approval is inserted: a request that starts to wait later finds it in the map.
         for session in [session, outermost] {
             if self.queues.has_waiters(&session) {
                 self.shorten_expiry(&session);
@@ -143,7 +144,7 @@ impl ApprovalQueue {
         Ok(ApprovalTicket { queue: self, request, expiry, answer: verdict, expiry_shortened: hurried })
     }
 
-    /// A request waits for the session: what it waits for is not left open for long.
+    /// Another request waits for the session, so its open approvals expire earlier.
     pub fn shorten_expiry(&self, session: &SessionKey) {
         let expires_at = self.expires_in(CONTENDED_EXPIRY);
         for open in self.open().values_mut() {
@@ -184,7 +185,7 @@ impl ApprovalQueue {
         found.answer.send((approve, by)).map_err(|_| BoardError::not_found("the approval has just expired"))
     }
 
-    /// What this caller could answer, oldest first.
+    /// The approvals this caller may answer, oldest first.
     pub fn list(&self, caller: &Caller) -> Vec<PendingApproval> {
         self.open().values().filter(|open| may_answer(caller, open)).map(|open| open.pending.clone()).collect()
     }
@@ -195,7 +196,7 @@ impl ApprovalQueue {
 }
 
 impl ApprovalTicket<'_> {
-    /// Waits for the answer, the expiry or the end of the run; says who decided.
+    /// Waits for the answer, the expiry or the end of the run; returns the outcome and who decided.
     pub async fn outcome(mut self, stop: &CancellationToken) -> (ApprovalOutcome, Arc<str>) {
         let mut left = Box::pin(tokio::time::sleep(self.expiry));
         let mut is_hurried = false;
@@ -205,11 +206,11 @@ impl ApprovalTicket<'_> {
                 () = stop.cancelled() => return (ApprovalOutcome::Withdrawn, "cancel".into()),
                 answered = &mut self.answer => break answered.ok(),
                 () = &mut left => {
-                    // Closed first: an answer that was accepted until then counts.
+                    // Closed first: an answer accepted until then counts.
                     self.close();
                     break self.answer.try_recv().ok();
                 }
-                // Only the first request that waits counts: those behind it wait for the same.
+                // Only the first waiting request shortens the expiry; later ones must not extend it.
                 () = self.expiry_shortened.notified(), if !is_hurried => {
                     is_hurried = true;
                     let latest = Instant::now() + CONTENDED_EXPIRY;

@@ -1,5 +1,6 @@
-//! The audit trail of calls that need not wait for it: rows are written behind the answer, together and in order. They
-//! survive the death of the process once written; what was asked for in its last milliseconds may not be.
+//! Asynchronous audit trail for calls that do not wait for their audit row: rows are written in batches and in order
+//! after the call has returned. Written rows survive the death of the process; those of its last milliseconds may be
+//! lost.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,18 +10,19 @@ use tokio_util::task::TaskTracker;
 
 use crate::store::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
 
-/// Rows that may wait; whoever comes then waits for room.
+/// Rows queued; past this `add` waits for room.
 const MAX_WAITING: usize = 8192;
-/// Rows written at once.
+/// Rows written in one batch.
 const MAX_BATCH_ROWS: usize = 512;
-/// Rows gather for so long before they are written: one commit for many calls, which would otherwise cost more than they.
+/// How long rows are collected before a batch is written: one commit for many calls, as a commit costs more than a
+/// call.
 const BATCH_DELAY: Duration = Duration::from_millis(20);
-/// Pauses before a store that fails is tried again. After the last the rows are lost, and the log says how many: calls
-/// do not stand still for ever because their record cannot be kept.
+/// Pauses between retries of a failed write. After the last retry the rows are dropped and their number is logged, so
+/// that a broken store does not block calls forever.
 const RETRY_PAUSES: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
 
-/// Cheap to clone.
+/// A cheap-to-clone handle.
 #[derive(Debug, Clone)]
 pub struct AuditTrail(Arc<TrailState>);
 
@@ -39,7 +41,7 @@ struct PendingRows {
 }
 
 impl AuditTrail {
-    /// Its writing is a task of `tracker`, so that whoever waits for that waits for the trail too.
+    /// The writer is a task of `tracker`, so that waiting for the tracker waits for the trail too.
     pub fn new(store: Arc<dyn Store>, tracker: TaskTracker) -> Self {
         let waiting = Mutex::default();
         Self(Arc::new(TrailState { store, tracker, pending: waiting, space_freed: Notify::new() }))
@@ -47,6 +49,7 @@ impl AuditTrail {
 
     pub async fn add(&self, row: AuditRow) {
         loop {
+            // Created before the check, so that a notification in between is not missed.
             let room = self.0.space_freed.notified();
             {
                 let mut waiting = self.pending();
@@ -93,7 +96,7 @@ impl AuditTrail {
             match self.0.store.commit(batch).await {
                 Ok(()) => return Ok(()),
                 Err(StoreError::Closed) => return Err(StoreError::Closed),
-                Err(error) => tracing::debug!(%error, "the audit trail is written again in a moment"),
+                Err(error) => tracing::debug!(%error, "writing to the audit trail failed; retrying"),
             }
             tokio::time::sleep(pause).await;
         }
@@ -105,7 +108,7 @@ impl AuditTrail {
     }
 }
 
-/// However the writing ends, the next row begins it again.
+/// Resets the state if the writer panics, so that the next row starts a new writer.
 struct WriterGuard(AuditTrail);
 
 impl Drop for WriterGuard {

@@ -1,5 +1,5 @@
-//! Budgets: the only place that decides whether a model call may start. Tokens are reserved before a call and
-//! settled after it, so calls in parallel can never spend the same tokens.
+//! Token budgets: the only module that decides whether a model call may start. Tokens are reserved before a call and
+//! settled after it, so that concurrent calls cannot spend the same tokens.
 
 use crate::reply::{BudgetReport, BudgetUsage};
 use std::collections::HashMap;
@@ -17,13 +17,14 @@ use crate::store::{BudgetScope, Store};
 pub mod call_chain;
 pub mod price;
 
-/// Accounts of idle sessions kept in memory; past this they are dropped and read again when needed.
+/// Accounts cached in memory; past this, accounts without reservations are dropped and read from the store again when
+/// needed.
 const MAX_IDLE_ACCOUNTS: usize = 4096;
 
-/// Tools are described only where at least this much is left for the answer.
+/// Tool schemas are sent only if at least this much is left for the answer.
 const MIN_ANSWER_TOKENS: u64 = 64;
 
-/// Tokens, input and output together; `None` is unlimited.
+/// Limits on tokens, input and output together; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BudgetLimits {
     pub session: Option<u64>,
@@ -42,7 +43,7 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 struct AccountCache {
     by_scope: HashMap<BudgetScope, ScopeAccount>,
-    /// Counts the times accounts were dropped: a figure read before may be older than what was dropped since.
+    /// Counts evictions: a figure read from the store before an eviction may be older than an evicted account.
     evictions: u64,
 }
 
@@ -52,34 +53,34 @@ struct ScopeAccount {
     reserved: u64,
 }
 
-/// What a call wants.
+/// The tokens a model call needs.
 #[derive(Debug, Clone)]
 pub struct ReservationRequest<'a> {
     pub session: &'a SessionKey,
     pub agent: &'a Arc<str>,
     pub agent_limits: BudgetLimits,
-    /// Estimate of the conversation itself: without room for this the call is refused.
+    /// Estimate for the conversation alone; without room for this the call is refused.
     pub text_tokens: u64,
-    /// What describing tools costs. Where only the conversation fits, the call is made without them.
+    /// Estimate for the tools' schemas. If only the conversation fits, the call is made without tools.
     pub tool_tokens: u64,
     pub max_output: u32,
 }
 
-/// Tokens set aside for one call. Settle it; dropping it unsettled gives the tokens back.
+/// Tokens reserved for one call. Dropping it without `settle` releases the tokens.
 #[derive(Debug)]
 pub struct Reservation {
     ledger: Arc<Ledger>,
     pub scopes: Vec<BudgetScope>,
     pub tokens: u64,
-    /// The answer's hard limit: what was asked for, or what is left.
+    /// Output limit of the call: the requested limit or what is left of the budget.
     pub max_output: u32,
-    /// Is there room for describing tools?
+    /// Do the tools' schemas fit?
     pub tools_fit: bool,
-    /// The limit that leaves least, where there is one.
+    /// The limit that leaves the least, if there is one.
     pub tightest_limit: Option<Headroom>,
 }
 
-/// How far a call is from one limit, and how people change that.
+/// What is left under one limit, and how to raise it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headroom {
     /// `session`, `daily` or `monthly`.
@@ -87,7 +88,7 @@ pub struct Headroom {
     /// Used and reserved so far.
     pub committed: u64,
     pub limit: u64,
-    /// The key of the configuration that sets the limit.
+    /// The configuration key of the limit.
     pub key: String,
 }
 
@@ -96,7 +97,7 @@ impl Headroom {
         self.limit.saturating_sub(self.committed)
     }
 
-    /// What lets the next call through.
+    /// What the operator or user can do so that the next call is allowed.
     pub fn remedy(&self) -> String {
         let otherwise = match self.budget {
             "session" => "or start a new session",
@@ -122,12 +123,12 @@ impl Ledger {
         Self { limits: Reloadable::new(limits), store, clock, accounts: Mutex::default() }
     }
 
-    /// For the calls to come; what is reserved stays reserved.
+    /// Applies to future calls; existing reservations keep their tokens.
     pub fn set_limits(&self, limits: BudgetLimits) {
         self.limits.set(limits);
     }
 
-    /// Reserves, or says which limit stands in the way.
+    /// Reserves tokens; the error names the limit that is exceeded.
     pub async fn reserve(self: &Arc<Self>, wanted: ReservationRequest<'_>) -> Result<Reservation, BoardError> {
         let scopes = budget_scopes(wanted.session, wanted.agent, self.clock.now());
         let limits = self.limits_for(&wanted);
@@ -138,7 +139,7 @@ impl Ledger {
             let account = accounts.account(scope);
             let committed = account.used.saturating_add(account.reserved);
             let headroom = Headroom { budget, committed, limit, key };
-            // At least one token of answer must fit, else the call could only be paid for and thrown away.
+            // At least one output token must fit, else the call would cost tokens without producing an answer.
             if committed.saturating_add(wanted.text_tokens) >= limit {
                 return Err(headroom.exceeded_error(wanted.text_tokens.saturating_add(1)));
             }
@@ -160,7 +161,7 @@ impl Ledger {
         Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit, tightest_limit: narrowest })
     }
 
-    /// The limits of a call in the order of its scopes: budget, tokens and the key that sets them.
+    /// The limits of a call in the order of its scopes: name of the budget, tokens, configuration key.
     fn limits_for(&self, wanted: &ReservationRequest<'_>) -> [Option<(&'static str, u64, String)>; 5] {
         let (general, own, agent) = (self.limits.get(), &wanted.agent_limits, wanted.agent);
         let of_all = |budget: &'static str, limit: Option<u64>| Some((budget, limit?, format!("budgets.{budget}")));
@@ -200,8 +201,8 @@ impl Ledger {
         })
     }
 
-    /// All accounts, with these among them for as long as the lock is held: whoever loses one to an eviction
-    /// between reading and locking would take it for unused.
+    /// All accounts, with `scopes` loaded and the lock held: an account evicted between loading and locking would be
+    /// taken for unused.
     async fn load(&self, scopes: &[BudgetScope]) -> Result<MutexGuard<'_, AccountCache>, BoardError> {
         loop {
             let (missing, evictions) = {
@@ -215,12 +216,13 @@ impl Ledger {
             };
             let figures = self.store.tokens_spent(missing.clone()).await?;
             let mut accounts = self.accounts();
+            // Accounts were evicted during the read, so the figures may be outdated: read them again.
             if accounts.evictions != evictions {
                 continue;
             }
             accounts.evict_idle(scopes);
             for (scope, used) in missing.into_iter().zip(figures) {
-                // A second reader changes nothing: whatever was settled since is in the first one's account.
+                // An account that another task loaded in the meantime is kept: it includes what was settled since.
                 accounts.by_scope.entry(scope).or_insert(ScopeAccount { used, reserved: 0 });
             }
             return Ok(accounts);
@@ -237,7 +239,7 @@ impl AccountCache {
         self.by_scope.get(scope).copied().unwrap_or_default()
     }
 
-    /// Drops what nobody has reserved from, when there is too much of it.
+    /// Drops accounts without reservations once there are too many.
     fn evict_idle(&mut self, wanted: &[BudgetScope]) {
         let before = self.by_scope.len();
         if before >= MAX_IDLE_ACCOUNTS {
@@ -248,8 +250,8 @@ impl AccountCache {
 }
 
 impl Reservation {
-    /// Replaces what was reserved by what was used. Call it once the usage is on record, or cannot be put there:
-    /// it was spent either way.
+    /// Replaces the reserved tokens by those used. To be called once the usage is recorded or recording has failed: the
+    /// tokens are spent either way.
     pub fn settle(mut self, used: u64) {
         self.release(used);
     }
@@ -274,7 +276,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Every scope a call counts in, always in this order.
+/// Every scope a call is charged to, always in this order.
 pub fn budget_scopes(session: &SessionKey, agent: &Arc<str>, at: Timestamp) -> Vec<BudgetScope> {
     let date = at.to_zoned(TimeZone::UTC).date();
     vec![

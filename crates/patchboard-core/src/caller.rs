@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::id::ConnectionId;
 
-/// Who is asking, as established by a surface. The core trusts nothing else.
+/// The caller's identity, as established by a surface. The core trusts nothing else.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub surface: Surface,
@@ -39,30 +39,30 @@ impl Surface {
     }
 }
 
-/// What a caller may do. `Operate` includes the others.
+/// Permissions of a caller. `Operate` includes all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Grant {
-    /// Start, join and cancel its own runs; answer what they ask.
+    /// Start, join and cancel its own runs; answer their approvals.
     Converse,
     /// Read sessions, memory, usage, tools and state.
     Inspect,
     /// Clear sessions.
     Manage,
-    /// Change the server itself; answer anyone's approvals; see anyone's runs.
+    /// Change the server itself; answer any caller's approvals; see any caller's runs.
     Operate,
 }
 
-/// A set of grants; empty unless said otherwise.
+/// A set of grants; empty by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GrantSet(u8);
 
 impl GrantSet {
     pub const NONE: GrantSet = GrantSet(0);
 
-    /// What an ordinary signed-in client of the gateway holds.
+    /// The grants of an ordinary authenticated client of the gateway.
     pub const CLIENT: GrantSet = GrantSet::NONE.with(Grant::Converse).with(Grant::Inspect).with(Grant::Manage);
 
-    /// What the operator's own token holds.
+    /// The grants of the operator's own token.
     pub const OPERATOR: GrantSet = GrantSet::CLIENT.with(Grant::Operate);
 
     #[must_use]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::id::{MemoryOwner, SessionKey};
 
-/// Where a message comes from.
+/// The origin of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationOrigin {
     pub channel: String,
@@ -27,7 +27,7 @@ impl ConversationOrigin {
         SessionKey::conversation(agent, &self.channel, &self.account, self.peer())
     }
 
-    /// Facts belong to the account on its channel, whatever the peer or the agent.
+    /// Facts belong to the account on its channel, independent of peer and agent.
     pub fn memory_owner(&self) -> MemoryOwner {
         MemoryOwner::account(&self.channel, &self.account)
     }
@@ -43,6 +43,6 @@ pub struct Workspace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceThread {
     pub thread: Arc<str>,
-    /// When it was put into the workspace.
+    /// When it was added to the workspace.
     pub created_at: Timestamp,
 }

@@ -1,5 +1,4 @@
-//! The one path of every tool call, whoever asks:
-//! authorise → approve → record intent → execute → record result.
+//! The single path of every tool call, for all callers: authorise → approve → record intent → execute → record result.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -39,19 +38,19 @@ use progress::ProgressReader;
 pub use registry::ToolRegistry;
 use registry::{RegisteredHost, ToolSet};
 
-/// Bounds of one call.
+/// Limits of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolLimits {
-    /// A call that takes longer is stopped and answered with an error.
+    /// A call that takes longer is cancelled and fails.
     pub timeout: Duration,
-    /// A longer output is cut, with a mark that says how much is missing. Programs get more.
+    /// A longer output is cut, with a mark that says how much is missing. Programs have a higher limit.
     pub output_bytes: usize,
 }
 
-/// What a program gets of an output that is text: half of one is of no use to it. A longer one is still cut, because it
-/// is in memory more than once on its way.
+/// Output limit of text for programs, for which a truncated text is useless. Still bounded, because the output is in
+/// memory several times on its way.
 const PROGRAM_OUTPUT_BYTES: usize = 16 * 1024 * 1024;
-/// Workers keep to the time a caller gives and know better what became of the call; they get a moment to say so.
+/// Workers apply the caller's timeout themselves and know the outcome better, so they get this long to report it.
 const WORKER_GRACE: Duration = Duration::from_millis(500);
 
 impl Default for ToolLimits {
@@ -73,16 +72,16 @@ pub trait ContextToolHost: ToolHost {
     ) -> BoxFuture<'a, ToolOutput>;
 }
 
-/// A call whose intent is on record.
+/// A call whose intent is recorded.
 #[derive(Debug)]
 pub struct CallIntent {
     call: ToolCall,
-    /// It was made before and nobody knows whether it took effect.
+    /// The call was made before and it is unknown whether it took effect.
     outcome_unknown: bool,
 }
 
 impl CallIntent {
-    /// A call another process began and did not live to see the end of.
+    /// A call that an earlier process started and did not finish.
     pub fn with_unknown_outcome(call: ToolCall) -> Self {
         Self { call, outcome_unknown: true }
     }
@@ -101,7 +100,7 @@ pub struct ToolExecutor {
     pub limits: Reloadable<ToolLimits>,
 }
 
-/// On whose behalf, in which run, with which tools.
+/// The caller, the run and the tools of a call.
 #[derive(Debug, Clone)]
 pub struct CallContext {
     pub caller: Caller,
@@ -109,22 +108,22 @@ pub struct CallContext {
     pub call_chain: CallChain,
     pub scope: ToolScope,
     pub tool_set: ToolSet,
-    /// The node that calls, in a run that tells of its nodes.
+    /// The node that makes the call, in a run that records its nodes.
     pub node: Option<NodeId>,
     pub recorder: CallRecorder,
-    /// How many plugins have called each other up to here.
+    /// Nesting depth of plugin calls so far.
     pub plugin_depth: u8,
 }
 
-/// Where calls are recorded. The audit trail has every one of them.
+/// Where calls are recorded. All of them are in the audit trail.
 #[derive(Debug, Clone)]
 pub enum CallRecorder {
     /// In the log of their run.
     RunLog { writer: Arc<TopicWriter>, records_nodes: bool },
-    /// Calls outside of any run are in the audit trail only.
+    /// Calls outside of any run are recorded in the audit trail only.
     AuditStore(Arc<dyn Store>),
-    /// Calls of programs, of which there may be thousands in a second and which nobody resumes: in the audit trail,
-    /// which is written behind them. What changes something of this server's own does not use it.
+    /// Calls of programs, which can be thousands per second and are never resumed: recorded in the audit trail, which
+    /// is written asynchronously. Calls that change the server's own state must not use it.
     AuditQueue(AuditTrail),
 }
 
@@ -181,9 +180,9 @@ async fn enqueue_audit(trail: &AuditTrail, writes: Vec<StoreWrite>) {
 }
 
 impl ToolExecutor {
-    /// The intent to make a call. Its event has to be on record before `call` takes it; for a tool with effects, with
-    /// `Boundary` durability. Without effects there is nothing to reconstruct after a power cut. A call that
-    /// is `announced` is itself on record already, with the answer that made it.
+    /// Creates the intent of a call. The event must be recorded before `call` is invoked; for a tool with effects, with
+    /// `Boundary` durability. Without effects there is nothing to reconstruct after a power failure. An `announced`
+    /// call is itself recorded already, with the model answer that contains it.
     pub fn prepare_intent(call: ToolCall, announced: bool) -> (Event, CallIntent) {
         let event = match announced {
             true => Event::ToolStarted { call: call.id.clone(), name: call.name.clone() },
@@ -192,7 +191,7 @@ impl ToolExecutor {
         (event, CallIntent { call, outcome_unknown: false })
     }
 
-    /// Calls a tool outside of any run. What has effects is in the audit trail before it happens.
+    /// Calls a tool outside of any run. A call with effects is recorded in the audit trail before it is executed.
     pub async fn call_outside_run(
         &self,
         context: &CallContext,
@@ -208,7 +207,8 @@ impl ToolExecutor {
         self.call(context, &intent, stop).await
     }
 
-    /// Runs one call to its recorded result. A tool's failure is an output; only a store that cannot record is an error.
+    /// Runs one call and records its result. A tool's failure is an output; only a store that cannot record is an
+    /// error.
     pub async fn call(
         &self,
         context: &CallContext,
@@ -223,7 +223,7 @@ impl ToolExecutor {
         Ok(output)
     }
 
-    /// Everything but the record of the result. Boxed because a batch leads back here.
+    /// Everything but recording the result. Boxed because a batch recurses into it.
     fn attempt<'a>(
         &'a self,
         context: &'a CallContext,
@@ -258,8 +258,8 @@ impl ToolExecutor {
         })
     }
 
-    /// Several calls side by side, each on the same path as any other; in the audit trail each has its own row. Of a
-    /// batch that was cut off nobody knows which calls took effect, so each follows its own tool's policy.
+    /// Runs several calls concurrently, each through the same path as any other and with its own audit row. After an
+    /// interrupted batch it is unknown which calls took effect, so each follows its own tool's policy.
     async fn batch(
         &self,
         context: &CallContext,
@@ -293,8 +293,8 @@ impl ToolExecutor {
         Ok(builtin::batch::render(&results.into_iter().collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Calls a tool on behalf of one that is at work. It is part of that call's result, so only the audit trail has it:
-    /// what has effects, before it happens too.
+    /// Calls a tool on behalf of a running tool call. The result is part of that call's result, so only the audit trail
+    /// records it; a call with effects also before it is executed.
     pub async fn call_nested(
         &self,
         context: &CallContext,
@@ -311,7 +311,7 @@ impl ToolExecutor {
         Ok(output)
     }
 
-    /// Arguments, then policy, then, if it says so, a person.
+    /// Validates the arguments, applies the policy and, if required, asks for approval.
     async fn admit(
         &self,
         context: &CallContext,
@@ -333,7 +333,7 @@ impl ToolExecutor {
         let policy =
             self.policy.get().decide(spec, context.caller.surface).max(granted_folder_mode(spec, &context.scope));
         let approval = match (unsure, spec.unknown_outcome) {
-            // It does nothing itself; each of its calls is then one of unknown outcome.
+            // A batch has no effects of its own; each of its calls is then one of unknown outcome.
             (true, _) if spec.is_batch() => policy,
             (true, UnknownOutcomePolicy::Fail) => return Ok(CallAdmission::Refused(interrupted_text(spec))),
             (true, UnknownOutcomePolicy::Ask) => policy.max(ApprovalMode::Ask),
@@ -373,7 +373,7 @@ impl ToolExecutor {
     ) -> Result<ApprovalOutcome, BoardError> {
         let approval = asked.request.approval;
         context.record(Event::ApprovalRequested(asked.request.clone()), None).await?;
-        // Nobody is asked for longer than the caller waits.
+        // An approval must not stay open longer than the caller's timeout.
         let waiting = stop.child_token();
         let patience = context.scope.call_metadata.as_ref().and_then(|parcel| parcel.timeout);
         let answer = asked.outcome(&waiting);
@@ -406,20 +406,20 @@ impl ToolExecutor {
         if stop.is_cancelled() {
             return Ok(ToolOutput::error("cancelled"));
         }
-        // However the call ends, a timeout included, the tool hears that nobody waits for it any more.
+        // Cancels the tool however the call ends, a timeout included.
         let call_stop = stop.child_token();
         let _over = call_stop.clone().drop_guard();
         let (mut listening, scope) = ProgressReader::open(context, call, spec);
         let (timeout, grace) = self.time_limit(spec, &scope);
-        // Inside the future, so that a tool that panics before its first await is caught too: it has failed, the run
-        // goes on.
+        // The host is called inside the future, so that a panic before its first await is caught too: the call fails,
+        // the run continues.
         let span = trace::tool_call(&spec.name, spec.kind.name(), &call.id);
         let work = async { host.call_in(context, &scope, call, arguments, call_stop).await }.instrument(span.clone());
         let work = AssertUnwindSafe(work).catch_unwind();
-        // When this is done the tool is gone, whatever is still to be recorded.
+        // Once this completes, the tool's future is dropped, even if progress is still to be recorded.
         let ending = async {
             tokio::select! {
-                // What a tool has done is told even when the run ends in the same moment.
+                // The result of a tool that has finished is recorded even if the run is cancelled at the same moment.
                 biased;
                 done = work => done.unwrap_or_else(|_| {
                     tracing::error!(tool.name = %spec.name, "tool panicked");
@@ -435,13 +435,13 @@ impl ToolExecutor {
         tokio::pin!(ending);
         let output = loop {
             let said = tokio::select! {
-                // However much a tool has to say, it is listened to after its end and its limits.
+                // The tool's end and its timeout take precedence over its progress, however much there is.
                 biased;
                 output = &mut ending => break output,
                 said = listening.next() => said,
             };
-            // A store that stalls must not keep the tool from hearing that it is stopped. Never dropped half-way: the
-            // log counts on it.
+            // Recorded while the tool is polled, so that a stalled store does not delay its cancellation. The record
+            // future must not be dropped before it completes, as the log requires.
             let telling = listening.record(said);
             tokio::pin!(telling);
             tokio::select! {
@@ -459,8 +459,8 @@ impl ToolExecutor {
         Ok(output)
     }
 
-    /// How long the call may take, and how long its end may be waited for then. What a caller asks for is for workers;
-    /// with the server's own tools nobody gets more time than the operator gives.
+    /// The timeout of the call and the grace period after it. A caller's timeout applies to workers as it is; for the
+    /// server's own tools it cannot exceed the operator's limit.
     fn time_limit(&self, spec: &ToolSpec, scope: &ToolScope) -> (Duration, Duration) {
         let asked = scope.call_metadata.as_ref().and_then(|parcel| parcel.timeout);
         let usual = spec.timeout.unwrap_or_else(|| self.limits.get().timeout);
@@ -503,7 +503,8 @@ impl ToolExecutor {
     }
 }
 
-/// What a batch or a plugin gets of its calls is text, and what travels with its own call is not theirs.
+/// The context of calls made by a batch or a plugin: they return text, and the outer call's binary arguments and chunk
+/// sink are not passed on.
 fn nested_context(context: &CallContext) -> Cow<'_, CallContext> {
     let Some(parcel) = &context.scope.call_metadata else { return Cow::Borrowed(context) };
     let parcel = CallMetadata { binary: BTreeMap::new(), chunks: None, for_model: true, ..CallMetadata::clone(parcel) };
@@ -511,15 +512,16 @@ fn nested_context(context: &CallContext) -> Cow<'_, CallContext> {
     Cow::Owned(CallContext { scope, ..context.clone() })
 }
 
-/// In a folder beyond the configured roots a person is asked about everything that writes, where commands run unconfined.
+/// In a granted folder outside the configured roots, where commands run unconfined, every tool with effects needs
+/// approval.
 fn granted_folder_mode(spec: &ToolSpec, scope: &ToolScope) -> ApprovalMode {
     let asks = scope.folder_grant.as_ref().is_some_and(|grant| grant.asks_before_writing);
-    // Each call of an agent or of a batch is judged by itself.
+    // The calls of an agent or a batch are decided individually.
     let is_judged_later = policy::is_agent_tool(spec) || spec.is_batch();
     if asks && spec.effect == ToolEffect::Writes && !is_judged_later { ApprovalMode::Ask } else { ApprovalMode::Allow }
 }
 
-/// Arguments that are bytes travel apart: they are there although the others do not hold them.
+/// Binary arguments are passed separately, so the schema must not require them in the JSON arguments.
 fn without_binary_arguments<'a>(schema: &'a Arc<Value>, scope: &ToolScope) -> Cow<'a, Arc<Value>> {
     let apart = |name: &Value| {
         let parcel = scope.call_metadata.as_ref();
@@ -536,7 +538,7 @@ fn without_binary_arguments<'a>(schema: &'a Arc<Value>, scope: &ToolScope) -> Co
     Cow::Owned(Arc::new(relaxed))
 }
 
-/// In words for a model, or in those that programs on the bridge look for.
+/// Worded for a model, or in the form that programs on the bridge match on.
 fn invalid_arguments(spec: &ToolSpec, scope: &ToolScope, problem: &SchemaViolation) -> ToolOutput {
     if scope.call_metadata.as_ref().is_none_or(|parcel| parcel.for_model) {
         return ToolOutput::error(format!("arguments of {} do not fit its schema: {problem}", spec.name));
@@ -558,8 +560,8 @@ fn interrupted_text(spec: &ToolSpec) -> String {
 enum CallAdmission {
     Granted(Arc<Value>),
     Refused(String),
-    /// The arguments are not what the tool takes.
+    /// The arguments do not fit the tool's schema.
     InvalidArguments(ToolOutput),
-    /// The caller's time is over, and nobody has answered.
+    /// The caller's timeout passed before the approval was answered.
     TimedOut,
 }

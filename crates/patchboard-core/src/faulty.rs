@@ -1,4 +1,4 @@
-//! A store that misbehaves on demand, for this crate's tests: commits that fail, hang or take their time.
+//! A store with faults on demand, for this crate's tests: commits that fail, block or are delayed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::store::{
     UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
 };
 
-/// Which batches are refused.
+/// Selects the batches that fail.
 pub(crate) type FailurePredicate = fn(&WriteBatch) -> bool;
 
 #[derive(Debug, Default)]
@@ -23,17 +23,17 @@ pub(crate) struct FaultyStore {
     pub(crate) inner: InMemoryStore,
     fails: Mutex<Option<FailurePredicate>>,
     gate: Mutex<Option<Arc<Semaphore>>>,
-    /// Times each call lets others run before it is done, as a store on a disk would.
+    /// How often each call yields before it completes, as a store on disk would.
     delay: usize,
-    /// Reads of events so far.
+    /// Number of reads of events so far.
     replays: AtomicUsize,
-    /// Reads of events that fail before they succeed again.
+    /// Number of reads of events that fail before reads succeed again.
     failing_reads: AtomicUsize,
-    /// Commits that still succeed before all fail.
+    /// Number of commits that succeed before all fail.
     commits_left: Mutex<Option<usize>>,
-    /// Everything that was committed, in order.
+    /// All committed batches, in order.
     journal: Mutex<Vec<WriteBatch>>,
-    /// Records of the topic that cannot be read, from this number on.
+    /// From this number on the topic's records are corrupt.
     corrupt_from: Mutex<Option<(Topic, Seq)>>,
 }
 
@@ -46,12 +46,12 @@ impl FaultyStore {
         Arc::new(Self { delay, ..Self::default() })
     }
 
-    /// Batches for which `fails` holds are refused from now on, whole.
+    /// From now on, batches for which `fails` returns true fail as a whole.
     pub(crate) fn fail(&self, fails: FailurePredicate) {
         *self.fails.lock().unwrap() = Some(fails);
     }
 
-    /// So many commits succeed from now on, then none.
+    /// The next `commits` commits succeed, then all fail.
     pub(crate) fn fail_after(&self, commits: usize) {
         *self.commits_left.lock().unwrap() = Some(commits);
     }
@@ -61,24 +61,24 @@ impl FaultyStore {
         *self.commits_left.lock().unwrap() = None;
     }
 
-    /// Every commit from now on waits for a permit of the gate.
+    /// From now on every commit waits for a permit of the returned semaphore.
     pub(crate) fn hold(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         *self.gate.lock().unwrap() = Some(gate.clone());
         gate
     }
 
-    /// Every batch so far: what a process that died in between would have left is a part of it from the beginning.
+    /// All batches so far: the state left by a process that died in between is a prefix of them.
     pub(crate) fn journal(&self) -> Vec<WriteBatch> {
         self.journal.lock().unwrap().clone()
     }
 
-    /// The topic's records cannot be read any more, from that number on.
+    /// Makes the topic's records unreadable from that number on.
     pub(crate) fn corrupt(&self, topic: Topic, from: Seq) {
         *self.corrupt_from.lock().unwrap() = Some((topic, from));
     }
 
-    /// So many reads of events fail from now on.
+    /// Makes the next `reads` reads of events fail.
     pub(crate) fn fail_reads(&self, reads: usize) {
         self.failing_reads.store(reads, Ordering::SeqCst);
     }
@@ -94,7 +94,7 @@ impl FaultyStore {
     }
 }
 
-/// Does the batch hold an event like this?
+/// Does the batch contain a matching event?
 pub(crate) fn contains_event(batch: &WriteBatch, wanted: fn(&Event) -> bool) -> bool {
     batch.writes.iter().any(|write| matches!(write, StoreWrite::Event(record) if wanted(&record.event)))
 }
@@ -232,7 +232,7 @@ impl Store for FaultyStore {
     }
 
     fn tokens_spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>> {
-        // The figures are read first and arrive later, as over a real connection.
+        // The figures are read now and returned later, as over a real connection.
         let figures = self.inner.tokens_spent(scopes);
         Box::pin(async move {
             let figures = figures.await;

@@ -1,5 +1,5 @@
-//! A store in memory, with the semantics of the real ones and none of the durability: for tests and for trying
-//! things out. It passes the same contract suite. Everything is gone when it is dropped.
+//! A store in memory with the semantics of the real ones but no durability, for tests and experiments. It passes the
+//! same contract suite.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,9 +19,9 @@ use crate::store::{
 };
 use crate::webhook::DeliveryId;
 
-/// No list is longer, whatever was asked for.
+/// Upper bound of every list, whatever limit the caller gives.
 const MAX_ITEMS: usize = 1000;
-/// Runs deleted by one call of `prune`, and messages.
+/// Most runs deleted by one call of `prune`; the same for messages.
 const MAX_PRUNED_RUNS: usize = 500;
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub struct InMemoryStore {
 #[derive(Debug, Default)]
 struct StoreTables {
     closed: bool,
-    /// Counts everything that needs an order of arrival.
+    /// Sequence number for everything that needs an order of arrival.
     last_number: u64,
     events: HashMap<Topic, Vec<Arc<Envelope>>>,
     runs: HashMap<RunId, StoredRun>,
@@ -52,7 +52,7 @@ struct StoredRun {
     row: RunRow,
     number: u64,
     ended_at: Option<Timestamp>,
-    /// Its session was purged while it ran: it goes when it ends.
+    /// Its session was purged while it ran; it is deleted when it ends.
     delete_at_end: bool,
 }
 
@@ -329,7 +329,7 @@ impl Store for InMemoryStore {
 }
 
 impl StoreTables {
-    /// Would every write succeed? Asked before the first is applied, so that a batch is all or nothing.
+    /// Checks all writes before the first is applied, so that a batch is atomic.
     fn check_batch(&self, writes: &[StoreWrite]) -> Result<(), String> {
         let mut last: HashMap<&Topic, Seq> = HashMap::new();
         let mut running: HashMap<RunId, bool> = HashMap::new();
@@ -424,13 +424,13 @@ impl StoreTables {
                 StoreWrite::Audit(row) => self.audit.push(row),
                 StoreWrite::Message(row) => {
                     let stored = self.messages.entry(row.message).or_insert(row);
-                    // When it was submitted does not change.
+                    // The submission time does not change.
                     *stored = MessageRow { submitted_at: stored.submitted_at, ..row };
                 }
                 StoreWrite::PutValue { namespace: space, key, value, .. } => self.put_value(space, key, value),
                 StoreWrite::Delivery(row) => {
                     let stored = self.deliveries.entry(row.id).or_insert_with(|| row.clone());
-                    // Neither what it is nor when it came changes.
+                    // Channel, key and time of receipt do not change.
                     *stored = DeliveryRow {
                         channel: stored.channel.clone(),
                         key: stored.key.clone(),
@@ -521,8 +521,8 @@ impl StoreTables {
         }
     }
 
-    /// A run ended whose session was purged meanwhile. What it kept since then goes too, unless the session is in use
-    /// again and it may be somebody else's.
+    /// Deletes a run that has ended and whose session was purged while it ran. Values it stored since are deleted too,
+    /// unless the session is in use again and they may belong to another run.
     fn delete_purged_run(&mut self, run: RunId) {
         if let Some(stored) = self.runs.get(&run)
             && !self.sessions.contains_key(&stored.row.session)
@@ -538,7 +538,7 @@ impl StoreTables {
         self.open_calls.retain(|(of, _), _| *of != run);
     }
 
-    /// Final messages that changed last before then, with their events; `true` when some are left.
+    /// Deletes final messages last changed before `before`, with their events; returns `true` if some are left.
     fn prune_messages(&mut self, before: Timestamp) -> bool {
         let is_over = |row: &&MessageRow| row.state.is_final() && row.changed_at < before;
         let over: Vec<_> = self.messages.values().filter(is_over).map(|row| row.message).collect();
@@ -580,7 +580,7 @@ impl StoreTables {
         });
     }
 
-    /// The owner's current facts up to the one numbered `newest`: matches by score, then (if wanted) the rest by age.
+    /// The owner's current facts up to number `newest`: matches by score, then, if requested, the rest by age.
     fn rank_facts(&self, query: &FactQuery, newest: u64) -> Vec<FactRow> {
         let wanted: HashSet<String> = tokenize(&query.text).collect();
         let mut ranked = Vec::new();
@@ -617,7 +617,7 @@ impl StoredSession {
     }
 }
 
-/// Where the message stands in its list.
+/// Sort key of the message in lists.
 fn place(row: &MessageRow) -> (i128, MessageId) {
     (row.submitted_at.as_nanosecond(), row.message)
 }
@@ -668,7 +668,7 @@ fn group_usage<'a>(rows: impl Iterator<Item = &'a UsageRow>, query: &UsageQuery)
     groups
 }
 
-/// The first `limit` items; when there are more, the position of the last one taken is the cursor.
+/// The first `limit` items; if there are more, the position of the last item returned is the cursor.
 fn page<P, T>(items: impl Iterator<Item = (P, T)>, limit: usize, cursor: impl Fn(P) -> String) -> ResultPage<T> {
     let mut items = items.peekable();
     let mut taken = Vec::new();
@@ -701,7 +701,7 @@ fn cosine(left: &[f32], right: &[f32]) -> f32 {
     if left.len() == right.len() && length > 0.0 { dot(left, right) / length } else { 0.0 }
 }
 
-/// A panic under the lock leaves plain data behind; going on is safe.
+/// A panic while the lock is held cannot leave the data inconsistent, so a poisoned lock is used.
 fn lock(state: &Mutex<StoreTables>) -> MutexGuard<'_, StoreTables> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! The event log: the only place that numbers events. A record is stored first, then told; followers read the
-//! live tail while they keep up and the store when they do not, so nobody ever misses or repeats a number.
+//! The event log: the only module that numbers events. A record is stored first, then published; followers read the
+//! live tail while they keep up and the store when they do not, so that no follower misses or repeats a number.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,13 @@ use crate::id::Seq;
 use crate::port::{BoxStream, Clock};
 use crate::store::{Durability, Store, StoreWrite, WriteBatch};
 
-/// Records of a live topic kept in memory. A follower further behind reads the store instead.
+/// Records of a live topic kept in memory. A follower further behind reads from the store.
 const TAIL_RECORDS: usize = 256;
-/// The same in bytes; the newest record is kept whatever its size.
+/// The same limit in bytes; the newest record is kept whatever its size.
 const TAIL_BYTES: usize = 1024 * 1024;
 /// Records read from the store at a time.
 const REPLAY_RECORDS: usize = 256;
-/// How far a topic may run ahead of the follower that paces it before its writer has to wait.
+/// How many events a topic may be ahead of its pacing follower before the writer has to wait.
 const PACING_LEAD: u64 = 8192;
 
 #[derive(Debug)]
@@ -31,15 +31,15 @@ pub struct EventLog {
     live: Mutex<HashMap<Topic, Weak<LiveTopic>>>,
 }
 
-/// A topic somebody is writing to.
+/// A topic with a writer.
 #[derive(Debug)]
 struct LiveTopic {
     topic: Topic,
     tail: Mutex<TopicTail>,
-    /// The last number that may be read; changes wake followers.
+    /// The last published number; changes wake followers.
     head: watch::Sender<u64>,
     followers: watch::Sender<usize>,
-    /// What the pacing follower has taken; `NOT_PACED` when nobody paces.
+    /// The last number the pacing follower has consumed; `NOT_PACED` without such a follower.
     paced_at: AtomicU64,
     pace_changed: Notify,
 }
@@ -51,7 +51,7 @@ struct TopicTail {
     records: VecDeque<Arc<Envelope>>,
     bytes: usize,
     ended: bool,
-    /// The topic goes on in another process.
+    /// The topic continues in another process.
     suspended: bool,
 }
 
@@ -69,7 +69,7 @@ impl TopicTail {
     }
 }
 
-/// Does the follower hold its writer back when it reads slowly? Only the connection that started a run does.
+/// Whether a slow follower applies back-pressure to the writer. Only the connection that started a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FollowerPacing {
     Paced,
@@ -81,7 +81,7 @@ impl EventLog {
         Self { store, clock, live: Mutex::new(HashMap::new()) }
     }
 
-    /// Opens a topic for its one writer; `next` is its first free number.
+    /// Opens a topic for its only writer; `next` is the first free number.
     pub fn open(self: &Arc<Self>, topic: Topic, next: Seq) -> TopicWriter {
         let live = Arc::new(LiveTopic {
             topic: topic.clone(),
@@ -95,14 +95,14 @@ impl EventLog {
         TopicWriter { log: self.clone(), live, next: tokio::sync::Mutex::new(next) }
     }
 
-    /// Everything from `from` on: first what is stored, then what happens. Ends after the topic's last event.
+    /// All events from `from` on: first the stored ones, then live ones. Ends after the topic's last event.
     pub fn follow(
         self: &Arc<Self>,
         topic: &Topic,
         from: Seq,
         pace: FollowerPacing,
     ) -> BoxStream<Result<Arc<Envelope>, BoardError>> {
-        // Clients count from wherever they like; there is nothing before the first number.
+        // Clients may send any number; numbers begin at `FIRST`.
         let from = from.max(Seq::FIRST);
         let live = lock_unpoisoned(&self.live).get(topic).and_then(Weak::upgrade);
         if let Some(live) = &live {
@@ -128,7 +128,7 @@ impl EventLog {
         }))
     }
 
-    /// The next writer of the topic may be there already; its place is its own.
+    /// Removes the topic, unless the next writer of the topic has replaced the entry already.
     fn close(&self, closing: &Arc<LiveTopic>) {
         let mut live = lock_unpoisoned(&self.live);
         if live.get(&closing.topic).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(closing))) {
@@ -137,18 +137,19 @@ impl EventLog {
     }
 }
 
-/// The right to append to one topic. Dropping it ends the live topic; its records stay in the store.
+/// The exclusive right to append to one topic. Dropping it ends the live topic; its records stay in the store.
 #[derive(Debug)]
 pub struct TopicWriter {
     log: Arc<EventLog>,
     live: Arc<LiveTopic>,
-    /// Held while a batch is being stored, so that numbers are given out in the order of commits.
+    /// Held while a batch is being stored, so that numbers are assigned in the order of commits.
     next: tokio::sync::Mutex<Seq>,
 }
 
 impl TopicWriter {
-    /// Numbers the events, commits them together with `writes`, then tells followers. On an error nothing was
-    /// numbered and nobody heard anything.
+    /// Numbers the events, commits them together with `writes`, then publishes them. On an error no number is used and
+    /// nothing is published. If the future is dropped before it completes, events may be stored without being
+    /// published.
     pub async fn append(
         &self,
         events: Vec<impl Into<NewEvent>>,
@@ -158,7 +159,7 @@ impl TopicWriter {
         self.append_returning_time(events, writes, durability).await.map(drop)
     }
 
-    /// The same; answers with the time the events carry.
+    /// Like `append`; returns the timestamp of the events.
     pub async fn append_returning_time(
         &self,
         events: Vec<impl Into<NewEvent>>,
@@ -183,7 +184,7 @@ impl TopicWriter {
         Ok(at)
     }
 
-    /// The number the next event will get.
+    /// The number of the next event.
     pub async fn next_seq(&self) -> Seq {
         *self.next.lock().await
     }
@@ -191,6 +192,7 @@ impl TopicWriter {
     /// Waits while the pacing follower is too far behind. Bounded by that follower's own stall limit.
     pub async fn wait_for_follower(&self) {
         loop {
+            // Created before the check, so that a notification in between is not missed.
             let changed = self.live.pace_changed.notified();
             let paced_at = self.live.paced_at.load(Ordering::Acquire);
             let head = *self.live.head.borrow();
@@ -201,13 +203,13 @@ impl TopicWriter {
         }
     }
 
-    /// Tells followers that the topic goes on, but not in this process.
+    /// Informs followers that the topic continues in another process.
     pub fn suspend(&self) {
         lock_unpoisoned(&self.live.tail).suspended = true;
         self.live.head.send_modify(|_| {});
     }
 
-    /// Resolves when nobody has followed the topic for `grace`.
+    /// Resolves once the topic has had no follower for `grace`.
     pub async fn wait_until_unfollowed(&self, grace: Duration) {
         let mut followers = self.live.followers.subscribe();
         loop {
@@ -225,7 +227,7 @@ impl TopicWriter {
 
 impl Drop for TopicWriter {
     fn drop(&mut self) {
-        // Out of the map first: whoever comes later reads the store, where everything already is.
+        // Removed from the map first: a later follower reads from the store, which has all records.
         self.log.close(&self.live);
         lock_unpoisoned(&self.live.tail).ended = true;
         self.live.head.send_modify(|_| {});
@@ -233,7 +235,7 @@ impl Drop for TopicWriter {
 }
 
 impl LiveTopic {
-    /// Records, end and head change together: whoever sees the end under the lock sees the last number too.
+    /// Records, end and head change under one lock, so that a follower that sees the end also sees the last number.
     fn publish(&self, records: Vec<Arc<Envelope>>, next: Seq) {
         let mut tail = lock_unpoisoned(&self.tail);
         tail.extend(records);
@@ -252,7 +254,7 @@ struct TopicFollower {
     ended: bool,
 }
 
-/// Where the next record is to be found.
+/// Where the next record can be read.
 enum NextRecord {
     Record(Arc<Envelope>),
     InStore,
@@ -297,7 +299,7 @@ impl TopicFollower {
     fn locate_next(&mut self) -> NextRecord {
         let (Some(live), Some(head)) = (&self.live, &mut self.head) else { return NextRecord::InStore };
         let tail = lock_unpoisoned(&live.tail);
-        // Marks the head as seen before looking, so that a later change is not slept through.
+        // Marks the head as seen before it is compared, so that no later change is missed.
         let head = *head.borrow_and_update();
         if head < self.next.0 {
             return match (tail.suspended, tail.ended) {
@@ -322,7 +324,7 @@ impl TopicFollower {
         record
     }
 
-    /// Asking for more means that everything before has been dealt with.
+    /// Polling for the next item means that all previous ones were consumed.
     fn report_pace(&self) {
         if let (FollowerPacing::Paced, Some(live)) = (self.pace, &self.live) {
             live.paced_at.store(self.next.0.saturating_sub(1), Ordering::Release);
@@ -342,7 +344,7 @@ impl Drop for TopicFollower {
     }
 }
 
-/// The part of a record from number `from` on, for a follower that joins in the middle of it.
+/// The part of a record from number `from` on, for a follower that starts within it.
 fn record_from_seq(record: &Envelope, from: Seq) -> Envelope {
     let skip = usize::try_from(from.0.saturating_sub(record.seq.0)).unwrap_or(usize::MAX);
     let rest = |pieces: &TextChunks| pieces.iter().skip(skip).collect::<TextChunks>();
@@ -381,12 +383,12 @@ fn record_from_seq(record: &Envelope, from: Seq) -> Envelope {
     Envelope { topic: record.topic.clone(), seq: from, at: record.at, node: record.node, event }
 }
 
-/// What is told live carries the same time as what is read back: stores keep microseconds.
+/// Live events carry the same timestamp as stored ones: stores keep microseconds.
 fn to_stored_precision(at: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
 }
 
-/// A panic under one of these locks leaves plain data behind; going on is safe.
+/// A panic while one of these locks is held cannot leave the data inconsistent, so a poisoned lock is used.
 fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,9 @@
-//! Settings that are replaced while the server works.
+//! Settings that can be replaced while the server runs.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A value that is replaced as a whole. Readers keep the one they read, so what has begun ends with what it began with.
+/// A value that is replaced as a whole. Readers keep the version they read, so that work in progress is not affected by
+/// a reload.
 #[derive(Debug, Default)]
 pub struct Reloadable<T>(RwLock<Arc<T>>);
 

@@ -1,4 +1,4 @@
-//! What a run was made from, kept so that another process can make it again.
+//! The inputs of a run, stored so that another process can rebuild it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,37 +9,37 @@ use crate::model::{ContentPart, ModelMessage};
 pub mod finding;
 pub mod reasoning;
 
-/// Everything a resumed run needs besides what happened in it.
+/// Everything needed to resume a run, besides its events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSpec {
-    /// What the client calls the run.
+    /// The client's id of the run.
     pub client_id: Arc<str>,
-    /// The conversation the client named, if it named one.
+    /// The conversation the client named, if any.
     pub thread: Option<Arc<str>>,
     /// As the request named it: an agent, or one of the strategies.
     pub requested_agent: Arc<str>,
     pub strategy: StrategyKind,
-    /// got: may tasks be split while the graph is worked on?
+    /// got: may tasks be split while the graph is executed?
     pub adaptive: bool,
-    /// Goes on when nobody listens.
+    /// The run continues without followers.
     pub detached: bool,
     pub verbose: bool,
-    /// `provider/model`, where it is not the agent's own.
+    /// `provider/model`, if it differs from the agent's.
     pub model: Option<Arc<str>>,
-    /// Where its tools work.
+    /// The working folder of its tools.
     pub folder: Option<Arc<Path>>,
-    /// The operator granted the folder to this run, which has to be done again when it is resumed.
+    /// The operator granted the folder to this run; the grant has to be obtained again on resume.
     pub folder_granted: bool,
     pub origin: ConversationOrigin,
-    /// The user's words.
+    /// The user's message.
     pub message: Arc<str>,
     pub system: Arc<str>,
-    /// Past turns, as the model was told of them.
+    /// Past turns as the model received them.
     pub history: Vec<ModelMessage>,
 }
 
 impl RunSpec {
-    /// About how many bytes it takes.
+    /// Approximate size in bytes.
     pub fn weight(&self) -> usize {
         let parts = self.history.iter().flat_map(|message| &message.parts);
         let said: usize = parts
@@ -53,14 +53,14 @@ impl RunSpec {
     }
 }
 
-/// Who made an agent.
+/// Where an agent is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AgentSource {
-    /// It is there without being configured.
+    /// Present without being configured.
     BuiltIn,
     /// Configured in the working folder.
     Project,
-    /// Configured elsewhere.
+    /// Configured outside of the working folder.
     User,
 }
 
@@ -98,6 +98,6 @@ impl StrategyKind {
     }
 }
 
-/// Names one entry into a node inside a run. Chosen by the strategy, never used twice.
+/// Identifies one entry into a node within a run. Chosen by the strategy, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeKey(pub u32);

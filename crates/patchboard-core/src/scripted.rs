@@ -1,4 +1,4 @@
-//! Stand-ins with no outside: a model that follows a script, a clock that is set by hand, ids that count.
+//! Test doubles without I/O: a model that follows a script, a clock that is set by hand, ids that count.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -22,21 +22,21 @@ use crate::port::{
 };
 use crate::tool::{ToolKind, ToolOutput, ToolSpec};
 
-/// Answers each call with the next script; without one it says `ok`.
+/// Answers each call with the next script; without one with `ok`.
 #[derive(Debug, Default)]
 pub struct ScriptedModel {
     scripts: Mutex<VecDeque<Script>>,
     requests: Mutex<Vec<ModelRequest>>,
 }
 
-/// What one call yields, in order.
+/// The steps of one call, in order.
 pub type Script = Vec<ScriptStep>;
 
 #[derive(Debug, Clone)]
 pub enum ScriptStep {
     Emit(ModelEvent),
     Fail(ModelError),
-    /// Holds the stream until a permit is there.
+    /// Blocks the stream until a permit is available.
     Wait(Arc<Semaphore>),
 }
 
@@ -49,13 +49,13 @@ impl ScriptedModel {
         self.scripts.lock().unwrap_or_else(PoisonError::into_inner).push_back(script);
     }
 
-    /// Every request so far: what the model was really told.
+    /// Every request so far, as the model received it.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A plain answer in pieces, with usage.
+/// An answer of text chunks, with usage.
 pub fn say(pieces: &[&str], input: u64, output: u64) -> Script {
     let mut script = vec![answering()];
     script.extend(pieces.iter().map(|piece| ScriptStep::Emit(ModelEvent::Text((*piece).to_owned()))));
@@ -108,7 +108,7 @@ impl ModelProvider for ScriptedModel {
                 ScriptStep::Emit(event) => Some(Ok(event)),
                 ScriptStep::Fail(error) => Some(Err(error)),
                 ScriptStep::Wait(gate) => {
-                    // A closed gate opens for good.
+                    // A closed semaphore never blocks again.
                     if let Ok(permit) = gate.acquire().await {
                         permit.forget();
                     }
@@ -121,7 +121,7 @@ impl ModelProvider for ScriptedModel {
     }
 }
 
-/// Starts at a round moment and moves only when told to.
+/// Starts at a fixed time and changes only by `advance_seconds`.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
@@ -161,7 +161,7 @@ impl IdGenerator for CountingIds {
     }
 }
 
-/// Every argument is fine.
+/// Accepts all arguments.
 #[derive(Debug)]
 pub struct AcceptAnyArguments;
 
@@ -181,7 +181,7 @@ impl SoulSource for FixedSoul {
     }
 }
 
-/// One folder, whatever is named.
+/// Accepts every folder name.
 #[derive(Debug)]
 pub struct AcceptAnyFolder;
 
@@ -200,7 +200,7 @@ impl WorkingFolders for AcceptAnyFolder {
     }
 }
 
-/// Tools that answer with a function of their arguments.
+/// Tools whose output is a function of their arguments.
 #[derive(Debug)]
 pub struct ScriptedTools {
     pub specs: Arc<[ToolSpec]>,

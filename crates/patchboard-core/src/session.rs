@@ -1,4 +1,4 @@
-//! One turn at a time: each session has a queue, and places in it are given out in the order of asking.
+//! One turn at a time: each session has a queue, and permits are granted in the order of `enqueue` calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,22 +11,22 @@ use crate::id::SessionKey;
 
 type WaitingTurns = Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<SessionPermit>>>>>;
 
-/// Queues of the sessions that are busy now. An idle session takes no memory.
+/// Queues of the sessions in use. An idle session takes no memory.
 #[derive(Debug, Clone)]
 pub struct SessionQueues {
     busy: WaitingTurns,
     max_waiting: Arc<AtomicUsize>,
 }
 
-/// The right to run in a session. Dropping it calls the next in line.
+/// The permit to run in a session. Dropping it passes it to the next waiter.
 #[derive(Debug)]
 pub struct SessionPermit {
-    /// `None` once the turn is void.
+    /// `None` in a permit that could not be delivered.
     queues: Option<SessionQueues>,
     session: SessionKey,
 }
 
-/// A place in line, taken at once; the turn itself comes later.
+/// A position in the queue, assigned at once; the permit may come later.
 #[derive(Debug)]
 pub enum QueueSlot {
     Ready(SessionPermit),
@@ -34,23 +34,24 @@ pub enum QueueSlot {
 }
 
 impl SessionQueues {
-    /// `max_waiting` requests may wait for one session; the next one is refused.
+    /// At most `max_waiting` requests wait for one session; further ones are refused.
     pub fn new(max_waiting: usize) -> Self {
         Self { busy: WaitingTurns::default(), max_waiting: Arc::new(max_waiting.into()) }
     }
 
-    /// For the requests to come; those that wait keep their places.
+    /// Applies to future requests; those already queued stay.
     pub fn set_max_waiting(&self, max_waiting: usize) {
         self.max_waiting.store(max_waiting, Ordering::Relaxed);
     }
 
-    /// Takes the next place in the session's line. Synchronous, so the order of calls is the order of turns.
+    /// Takes the next position in the session's queue. Synchronous, so that the order of calls is the order of turns.
     pub fn enqueue(&self, session: &SessionKey) -> Result<QueueSlot, BoardError> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(waiting) = busy.get_mut(session) else {
             busy.insert(session.clone(), VecDeque::new());
             return Ok(QueueSlot::Ready(SessionPermit { queues: Some(self.clone()), session: session.clone() }));
         };
+        // Waiters that gave up must not count against the limit.
         waiting.retain(|place| !place.is_closed());
         if waiting.len() >= self.max_waiting.load(Ordering::Relaxed) {
             let message = format!("session busy: {} requests are waiting for it", waiting.len());
@@ -61,7 +62,7 @@ impl SessionQueues {
         Ok(QueueSlot::Waiting(place))
     }
 
-    /// Does a request stand in the session's line, behind the one whose turn it is?
+    /// Is a request waiting for the session, besides the one that holds the permit?
     pub fn has_waiters(&self, session: &SessionKey) -> bool {
         let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         busy.get(session).is_some_and(|waiting| waiting.iter().any(|place| !place.is_closed()))
@@ -74,7 +75,8 @@ impl SessionQueues {
             let turn = SessionPermit { queues: Some(self.clone()), session: session.clone() };
             match next.send(turn) {
                 Ok(()) => return,
-                // It gave up waiting. Its turn is void, or dropping it would come back here under the lock.
+                // The waiter gave up. The undelivered permit is disarmed, since dropping it would lock `busy` again and
+                // deadlock.
                 Err(mut turn) => turn.queues = None,
             }
         }

@@ -1,4 +1,4 @@
-//! Every metric of the core, named once. Labels come from closed sets; sessions and users never appear.
+//! All metrics of the core. Labels come from closed sets; sessions and users are never labels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,12 +46,12 @@ pub(crate) fn message_routed(stage: &'static str) {
     counter!("patchboard_hub_messages_routed_total", "stage" => stage).increment(1);
 }
 
-/// Channels are those of the configuration.
+/// The channels are those of the configuration, so the label is bounded.
 pub(crate) fn webhook(channel: &Arc<str>, outcome: &'static str) {
     counter!("patchboard_webhooks_total", "channel" => channel.clone(), "outcome" => outcome).increment(1);
 }
 
-/// A delivery that is open changed its state, came, or went.
+/// Updates the gauges when a delivery is opened, changes its state or is closed.
 pub(crate) fn delivery_state_changed(from: Option<DeliveryState>, to: Option<DeliveryState>) {
     if let Some(from) = from {
         gauge!("patchboard_deliveries_open", "state" => state_label(from)).decrement(1.0);

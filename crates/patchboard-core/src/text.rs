@@ -1,4 +1,4 @@
-//! Text of others on its way to a model, and what somebody meant who mistyped a name.
+//! Text helpers: escaping of foreign text before a model sees it, and suggestions for mistyped names.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -7,8 +7,8 @@ mod nearest;
 
 pub use nearest::{did_you_mean, nearest};
 
-/// Characters that a person who reads along does not see, or sees elsewhere than they are, as `\u{202e}`: control
-/// characters, marks that change the direction of text, and invisible tags. Line breaks and tabs stay.
+/// Escapes characters that a human reader does not see, or sees elsewhere than they are, as `\u{202e}`: control
+/// characters, marks that change the direction of text, and invisible tags. Line breaks and tabs are kept.
 pub(crate) fn escape_hidden(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);

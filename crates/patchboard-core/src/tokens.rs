@@ -1,20 +1,20 @@
-//! Counting tokens without a tokenizer. Models differ; the estimate leans high so that caps and budgets hold.
+//! Token estimates without a tokenizer. Models differ; the estimate leans high so that caps and budgets hold.
 
 use crate::model::{ContentPart, ModelMessage, ToolInput};
 use crate::tool::ToolSpec;
 
-/// Roles, separators and other wrapping each message costs.
+/// Roles, separators and other overhead of a message.
 const PER_MESSAGE: u64 = 4;
-/// Wrapping of one tool call or result inside a message.
+/// Overhead of one tool call or result inside a message.
 const PER_TOOL_PART: u64 = 8;
 
-/// Letters of one ASCII word to a token: real tokenizers average a little over four.
+/// ASCII letters per token of a word: real tokenizers average a little over four.
 const LETTERS_PER_TOKEN: u64 = 4;
 
 pub fn estimate(text: &str) -> u64 {
     let mut tokens = 0;
     let mut word = 0;
-    // Half tokens: scripts other than Latin take about one token for every two letters, ideographs one each.
+    // In half tokens: non-Latin scripts take about one token for two letters, ideographs one each.
     let mut halves = 0;
     for character in text.chars() {
         match character {
@@ -24,7 +24,7 @@ pub fn estimate(text: &str) -> u64 {
                 word = 0;
                 match character {
                     ' ' => {}
-                    // Digits are often a token each, and whitespace other than blanks always.
+                    // Digits are often one token each, and whitespace other than blanks always is.
                     '\0'..='\x7f' => tokens += 1,
                     '\u{80}'..='\u{2e7f}' => halves += 1,
                     _ => halves += 2,
@@ -62,12 +62,12 @@ pub fn estimate_tool(tool: &ToolSpec) -> u64 {
     PER_TOOL_PART + estimate(&tool.name) + estimate(&tool.description) + estimate(&tool.input_schema.to_string())
 }
 
-/// The longest prefix of `text` that is estimated at no more than `limit` tokens.
+/// The longest prefix of `text` whose estimate is at most `limit` tokens.
 pub fn truncate(text: &str, limit: u64) -> &str {
     if estimate(text) <= limit {
         return text;
     }
-    // `estimate` grows with the prefix, so the cut can be found by halving over character starts.
+    // `estimate` grows with the prefix, so the cut is found by binary search over character starts.
     let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     let fitting = starts.partition_point(|&at| text.get(..at).is_some_and(|prefix| estimate(prefix) <= limit));
     let end = fitting.checked_sub(1).and_then(|last| starts.get(last)).copied().unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Every span, named once, and how a trace comes in with a request and goes on with a call. Knows the text of a position
-//! in a trace (W3C Trace Context), not who keeps spans: whoever does says so with [`install`], and until then nothing
-//! here costs anything.
+//! All spans of the core, and propagation of trace context into requests and out of calls. Knows the text form of W3C
+//! Trace Context but no span backend: one is registered with [`install_backend`], and until then propagation costs
+//! nothing.
 //!
-//! The tree is `request` → `run` → `model_call` | `tool_call`. Fields hold names, numbers and ids, never what was said.
+//! The tree is `request` → `run` → `model_call` | `tool_call`. Fields hold names, numbers and ids, never content.
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,7 +22,7 @@ mod parent;
 pub use parent::TraceParent;
 
 pub mod name {
-    //! What spans are called.
+    //! Names of spans.
     pub const REQUEST: &str = "request";
     pub const RUN: &str = "run";
     pub const MODEL_CALL: &str = "model_call";
@@ -31,7 +31,7 @@ pub mod name {
 }
 
 pub mod field {
-    //! What their fields are called. The macros below cannot take constants, so these say the same again.
+    //! Names of span fields. The macros below cannot take constants, so they repeat these names.
     pub const SURFACE: &str = "surface";
     pub const REQUEST_NAME: &str = "request.name";
     pub const CONNECTION: &str = "conn.id";
@@ -47,33 +47,33 @@ pub mod field {
     pub const TOOL: &str = "tool.name";
     pub const TOOL_KIND: &str = "tool.kind";
     pub const CALL: &str = "tool.call_id";
-    /// Set where something failed: one word of a closed set.
+    /// Set on failure, to a word of a closed set.
     pub const ERROR: &str = "error.type";
 }
 
-/// Whoever keeps spans. Both are asked at any time, on any thread.
+/// The span backend; both callbacks must be thread-safe.
 #[derive(Debug, Clone, Copy)]
 pub struct SpanBackend {
-    /// Where the current span is.
+    /// The position of the current span.
     pub current_position: fn() -> Option<TraceParent>,
-    /// Makes a span that has no children yet go on from there.
+    /// Sets the parent of a span that has no children yet.
     pub set_parent: fn(&Span, TraceParent),
 }
 
 static SPAN_BACKEND: OnceLock<SpanBackend> = OnceLock::new();
 
-/// From now on traces go on through this process. The first one stays.
+/// Registers the span backend. Only the first registration counts.
 pub fn install_backend(keeper: SpanBackend) {
     SPAN_BACKEND.get_or_init(|| keeper);
 }
 
-/// The position to send along with a call that leaves the process.
+/// The `traceparent` to send with a call that leaves the process.
 pub fn current_traceparent() -> Option<Arc<str>> {
     let position = (SPAN_BACKEND.get()?.current_position)()?;
     Some(position.to_string().into())
 }
 
-/// Makes a new span go on from where its cause is; a text that is no position is as good as none.
+/// Sets the parent of a new span to that of its remote cause; invalid text is ignored.
 pub fn set_remote_parent(span: &Span, traceparent: Option<&str>) {
     if let (Some(keeper), Some(text)) = (SPAN_BACKEND.get(), traceparent)
         && let Some(position) = TraceParent::parse(text)
@@ -82,7 +82,7 @@ pub fn set_remote_parent(span: &Span, traceparent: Option<&str>) {
     }
 }
 
-/// Opens the span of one request. `name` is one of a closed set.
+/// Opens the span of one request. `name` must be one of a closed set.
 pub fn request(caller: &Caller, name: &'static str, traceparent: Option<&str>) -> Span {
     let span = tracing::debug_span!(
         name::REQUEST,
@@ -95,7 +95,7 @@ pub fn request(caller: &Caller, name: &'static str, traceparent: Option<&str>) -
     span
 }
 
-/// `traceparent` is where the run was asked for: it may outlive that.
+/// `traceparent` is the position of the request that started the run; the run may outlive it.
 pub(crate) fn run(run: RunId, session: &SessionKey, agent: &str, traceparent: Option<&str>) -> Span {
     let span = tracing::info_span!(
         name::RUN,
@@ -109,7 +109,7 @@ pub(crate) fn run(run: RunId, session: &SessionKey, agent: &str, traceparent: Op
     span
 }
 
-/// Said within the span of the run.
+/// Must be called within the span of the run.
 pub(crate) fn run_ended(outcome: RunOutcome) {
     let (outcome, failed) = match outcome {
         RunOutcome::Completed => ("completed", false),

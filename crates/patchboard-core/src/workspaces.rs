@@ -1,4 +1,4 @@
-//! Workspaces: names under which clients of runs put threads together, each principal's own.
+//! Workspaces: named groups of threads for clients of the runs API, separate for each principal.
 
 use crate::conversation::{Workspace, WorkspaceThread};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::record;
 use crate::reply::BoardReply;
 use crate::store::{Durability, KvNamespace, Store, StoreWrite, WriteBatch};
 
-/// Of one principal; the next one is refused.
+/// Workspaces of one principal; further ones are refused.
 const MAX_WORKSPACES: usize = 256;
-/// In one workspace; the next one is refused.
+/// Threads in one workspace; further ones are refused.
 const MAX_THREADS: usize = 2_000;
-/// A longer name or thread id is refused.
+/// Longer names and thread ids are refused.
 const MAX_NAME_BYTES: usize = 512;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct WorkspaceService {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
-    /// Lists are read, changed and written back; one change at a time, or one of two would be lost.
+    /// Lists are read, changed and written back, so changes are serialised; of two concurrent ones, one would be lost.
     write_lock: tokio::sync::Mutex<()>,
 }
 
@@ -119,7 +119,7 @@ fn list_key(principal: &str) -> String {
     format!("workspaces:{principal}")
 }
 
-/// Ids hold no colon, so that no two principals share a key.
+/// Ids contain no colon, so that no two principals share a key.
 fn threads_key(principal: &str, workspace: &str) -> String {
     format!("workspace-threads:{workspace}:{principal}")
 }

@@ -14,7 +14,7 @@ fn origin() -> ConversationOrigin {
     ConversationOrigin { channel: "web".into(), account: "a".into(), peer: None, guild: None, team: None }
 }
 
-/// One of each. `needed` has no wildcard arm, so a command missing here still cannot be without a grant;
+/// One of each. `required_grant` has no wildcard arm, so a command missing here still cannot be without a grant;
 /// this list proves that the grant is enforced.
 fn every_command() -> Vec<Command> {
     let open = OpenSession { id: "s".into(), metadata: Default::default(), config: None, worker: None };

@@ -1,7 +1,7 @@
-//! Which models a run can be given: `PROVIDER/MODEL`, divided at the first `/`, or a bare name of the agent's provider.
+//! The models a run can select: `PROVIDER/MODEL`, split at the first `/`, or a bare model name of the agent's provider.
 //!
-//! Providers are asked what they offer. The answer is kept for five minutes, and a provider is never waited for longer
-//! than two seconds: one that cannot say in time is taken at its user's word, so any model of it may be chosen.
+//! Providers are asked for their models. The list is cached for five minutes, and no request waits longer than two
+//! seconds for it: if a provider cannot list its models in time, any model name is accepted for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,35 +18,35 @@ use crate::reply::{ModelReport, ModelSummary, UnlistedProvider};
 use crate::text::nearest;
 
 const LISTING_TTL: Duration = Duration::from_secs(300);
-/// A provider that could not say is not asked again before, or every run would wait for it.
+/// How long a failed listing is cached; otherwise every run would wait for the provider.
 const FAILED_LISTING_TTL: Duration = Duration::from_secs(30);
 const LISTING_TIMEOUT: Duration = Duration::from_secs(2);
-/// Of one provider; what it lists after them is not shown, and may be chosen all the same.
+/// Models listed per provider; further ones are not shown, but can be selected.
 const MAX_LISTED: usize = 5_000;
-/// A longer name is refused: it is kept with the run.
+/// Longer names are refused, because the name is stored with the run.
 const MAX_NAME_BYTES: usize = 256;
 
-/// The providers there are and what they said they offer.
+/// The configured providers and their cached listings.
 #[derive(Debug, Default)]
 pub struct ModelCatalogue {
     providers: Vec<ProviderEntry>,
-    /// Provider and model of every agent: they can always be chosen.
+    /// Provider and model of every agent; they can always be selected.
     agent_models: Vec<(Arc<str>, Arc<str>)>,
-    /// How many tokens a model takes in, by its name.
+    /// The context window in tokens of a model, by its name.
     context_window_of: Option<fn(&str) -> u32>,
 }
 
 #[derive(Debug)]
 struct ProviderEntry {
     provider: Arc<dyn ModelProvider>,
-    /// Held while the provider is asked, so that it is asked once however many want to know.
+    /// Locked while the provider is asked, so that concurrent callers share one request.
     listing: tokio::sync::Mutex<Option<CachedListing>>,
 }
 
 #[derive(Debug, Clone)]
 struct CachedListing {
     fetched_at: Instant,
-    /// `Err` says why the provider could not tell.
+    /// `Err` says why the provider could not list its models.
     offered: Result<ModelListing, Arc<str>>,
 }
 
@@ -57,14 +57,15 @@ struct ModelListing {
 }
 
 impl ModelCatalogue {
-    /// The agents' own providers, and further ones that a run may choose.
+    /// The agents' own providers, and further ones that runs may select.
     pub fn new(
         agents: &[Arc<AgentSpec>],
         further: Vec<Arc<dyn ModelProvider>>,
         window: Option<fn(&str) -> u32>,
     ) -> Self {
         let mut providers: Vec<ProviderEntry> = Vec::new();
-        // Further ones first: an agent's provider may have fallbacks behind it, which are not for other agents.
+        // Further providers come first: an agent's own provider may include fallbacks, which must not serve other
+        // agents.
         for provider in further.into_iter().chain(agents.iter().map(|agent| agent.provider.clone())) {
             if !providers.iter().any(|known| known.provider.name() == provider.name()) {
                 providers.push(ProviderEntry { provider, listing: tokio::sync::Mutex::default() });
@@ -75,7 +76,7 @@ impl ModelCatalogue {
         Self { providers, agent_models: configured, context_window_of: window }
     }
 
-    /// The agent as it works with another model, which is not asked for yet.
+    /// The agent with another model; whether the provider offers the model is not checked here.
     pub fn select(&self, agent: &AgentSpec, named: &str) -> Result<Arc<AgentSpec>, BoardError> {
         if named.len() > MAX_NAME_BYTES {
             return Err(BoardError::invalid(format!("the name of the model is longer than {MAX_NAME_BYTES} bytes")));
@@ -87,7 +88,7 @@ impl ModelCatalogue {
             return Err(BoardError::invalid(message));
         }
         let provider = match self.entry(provider_name) {
-            // Its fallbacks stay behind it.
+            // The agent's own provider keeps its fallbacks.
             _ if provider_name == own => agent.provider.clone(),
             Some(entry) => entry.provider.clone(),
             None => return Err(self.unknown_provider(provider_name, named, own)),
@@ -100,7 +101,7 @@ impl ModelCatalogue {
         Ok(Arc::new(AgentSpec { provider, model: model.into(), context_window, ..agent.clone() }))
     }
 
-    /// Refuses an agent whose model its provider says it does not have.
+    /// Refuses an agent if its provider's listing does not contain its model.
     pub async fn check_available(&self, agent: &AgentSpec, stop: &CancellationToken) -> Result<(), BoardError> {
         let (provider, model) = (agent.provider.name(), &*agent.model);
         if self.is_configured(provider, model) {
@@ -118,7 +119,7 @@ impl ModelCatalogue {
         }
     }
 
-    /// What all providers offer, asked side by side. `agent` is the one whose model is the default.
+    /// The models of all providers, queried concurrently. The model of `agent` is marked as the default.
     pub async fn list(&self, agent: &AgentSpec, stop: &CancellationToken) -> ModelReport {
         let asked = self.providers.iter().map(|entry| async move { (entry, entry.offered_models(stop).await) });
         let mut report = ModelReport::default();
@@ -182,7 +183,7 @@ impl ProviderEntry {
                     models.truncate(MAX_LISTED);
                     Ok(ModelListing { models: models.into(), is_truncated: is_cut })
                 }
-                // Whoever asked no longer wants to know; that says nothing about the provider.
+                // The caller cancelled, which is no failure of the provider, so it is not cached.
                 Err(ModelError::Cancelled) => return Err("cancelled".into()),
                 Err(error) => Err(error.to_string().into()),
             };
@@ -191,7 +192,7 @@ impl ProviderEntry {
         };
         let Ok(offered) = tokio::time::timeout(LISTING_TIMEOUT, asking).await else {
             let reason: Arc<str> = format!("did not answer within {} s", LISTING_TIMEOUT.as_secs()).into();
-            // If somebody else asks it at the moment, what they hear counts.
+            // If another task is asking the provider at the moment, its result is cached instead.
             if let Ok(mut kept) = self.listing.try_lock() {
                 *kept = Some(CachedListing { fetched_at: Instant::now(), offered: Err(reason.clone()) });
             }
@@ -208,7 +209,7 @@ impl CachedListing {
     }
 }
 
-/// Does `wanted` mean the listed model? Servers take shorter names than they list: `llama3.2` for `llama3.2:latest`,
+/// Does `wanted` mean the listed model? Servers accept shorter names than they list: `llama3.2` for `llama3.2:latest`,
 /// and a name without its date or with `-latest` for `NAME-20250929`.
 fn matches_listed_id(listed: &str, wanted: &str) -> bool {
     let undated = wanted.strip_suffix("-latest").unwrap_or(wanted);

@@ -1,4 +1,4 @@
-//! What becomes of rows, whatever the store does.
+//! What happens to rows when the store fails or stalls.
 
 use super::*;
 use crate::faulty::FaultyStore;

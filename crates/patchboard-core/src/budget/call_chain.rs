@@ -1,22 +1,22 @@
-//! Runs that ask for other runs: how deep it goes, who pays, and what is left to spend.
+//! Runs that start other runs: nesting depth, the session that is charged, and the remaining token budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::id::{RunId, SessionKey};
 
-/// Where a run stands among those that wait for each other.
+/// Position of a run in the chain of runs that wait for each other.
 #[derive(Debug, Clone)]
 pub struct CallChain {
-    /// Those that wait for it, the outermost first.
+    /// The runs that wait for it, outermost first.
     pub ancestors: Arc<[RunId]>,
-    /// The session it is charged to: of whoever asked first.
+    /// The session charged for it: that of the outermost run.
     pub charged_session: SessionKey,
     pub token_budget: Arc<TokenBudget>,
 }
 
 impl CallChain {
-    /// Nobody waits for it but whoever asked.
+    /// The chain of a run that no other run waits for.
     pub fn root(session: SessionKey, max_tokens: Option<u64>) -> Self {
         Self {
             ancestors: Arc::default(),
@@ -25,7 +25,7 @@ impl CallChain {
         }
     }
 
-    /// Of a run that `run`, which stands here, asks for.
+    /// The chain of a run that `run`, whose chain this is, starts.
     #[must_use]
     pub fn child(&self, run: RunId, max_tokens: Option<u64>) -> Self {
         Self {
@@ -40,19 +40,19 @@ impl CallChain {
     }
 }
 
-/// Tokens a run may use in all its calls together, those of runs beneath it included.
+/// Tokens a run may use in all its model calls, those of its nested runs included.
 #[derive(Debug)]
 pub struct TokenBudget {
     limit: Option<u64>,
     /// Tokens of all settled calls.
     used: AtomicU64,
-    /// Tokens set aside for the calls under way.
+    /// Tokens reserved for calls in flight.
     reserved: AtomicU64,
-    /// What is spent here is spent there too.
+    /// The budget of the waiting run, which every hold and expense is charged to as well.
     parent: Option<Arc<TokenBudget>>,
 }
 
-/// Nothing is left of a limit.
+/// A token limit is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetExhausted {
     pub used: u64,
@@ -64,7 +64,7 @@ impl TokenBudget {
         Self { limit, used: AtomicU64::new(0), reserved: AtomicU64::new(0), parent: above }
     }
 
-    /// What every limit leaves after so many tokens more; `u64::MAX` where there is none.
+    /// Tokens left under the tightest limit once `after` more are spent; `u64::MAX` if there is no limit.
     pub fn remaining(&self, after: u64) -> Result<u64, BudgetExhausted> {
         let mut left = u64::MAX;
         for purse in self.self_and_parents() {
@@ -79,7 +79,7 @@ impl TokenBudget {
         Ok(left)
     }
 
-    /// Sets tokens aside, here and above, until what is returned is dropped.
+    /// Reserves tokens here and in all parents until the returned hold is dropped.
     pub fn hold(self: &Arc<Self>, tokens: u64) -> TokenHold {
         for purse in self.self_and_parents() {
             purse.reserved.fetch_add(tokens, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl TokenBudget {
     }
 }
 
-/// Tokens set aside.
+/// Reserved tokens; released on drop.
 #[derive(Debug)]
 pub struct TokenHold {
     budget: Arc<TokenBudget>,

@@ -1,4 +1,4 @@
-//! What tokens cost, by model name.
+//! Token prices by model name.
 
 use crate::model::TokenCount;
 use crate::tool::Glob;
@@ -11,7 +11,7 @@ pub struct ModelPrice {
     pub output: f64,
 }
 
-/// First match wins, so the table's order is its precedence. A model nobody priced costs nothing.
+/// The first match wins, so the order of the table is its precedence. A model without a price costs nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PriceTable(pub Vec<ModelPrice>);
 
@@ -19,7 +19,7 @@ impl PriceTable {
     /// Cost in billionths of a US dollar.
     pub fn cost_nanousd(&self, model: &str, tokens: TokenCount) -> u64 {
         let Some(price) = self.0.iter().find(|price| price.model.matches(model)) else { return 0 };
-        // Dollars per million tokens are thousands of billionths per token.
+        // One dollar per million tokens is 1000 nanodollars per token.
         let cost = (tokens.input as f64).mul_add(price.input, tokens.output as f64 * price.output) * 1000.0;
         cost.round() as u64
     }

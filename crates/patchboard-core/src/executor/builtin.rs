@@ -1,7 +1,7 @@
-//! Tools that work on the board's own store and memory, or on other tools.
+//! Tools on the board's own store and memory, and `batch`, which calls other tools.
 //!
-//! Todos and messages are those of the session a call is made in, memories those of the account behind it; nothing in
-//! the arguments can name another.
+//! Todos and messages belong to the session of the call, memories to the account behind it; no argument can select
+//! another session or account.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ mod messages;
 pub(crate) mod todos;
 
 const KIND: ToolKind = ToolKind::BuiltIn;
-/// No answer is longer, so that the desk has nothing to cut and what is JSON stays JSON.
+/// Upper bound of every output, below the executor's limit, so that JSON is never cut.
 const MAX_ANSWER_BYTES: usize = 48 * 1024;
 
-/// Offers the todo list, the past messages and, where facts are kept at all, the memories; and `batch`, which the desk
-/// carries out itself.
+/// Provides the todo list, past messages and, if facts are enabled, memories; also the spec of `batch`, which the
+/// executor runs itself.
 #[derive(Debug)]
 pub struct CoreTools {
     memory: Memory,
@@ -93,10 +93,10 @@ impl ToolHost for CoreTools {
     }
 }
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Debug)]
 enum CoreToolError {
-    /// A sentence for the model.
+    /// A message for the model.
     Rejected(String),
     Store(StoreError),
 }
@@ -108,7 +108,7 @@ impl From<StoreError> for CoreToolError {
 }
 
 async fn commit(memory: &Memory, write: StoreWrite) -> Result<(), StoreError> {
-    // Agents act on what they were told is kept.
+    // `Boundary`, because agents rely on an acknowledged write.
     memory.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await
 }
 
@@ -118,7 +118,7 @@ fn spec(name: &str, description: &str, effect: ToolEffect, input_schema: Value) 
         description: description.into(),
         input_schema: Arc::new(input_schema),
         effect,
-        // Done twice is the same as done once, for all of them.
+        // All of these tools are idempotent.
         unknown_outcome: UnknownOutcomePolicy::Retry,
         timeout: None,
         kind: KIND,
@@ -126,7 +126,7 @@ fn spec(name: &str, description: &str, effect: ToolEffect, input_schema: Value) 
     }
 }
 
-/// How many things one call shows: unless told otherwise, and at most.
+/// The number of items one call returns: by default, and at most.
 #[derive(Clone, Copy)]
 struct ListLimit {
     default: usize,
@@ -143,7 +143,7 @@ impl ListLimit {
         })
     }
 
-    /// More than the cap is cut to it, not refused.
+    /// A limit above the cap is lowered to it, not refused.
     fn parse(self, arguments: &Value) -> Result<usize, CoreToolError> {
         match arguments.get("limit") {
             None | Some(Value::Null) => Ok(self.default),
@@ -155,7 +155,7 @@ impl ListLimit {
     }
 }
 
-/// A list of flat objects as JSON, no longer than an answer may be.
+/// A list of flat objects as JSON, bounded by `MAX_ANSWER_BYTES`.
 #[derive(Debug, Default)]
 struct BoundedList {
     items: Vec<Value>,
@@ -163,10 +163,10 @@ struct BoundedList {
 }
 
 impl BoundedList {
-    /// A line's indentation inside the list, times more lines than any item has.
+    /// Indentation of one line inside the list, times more lines than any item has.
     const INDENTATION: usize = 32;
 
-    /// Says whether there was room for it.
+    /// Adds the item unless it does not fit; returns whether it did.
     fn push(&mut self, item: Value) -> bool {
         self.bytes += format!("{item:#}").len() + Self::INDENTATION;
         let fits = self.bytes <= MAX_ANSWER_BYTES;
@@ -177,7 +177,7 @@ impl BoundedList {
     }
 }
 
-/// A text argument that has to be there, with at most so many characters.
+/// A required text argument of at most `max_characters`.
 fn required_text<'a>(arguments: &'a Value, name: &str, max_characters: usize) -> Result<&'a str, CoreToolError> {
     let said = |reason: String| Err(CoreToolError::Rejected(reason));
     match arguments.get(name) {

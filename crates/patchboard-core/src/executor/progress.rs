@@ -1,4 +1,4 @@
-//! What a tool says while it works, on its way into the log.
+//! Progress reported by a running tool, on its way into the log.
 
 use tokio::sync::mpsc;
 
@@ -11,12 +11,12 @@ use crate::port::{ProgressSink, ToolScope};
 use crate::store::Durability;
 use crate::tool::ToolSpec;
 
-/// Pieces a tool may be ahead of the log; then it waits.
+/// Progress messages a tool may be ahead of the log; past this its send waits.
 const CHANNEL_CAPACITY: usize = 64;
-/// What one call may say; the rest is not told. Its output is not touched by this.
+/// Bytes of progress recorded for one call; the rest is discarded. The output has its own limit.
 const MAX_RECORDED_BYTES: usize = 1024 * 1024;
 
-/// The listening end of one call.
+/// The receiving end of the progress of one call.
 pub(super) struct ProgressReader<'a> {
     context: &'a CallContext,
     call: &'a ToolCall,
@@ -25,15 +25,16 @@ pub(super) struct ProgressReader<'a> {
     recorded_bytes: usize,
 }
 
-/// One thing that came from a tool at work.
+/// One update from a running tool.
 pub(super) enum ProgressUpdate {
     Text(String),
-    /// What a run it waits for asks people, or how that was settled.
+    /// An approval event of a run the tool waits for.
     ApprovalEvent(Event),
 }
 
 impl<'a> ProgressReader<'a> {
-    /// Listens where the run tells of such things; elsewhere a tool speaks to nobody.
+    /// Opens the channels. Text is received only in runs that record nodes and approval events only from agents called
+    /// in a run; otherwise progress is discarded by the sender.
     pub(super) fn open(context: &'a CallContext, call: &'a ToolCall, spec: &ToolSpec) -> (Self, ToolScope) {
         let mut scope = context.scope.clone();
         let heard = match context.recorder {
@@ -57,7 +58,7 @@ impl<'a> ProgressReader<'a> {
         (Self { context, call, text_receiver: heard, event_receiver: asked, recorded_bytes: 0 }, scope)
     }
 
-    /// The next thing heard; never, when nobody will say anything any more.
+    /// The next update; pending forever once all senders are dropped.
     pub(super) async fn next(&mut self) -> ProgressUpdate {
         tokio::select! {
             biased;
@@ -95,7 +96,7 @@ impl<'a> ProgressReader<'a> {
         writer.append(vec![NewEvent { node: self.context.node, event }], vec![], Durability::Delta).await
     }
 
-    /// What was said and not yet told when the call ended. Whatever is said from now on, nobody hears.
+    /// Records the progress received before the call ended. Later progress is discarded.
     pub(super) async fn record_rest(&mut self) -> Result<(), BoardError> {
         if let Some(heard) = &mut self.text_receiver {
             heard.close();

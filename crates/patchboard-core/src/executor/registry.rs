@@ -1,4 +1,4 @@
-//! One registry for tools of every kind. Nothing shadows: a name belongs to the first host that offered it.
+//! One registry for tools of every kind. There is no shadowing: a name belongs to the first host that offers it.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Deref;
@@ -16,22 +16,22 @@ use crate::port::{ToolHost, ToolScope};
 use crate::tokens;
 use crate::tool::{Glob, ToolKind, ToolOutput, ToolSpec};
 
-/// Offers remembered: as many agents and folders as are commonly at work at once.
+/// Cached tool sets; about as many combinations of agent and folder are commonly in use at once.
 const MAX_CACHED: usize = 32;
 
 #[derive(Debug, Default)]
 pub struct ToolRegistry {
     hosts: Vec<RegisteredHost>,
-    /// Newest first. Every run asks, and the answer is nearly always the one before.
+    /// Newest first: consecutive runs nearly always use the same set.
     cache: Mutex<VecDeque<CachedToolSet>>,
 }
 
 #[derive(Debug)]
 struct CachedToolSet {
     allowed: Option<Vec<Glob>>,
-    /// With the tools that are made for programs?
+    /// Are the tools made for programs included?
     for_programs: bool,
-    /// What the hosts had when it was put together.
+    /// The hosts' lists it was assembled from, compared by pointer.
     host_tools: Vec<Arc<[ToolSpec]>>,
     tool_set: ToolSet,
 }
@@ -70,26 +70,26 @@ impl RegisteredHost {
     }
 }
 
-/// The tools one agent may use, as they were when its run began.
+/// The tools one agent may use, as of the start of its run.
 #[derive(Debug, Clone, Default)]
 pub struct ToolSet {
     pub specs: Arc<[ToolSpec]>,
-    /// About how many tokens it takes to describe them to a model.
+    /// Estimated tokens of the schemas in a model request.
     pub tokens: u64,
-    /// Whose each of them is.
+    /// The host of each tool in `specs`.
     hosts: Arc<[RegisteredHost]>,
 }
 
-/// Names that begin like this are of one kind of tools only: one that is not there yet must not find its name taken.
+/// Prefixes reserved for one kind of tool, so that a tool registered later does not find its name taken.
 const RESERVED_PREFIXES: [(&str, ToolKind); 2] = [("app.", ToolKind::App), ("agent.", ToolKind::Agent)];
 
 impl ToolRegistry {
-    /// Hosts in order of precedence; built-ins come first and so keep their names.
+    /// Hosts in order of precedence: built-ins come first, so no other host can take their names.
     pub fn new(hosts: Vec<RegisteredHost>) -> Self {
         Self { hosts, cache: Mutex::default() }
     }
 
-    /// Approves what the host of that name has now; see `ToolHost::approve`.
+    /// Approves the current tools of the server of that name; see `ToolHost::approve`.
     pub async fn approve(&self, server: &str) -> Result<Vec<Arc<str>>, BoardError> {
         for host in &self.hosts {
             if let Some(answer) = host.approve(server).await {
@@ -99,13 +99,14 @@ impl ToolRegistry {
         Err(BoardError::not_found(format!("no server of tools that are approved is named `{server}`")))
     }
 
-    /// All tools by name, sorted. A later host's tool of a name already taken is left out and named in the log.
+    /// All tools, sorted by name. A later host's tool whose name is taken gets a qualified name; if it cannot have one,
+    /// it is skipped and logged.
     pub fn tool_set(&self, allowed: Option<&[Glob]>, folder: Option<&Path>) -> ToolSet {
         self.cached_tool_set(allowed, true, folder)
     }
 
-    /// What an agent gets, every tool of which costs tokens in every call: what it lists or, if it lists nothing, all
-    /// but the tools that are made for programs.
+    /// The tools of an agent: those it lists or, without a list, all but the tools made for programs, because every
+    /// tool costs tokens in every call.
     pub fn tool_set_for_agent(&self, listed: Option<&[Glob]>, folder: Option<&Path>) -> ToolSet {
         self.cached_tool_set(listed, listed.is_some(), folder)
     }
@@ -137,7 +138,7 @@ impl ToolRegistry {
                     tracing::debug!(tool.name = %spec.name, host = host.kind().name(), "tool name is taken; this one is not offered");
                     continue;
                 };
-                // Also by those that are left out: a tool has one name, whoever may use it.
+                // Tools that are filtered out take their name too, so that a tool has the same name for every agent.
                 taken.insert(spec.name.clone());
                 let is_wanted = for_programs || !host.is_for_programs();
                 if is_wanted && allowed.is_none_or(|globs| globs.iter().any(|glob| glob.matches(&spec.name))) {
@@ -150,7 +151,7 @@ impl ToolRegistry {
     }
 }
 
-/// The tool under a name that nobody has yet and nobody else is to have.
+/// The tool under its own or its qualified name, whichever is neither taken nor reserved.
 fn with_free_name(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>>) -> Option<ToolSpec> {
     let is_free = |name: &str| {
         let is_reserved =
@@ -165,14 +166,14 @@ fn with_free_name(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>
 }
 
 impl ToolSet {
-    /// Sorted by name.
+    /// `tools` must be sorted by name.
     fn from_tools(tools: Vec<(ToolSpec, RegisteredHost)>) -> Self {
         let tokens = tools.iter().map(|(spec, _)| tokens::estimate_tool(spec)).sum();
         let (specs, hosts): (Vec<ToolSpec>, Vec<RegisteredHost>) = tools.into_iter().unzip();
         Self { specs: specs.into(), tokens, hosts: hosts.into() }
     }
 
-    /// One tool, which no list has.
+    /// A set of one tool that is in no registry.
     pub(crate) fn single(spec: ToolSpec, host: RegisteredHost) -> Self {
         Self::from_tools(vec![(spec, host)])
     }
@@ -182,14 +183,14 @@ impl ToolSet {
         Some((self.specs.get(at)?, self.hosts.get(at)?))
     }
 
-    /// Those of its tools that `keeps` wants.
+    /// The tools for which `keeps` returns true.
     #[must_use]
     pub fn filter(&self, keeps: impl Fn(&ToolSpec) -> bool) -> Self {
         let all = self.specs.iter().zip(self.hosts.iter());
         Self::from_tools(all.filter(|(spec, _)| keeps(spec)).map(|(spec, host)| (spec.clone(), host.clone())).collect())
     }
 
-    /// Is it the very same, not put together anew?
+    /// Is it a clone of the same set, not one assembled separately?
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.specs, &other.specs)
     }

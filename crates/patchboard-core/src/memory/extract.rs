@@ -1,5 +1,5 @@
-//! Facts a person states about themselves in plain words. No model is asked; phrases are matched word by word,
-//! never by byte offsets, so any text in any script is safe to read.
+//! Extracts facts that users state about themselves. No model is involved; phrases are matched word by word, never by
+//! byte offsets, so that text in any script is safe to process.
 
 /// `subject`'s `predicate` is `object`.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,15 +10,15 @@ pub struct StatedFact {
     pub confidence: f32,
 }
 
-/// Longest object and predicate kept, in characters; a longer statement is a story, not a fact.
+/// Longest object and predicate in characters; longer statements are dropped, as they are hardly plain facts.
 const MAX_OBJECT: usize = 200;
 const MAX_PREDICATE: usize = 60;
-/// Facts taken from one message at most.
+/// Most facts taken from one message.
 const MAX_FACTS: usize = 16;
-/// How much of a message is read, in bytes: facts stand in short messages, not in pasted documents.
+/// Bytes of a message that are read: facts are stated in short messages, not in pasted documents.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// Words of the phrase, then what it tells. `*` in a phrase stands for one to three words that name the predicate.
+/// The words of a phrase and what it states. The part after the phrase is the object.
 const PHRASES: &[(&[&str], StatementKind)] = &[
     (&["my", "name", "is"], StatementKind::Fact("name", 0.9)),
     (&["call", "me"], StatementKind::Fact("name", 0.8)),
@@ -34,7 +34,7 @@ const PHRASES: &[(&[&str], StatementKind)] = &[
 #[derive(Clone, Copy)]
 enum StatementKind {
     Fact(&'static str, f32),
-    /// `i moved from X to Y`: where the person was and where they are now.
+    /// `i moved from X to Y`: a previous and a current location.
     Relocation,
 }
 
@@ -57,7 +57,7 @@ pub fn stated_facts(text: &str) -> Vec<StatedFact> {
 fn read_sentence(sentence: &str, found: &mut Vec<StatedFact>) {
     let words: Vec<&str> = sentence.split_whitespace().collect();
     let lower: Vec<String> = words.iter().map(|word| trim_punctuation(word).to_lowercase().replace('’', "'")).collect();
-    // A question states nothing.
+    // Questions state no facts.
     if sentence.trim_end().ends_with('?') {
         return;
     }
@@ -67,7 +67,7 @@ fn read_sentence(sentence: &str, found: &mut Vec<StatedFact>) {
     }
 }
 
-/// Tries every phrase at word `at`; answers how many words were used up.
+/// Tries every phrase at word `at`; returns how many words were consumed.
 fn match_phrase_at(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
     let rest = lower.get(at..).unwrap_or_default();
     for (phrase, told) in PHRASES {
@@ -98,7 +98,7 @@ fn match_phrase_at(words: &[&str], lower: &[String], at: usize, found: &mut Vec<
     match_possession(words, lower, at, found)
 }
 
-/// `my favourite colour is blue`: the words between `my` and `is` name the predicate.
+/// `my favourite colour is blue`: the words between `my` and `is` are the predicate.
 fn match_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
     if lower.get(at).is_none_or(|word| word != "my") {
         return 1;
@@ -126,7 +126,7 @@ fn match_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec
     1
 }
 
-/// The words from `start` to the end of the clause; answers them and how many there were.
+/// The words from `start` to the end of the clause, and their number.
 fn parse_object(words: &[&str], lower: &[String], start: usize, stop_words: &[&str]) -> (String, usize) {
     let mut taken: Vec<&str> = Vec::new();
     for (index, word) in words.iter().enumerate().skip(start) {
@@ -145,7 +145,7 @@ fn parse_object(words: &[&str], lower: &[String], start: usize, stop_words: &[&s
     (trim_punctuation(&taken.join(" ")).to_owned(), used)
 }
 
-/// `… and I …`, `… and my …`: another statement begins.
+/// `… and I …`, `… and my …` start another statement.
 fn starts_new_clause(lower: &[String], index: usize) -> bool {
     let joins = lower.get(index).is_some_and(|word| word == "and" || word == "then");
     joins
@@ -158,7 +158,7 @@ fn clause_ends(word: &str) -> bool {
     word.ends_with([',', ';', ')', '.', '!', '?', ':'])
 }
 
-/// The word without the punctuation around it.
+/// The word without surrounding punctuation.
 fn trim_punctuation(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric() && !"'’+#&@/".contains(c)).trim_matches(['\'', '’'])
 }

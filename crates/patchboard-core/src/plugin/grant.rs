@@ -1,10 +1,11 @@
-//! Grants, read once from what the operator wrote: `http:HOST[:PORT]`, `store:NAME`, `host-function:NAME`.
+//! Parses the grants of a plugin as the operator configured them: `http:HOST[:PORT]`, `store:NAME`,
+//! `host-function:NAME`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// One thing a plugin may reach.
+/// One resource a plugin may access.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PluginGrant {
     Http(HostGrant),
@@ -12,7 +13,7 @@ pub enum PluginGrant {
     HostFunction(Arc<str>),
 }
 
-/// A host that may be asked, by the very name or address it is granted under.
+/// A host that may be requested, under exactly the granted name or address; aliases are not resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostGrant {
     /// Lower case; IPv6 addresses without brackets.
@@ -82,7 +83,7 @@ impl FromStr for PluginGrant {
         match kind {
             "http" => what.parse().map(Self::Http).map_err(|_| bad()),
             "store" if is_name(what) => Ok(Self::Store(what.into())),
-            // The second is how it was spelled before.
+            // `host_function` is an older spelling.
             "host-function" | "host_function" if is_name(what) => Ok(Self::HostFunction(what.into())),
             _ => Err(bad()),
         }
@@ -99,7 +100,7 @@ impl fmt::Display for PluginGrant {
     }
 }
 
-/// Of a store or a tool.
+/// Is it a valid name of a store or a tool?
 fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     !text.is_empty() && text.len() <= 128 && text.bytes().all(fits)

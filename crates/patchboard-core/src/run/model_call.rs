@@ -1,4 +1,4 @@
-//! One model call: reserve, ask, stream the pieces into the log, count, settle.
+//! One model call: reserve tokens, send the request, stream the answer into the log, count, settle.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -31,21 +31,21 @@ use crate::tokens;
 use crate::tool::ToolSpec;
 use crate::trace;
 
-/// Model events taken from the stream at a time before they are stored and told.
+/// Model events taken from the stream at a time, before they are stored and published.
 const EVENTS_PER_RECORD: usize = 1024;
-/// Records read ahead while one is being stored; then the model has to wait for the store.
+/// Records buffered while one is being stored; past this the stream is not read until the store catches up.
 const MAX_BUFFERED_RECORDS: usize = 4;
-/// Calls one answer may make; more is a model gone wrong.
+/// Calls taken from one answer; only a malfunctioning model makes more, and the rest is dropped.
 const MAX_CALLS: usize = 128;
-/// Words and reasoning one answer may have, whatever limit its provider was given and ignored; more fails the call.
+/// Text and reasoning of one answer, in case the provider ignores its token limit; a longer answer fails the call.
 const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
-/// Arguments nested deeper are taken for malformed: stored, they could not be read back.
+/// Arguments nested deeper are treated as malformed: once stored, they could not be decoded.
 const MAX_ARGUMENT_DEPTH: usize = 64;
 
-/// An item of a provider's stream, or the panic it ended in.
+/// An item of a provider's stream, or the panic that ended it.
 type StreamItem = Result<Result<ModelEvent, ModelError>, Box<dyn Any + Send>>;
 
-/// A call with its tokens reserved, not yet made.
+/// A call whose tokens are reserved but which is not sent yet.
 #[derive(Debug)]
 pub(super) struct PreparedModelCall {
     key: NodeKey,
@@ -55,11 +55,12 @@ pub(super) struct PreparedModelCall {
     request: ModelRequest,
     reservation: Reservation,
     estimated_input: u64,
-    /// Counted against the run's own limit until the call is settled.
+    /// Held against the run's own limit until the call is settled.
     token_hold: TokenHold,
 }
 
-/// What came of a call. `pending` is not yet on record: the driver commits it together with whatever follows from it.
+/// The result of a call. `pending` is not stored yet: the driver commits it together with the steps that follow from
+/// it.
 #[derive(Debug)]
 pub(super) struct ModelCallResult {
     pub(super) node: NodeKey,
@@ -67,17 +68,17 @@ pub(super) struct ModelCallResult {
     pub(super) pending: PendingCommit,
 }
 
-/// What a run knows about tools its budget had no room for.
+/// Whether the reply still has to mention that the budget had no room for the tools' schemas.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum MissingToolsNote {
     #[default]
     None,
-    /// The reply is still to say this.
+    /// To be appended to the reply.
     Pending(String),
     Delivered,
 }
 
-/// Events and rows to be committed next, and the reservation to settle once they are.
+/// Events and rows of the next commit, and the reservation to settle after it.
 #[derive(Debug, Default)]
 pub(super) struct PendingCommit {
     pub(super) events: Vec<NewEvent>,
@@ -86,7 +87,7 @@ pub(super) struct PendingCommit {
 }
 
 impl PendingCommit {
-    /// Clients know the order: what was said, what is called, then what it cost.
+    /// Inserts before the usage event. Clients rely on the order: text, calls, then usage.
     pub(super) fn add_before_usage(&mut self, entry: NewEvent) {
         let usage = self.events.iter().position(|entry| matches!(entry.event, Event::ModelUsage(_)));
         self.events.insert(usage.unwrap_or(self.events.len()), entry);
@@ -94,7 +95,7 @@ impl PendingCommit {
 }
 
 impl Driver {
-    /// Builds the request and reserves its tokens, or says why it may not be made.
+    /// Builds the request and reserves its tokens; the error says why the call may not be made.
     pub(super) async fn prepare_call(
         &self,
         key: NodeKey,
@@ -115,7 +116,7 @@ impl Driver {
         }
         let offered = !tools.is_empty();
         let said_tokens = system_tokens + tokens::estimate_messages(&messages);
-        // A conversation with tool calls in it makes no sense to a model that is not told of the tools.
+        // A conversation that contains tool calls makes no sense to a model without the tools' schemas.
         let tools_are_needed = messages.iter().flat_map(|message| &message.parts).any(|part| match part {
             ContentPart::Text(_) => false,
             ContentPart::ToolCall(_) | ContentPart::ToolResult(_) => true,
@@ -162,7 +163,8 @@ impl Driver {
         })
     }
 
-    /// Said once in the log and once in the reply: a model that is not told of its tools seems to have forgotten them.
+    /// Notes the missing tools once in the log and once in the reply; otherwise the model would just seem to ignore its
+    /// tools.
     fn note_missing_tools(&self, tool_tokens: u64, text_tokens: u64, narrowest: Option<&Headroom>) {
         let Some(narrowest) = narrowest else { return };
         let note = format!(
@@ -177,7 +179,8 @@ impl Driver {
         if *noted == MissingToolsNote::None {
             tracing::warn!(run.id = %self.context.run, agent = %self.agent.name, "{note}");
             *noted = match self.context.caller.surface {
-                // Anybody may be behind a webhook, and nobody there can change a budget.
+                // Anyone may be behind a webhook, and budgets cannot be changed from there, so the reply does not
+                // mention them.
                 Surface::Webhook => MissingToolsNote::Delivered,
                 Surface::Gateway | Surface::Runs | Surface::Hub | Surface::Bridge | Surface::Mcp | Surface::Cli => {
                     MissingToolsNote::Pending(note)
@@ -186,7 +189,7 @@ impl Driver {
         }
     }
 
-    /// What the reply is still to say about missing tools.
+    /// The note still to be appended to the reply, at most once.
     fn take_missing_tools_note(&self) -> Option<String> {
         let mut noted = self.missing_tools_note.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *noted, MissingToolsNote::Delivered) {
@@ -198,7 +201,7 @@ impl Driver {
         }
     }
 
-    /// What the run's own token limit, and those of the runs that wait for it, leave for the answer.
+    /// Tokens left for the answer by the run's own limit and by those of the runs that wait for it.
     fn remaining_output(&self, input: u64) -> Result<u32, BoardError> {
         match self.context.call_chain.token_budget.remaining(input) {
             Ok(left) => Ok(u32::try_from(left).unwrap_or(u32::MAX).min(self.max_output)),
@@ -215,7 +218,7 @@ impl Driver {
         }
     }
 
-    /// The row that says: this call is about to be made.
+    /// The row that marks the call as open, committed before the request is sent.
     pub(super) fn open_row(&self, call: &PreparedModelCall, first_seq: Seq) -> StoreWrite {
         StoreWrite::OpenModelCall(ModelCallRow {
             run: self.context.run,
@@ -232,7 +235,8 @@ impl Driver {
         })
     }
 
-    /// Makes the call. Pieces of text are on record and told as they come; the rest waits in `pending`.
+    /// Makes the call. Chunks of text are stored and published as they arrive; everything else is returned in
+    /// `pending`.
     pub(super) async fn make_call(
         &self,
         call: PreparedModelCall,
@@ -256,7 +260,7 @@ impl Driver {
         let result = match streamed {
             Ok(result) => result,
             Err(unrecorded) => {
-                // The run ends here without a record, but what was said so far has been spent.
+                // The run ends here without a record, but the tokens received so far are spent.
                 reservation.settle(answer.count_tokens(estimated_input).total());
                 return Err(unrecorded);
             }
@@ -289,7 +293,7 @@ impl Driver {
             tokens,
             cost_nanousd: self.deps.prices.get().cost_nanousd(&model, tokens),
             estimated,
-            // Counted where it was reserved, even if the day has changed since.
+            // The scopes of the reservation, even if the day has changed since.
             scopes: reservation.scopes.clone(),
         };
         let mut pending = PendingCommit { settlement: Some((reservation, tokens.total())), ..PendingCommit::default() };
@@ -325,7 +329,7 @@ impl Driver {
         if stop.is_cancelled() {
             return Ok(Err(ModelError::Cancelled));
         }
-        // A provider that panics has failed, like any other that does: the run is settled and told so.
+        // A panic of the provider is a failed call like any other: the run settles it and reports it.
         let opening = async { self.agent.provider.stream(request, stop.child_token()).await };
         let opened = tokio::select! {
             opened = AssertUnwindSafe(opening).catch_unwind() => opened.unwrap_or_else(|_| Err(provider_panicked())),
@@ -338,8 +342,9 @@ impl Driver {
             Ok(stream) => AssertUnwindSafe(stream).catch_unwind().ready_chunks(EVENTS_PER_RECORD),
             Err(error) => return Ok(Err(error)),
         };
-        // While one record is being stored the next one is read, so that a fast model is stored in few, large records
-        // and a slow one in small records at once. Never dropped half-way: the log counts on it.
+        // While one record is being stored the next one is buffered, so that a fast model is stored in few large
+        // records and a slow one in small records without delay. The append future must not be dropped before it
+        // completes, as the log requires.
         let mut storing: Option<BoxFuture<'_, Result<(), BoardError>>> = None;
         let mut ended: Option<Result<(), ModelError>> = None;
         loop {
@@ -374,26 +379,25 @@ impl Driver {
     }
 }
 
-/// An answer as it comes in.
+/// An answer while it is being received.
 #[derive(Debug)]
 struct StreamingAnswer {
     node: Option<NodeId>,
     answer_kind: AnswerKind,
-    /// Are pieces of arguments told?
+    /// Whether chunks of tool arguments are recorded.
     records_arguments: bool,
-    /// What each call of this answer is called, by the provider's index.
+    /// The id of each call of this answer, by the provider's index.
     call_ids: HashMap<u32, CallId>,
     provider: Option<Arc<str>>,
     model: Option<Arc<str>>,
     text: String,
-    /// Reasoning counts as output but is not part of the conversation.
     reasoning: String,
     calls: Vec<ToolCall>,
     usage: Option<TokenCount>,
     stop: Option<StopReason>,
-    /// Nobody waited for the end after the question was sent: it is paid for, even if nothing has come back yet.
+    /// The call was stopped after the request was sent, so it is billed even if nothing was received yet.
     abandoned: bool,
-    /// Text and thought records not yet in the log.
+    /// Text and reasoning records not yet in the log.
     unrecorded: Vec<Event>,
 }
 
@@ -416,13 +420,13 @@ impl StreamingAnswer {
         }
     }
 
-    /// What is to be stored and told next.
+    /// The events to be stored and published next.
     fn take_unrecorded(&mut self) -> Vec<NewEvent> {
         let node = self.node;
         std::mem::take(&mut self.unrecorded).into_iter().map(|event| NewEvent { node, event }).collect()
     }
 
-    /// What the stream yielded next; answers how the stream ended, once it has.
+    /// Applies the next item of the stream; returns the result once the stream has ended.
     fn push_chunk(&mut self, chunk: Option<Vec<StreamItem>>, ids: &dyn IdGenerator) -> Option<Result<(), ModelError>> {
         let Some(chunk) = chunk else {
             return Some(Err(ModelError::Truncated("stream ended without a terminator".into())));
@@ -460,7 +464,7 @@ impl StreamingAnswer {
             }
             ModelEvent::ToolCall { index, name, input, .. } => {
                 if self.calls.len() < MAX_CALLS {
-                    // An index that comes twice is a call of its own: ids are never shared.
+                    // An index that is used twice gets a fresh id: ids are never shared.
                     let id = self.call_ids.remove(&index).unwrap_or_else(|| call_id(ids));
                     self.calls.push(ToolCall { id, name, input: limit_depth(input) });
                 }
@@ -470,7 +474,7 @@ impl StreamingAnswer {
         }
     }
 
-    /// Words of the server's own at the end of the reply.
+    /// Appends the server's own text to the reply.
     fn add_note(&mut self, note: Option<String>) {
         let Some(note) = note else { return };
         let before = if self.text.is_empty() { "" } else { "\n\n" };
@@ -505,7 +509,8 @@ impl StreamingAnswer {
         }
     }
 
-    /// The provider's figures for a whole answer; our own count for a cut one, whose figures are partial at best.
+    /// The provider's usage for a complete answer; an estimate for an incomplete one, whose reported usage is partial
+    /// at best.
     fn count_tokens(&self, estimated_input: u64) -> TokenCount {
         match (self.usage, self.stop) {
             (Some(usage), Some(_)) => usage,

@@ -1,4 +1,4 @@
-//! The nodes of one run: which are entered now, and which number each entry has.
+//! The nodes of one run: which are entered, and the number of each entry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::id::NodeId;
 use crate::run_spec::NodeKey;
 use crate::run_spec::finding::StrategyFinding;
 
-/// Numbers entries in the order they are made. A run that does not tell of its nodes has none.
+/// Numbers entries in order. A run that does not record its nodes has no entries.
 #[derive(Debug)]
 pub(super) struct NodeTracker {
     records_nodes: bool,
@@ -27,7 +27,7 @@ impl NodeTracker {
         Self { records_nodes: told, next: 0, open_nodes: BTreeMap::new() }
     }
 
-    /// The number of the node's present entry.
+    /// The number of the node's current entry.
     pub(super) fn node(&self, key: NodeKey) -> Option<NodeId> {
         self.open_nodes.get(&key).map(|open| open.node)
     }
@@ -49,12 +49,12 @@ impl NodeTracker {
         Some(NewEvent { node: Some(open.node), event: Event::NodeLeft(outcome) })
     }
 
-    /// What a node found out, where that is told.
+    /// The event of a finding; None in runs that do not record their nodes.
     pub(super) fn finding_entry(&self, key: NodeKey, finding: StrategyFinding) -> Option<NewEvent> {
         Some(NewEvent { node: Some(self.node(key)?), event: Event::FindingRecorded(finding) })
     }
 
-    /// The run ends: whatever is still entered is left.
+    /// The run ends: all nodes still entered are left as failed.
     pub(super) fn leave_all(&mut self, reason: &str) -> Vec<NewEvent> {
         let open = std::mem::take(&mut self.open_nodes);
         let left = |open: OpenNode| NewEvent {
@@ -77,7 +77,7 @@ impl NodeTracker {
         entries
     }
 
-    /// Takes over an entry another process made.
+    /// Applies an entry that the previous process made.
     pub(super) fn replay_enter(&mut self, key: NodeKey, node: NodeId, name: Arc<str>) {
         self.next = self.next.max(node.0 + 1);
         self.open_nodes.insert(key, OpenNode { node, name });

@@ -1,5 +1,5 @@
-//! After a crash: runs that can be resumed go on, the others are closed, counted and told, so that nothing stays open
-//! for ever.
+//! Recovery after a crash: runs that can be resumed continue; the others are closed, charged and reported, so that no
+//! run stays open forever.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::tokens;
 /// Records read at a time.
 const RECORDS_PER_READ: usize = 256;
 
-/// What is known of a run that can go on, besides its events.
+/// The recorded spec of a run that can be resumed; `None` if it has none.
 pub async fn recorded_spec(store: &Arc<dyn Store>, run: RunId) -> Result<Option<Arc<RunSpec>>, BoardError> {
-    // It is the second record of the runs that have one.
+    // Only resumable runs have a spec, and it is their second record.
     let records = store.events(&Topic::Run(run), Seq::FIRST, 2).await?;
     Ok(records.iter().find_map(
         |record| {
@@ -31,9 +31,9 @@ pub async fn recorded_spec(store: &Arc<dyn Store>, run: RunId) -> Result<Option<
     ))
 }
 
-/// Goes on with a run where its process died: recorded inputs are fed to its strategy again, nodes that were cut short
-/// are entered again, and calls whose outcome nobody knows are left to their tool's policy. The inner error says why it
-/// cannot go on.
+/// Resumes a run of a process that died: the recorded inputs are fed to its strategy again, interrupted nodes are
+/// entered again, and calls whose outcome is unknown are left to their tool's policy. The inner error says why the run
+/// cannot be resumed.
 pub async fn resume(
     deps: &Arc<RunDeps>,
     store: &Arc<dyn Store>,
@@ -77,7 +77,7 @@ fn strategy_spec(spec: &RunSpec, request: &RunRequest) -> StrategySpec {
     }
 }
 
-/// Ends a run that cannot go on.
+/// Closes a run that cannot be resumed.
 pub async fn close_interrupted(
     deps: &Arc<RunDeps>,
     store: &Arc<dyn Store>,
@@ -106,7 +106,8 @@ pub async fn close_interrupted(
     deps.log.open(topic, next).append(events, writes, Durability::Boundary).await
 }
 
-/// The providers were asked and will bill; their figures died with the process, so we count what arrived.
+/// The providers received these calls and will bill them; their usage figures were lost with the process, so the tokens
+/// received so far are counted.
 async fn settle_open_calls(
     deps: &Arc<RunDeps>,
     store: &Arc<dyn Store>,
@@ -123,7 +124,7 @@ async fn settle_open_calls(
         writes.push(StoreWrite::SettleModelCall(UsageRow {
             run: call.run,
             number: call.number,
-            // Counted on the day it was made.
+            // Charged to the day the call was made.
             at: call.at,
             session: call.session.clone(),
             agent: call.agent.clone(),
@@ -138,7 +139,7 @@ async fn settle_open_calls(
     Ok((events, writes))
 }
 
-/// Tokens of the text that had arrived before the cut.
+/// Tokens of the text received before the crash.
 async fn received_tokens(store: &Arc<dyn Store>, topic: &Topic, call: &ModelCallRow) -> Result<u64, StoreError> {
     let mut total = 0;
     let read = for_each_record(store, topic, call.first_seq, |record| {
@@ -167,7 +168,7 @@ async fn open_nodes(store: &Arc<dyn Store>, topic: &Topic) -> Result<BTreeSet<No
     Ok(open)
 }
 
-/// A run that is to be closed is closed, even if some of it cannot be read any more.
+/// A corrupt record must not keep a run from being closed; what was read before it is used.
 fn ignore_corrupt(read: Result<(), StoreError>) -> Result<(), StoreError> {
     match read {
         Err(StoreError::Corrupt { .. }) => Ok(()),

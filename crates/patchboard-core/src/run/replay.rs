@@ -1,4 +1,5 @@
-//! What the log says of a run that was cut short: its strategy fed the recorded inputs again, and what is still to do.
+//! Reconstructs an interrupted run from its log: feeds the recorded inputs to its strategy and collects the steps still
+//! to be done.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -9,37 +10,38 @@ use crate::id::{ApprovalId, CallId, NodeId};
 use crate::model::ToolCall;
 use crate::run_spec::NodeKey;
 
-/// How often a run may be cut in one place without coming any further. Then it is given up: it may be the run itself
-/// that brings the server down.
+/// How often a run may be interrupted in the same node without progress. Past this it is closed, because the run itself
+/// may be what brings the server down.
 const MAX_INTERRUPTIONS: u32 = 16;
 
-/// A run as it stood when its process died.
+/// The state of a run when its process died.
 #[derive(Debug)]
 pub(super) struct RunReplay {
     pub(super) strategy: Box<dyn Strategy>,
     pub(super) nodes: NodeTracker,
-    /// Steps that are not on record, or whose outcome is not.
+    /// Steps that are not recorded, or whose outcome is not.
     pub(super) steps: Vec<StrategyStep>,
-    /// Calls that may have taken effect: begun, and nothing heard since.
+    /// Calls that may have taken effect: started, with no result recorded.
     pub(super) outcome_unknown: HashSet<CallId>,
-    /// Calls that stand in an answer on record.
+    /// Calls contained in a recorded answer.
     pub(super) announced: HashSet<CallId>,
     /// Tokens of the settled model calls.
     pub(super) used_tokens: u64,
-    /// At least as many model calls as were made, so that a new number is a fresh one.
+    /// An upper bound of the model calls made, so that the next number is unused.
     pub(super) model_calls: u32,
-    /// What the model had said in each node since its last whole answer.
+    /// Text received in each node since its last complete answer.
     partial_text: BTreeMap<NodeId, String>,
-    /// Questions to a person about a call; until one is answered with yes the call has not begun.
+    /// Open approval requests of calls; a call has not started until its request is approved.
     open_approvals: HashMap<ApprovalId, CallId>,
-    /// Calls an earlier process may have made: asking about them again does not undo that.
+    /// Calls an earlier process may have made; asking for approval again does not undo that.
     possibly_executed: HashSet<CallId>,
-    /// Results of tools the strategy has not been told of yet. A result is on record before the strategy hears of it,
-    /// while an answer is on record after; where both came at once, what follows on record shows which was heard first.
+    /// Tool results the strategy has not received yet. A tool result is recorded before the strategy receives it, a
+    /// model answer after; where both arrived at once, the records that follow show which one the strategy received
+    /// first.
     results: VecDeque<StrategyInput>,
-    /// How often each node was entered again since something last came to an end.
+    /// How often each node was entered again since the last completed model or tool call.
     interruptions: BTreeMap<NodeKey, u32>,
-    /// The record tells of something the strategy did not ask for.
+    /// The log contains an event the strategy did not ask for.
     diverged: bool,
 }
 
@@ -64,7 +66,8 @@ impl RunReplay {
         }
     }
 
-    /// To be called after the last record. The error says why the run cannot go on, although all of it could be read.
+    /// Must be called after the last record. The error says why the run cannot be resumed although all records were
+    /// readable.
     pub(super) fn finish(&mut self) -> Result<(), &'static str> {
         while self.feed_result() {}
         if self.diverged {
@@ -76,7 +79,7 @@ impl RunReplay {
         Ok(())
     }
 
-    /// Records in the order of the log.
+    /// Applies one record; records must come in the order of the log.
     pub(super) fn apply_record(&mut self, record: &Envelope) {
         let key = record.node.and_then(|node| self.nodes.key(node));
         match (&record.event, record.node, key) {
@@ -158,22 +161,22 @@ impl RunReplay {
     }
 
     fn advance(&mut self, input: StrategyInput) {
-        // A strategy that has finished is not asked again; what still came in then changed nothing.
+        // A finished strategy is not advanced again; inputs that arrived after its end changed nothing.
         if !self.steps.iter().any(|step| matches!(step, StrategyStep::Finish(_))) {
             self.strategy.advance(input, &mut self.steps);
         }
     }
 
-    /// Tells the strategy of the next result; answers whether there was one.
+    /// Feeds the next tool result to the strategy; returns false if there was none.
     fn feed_result(&mut self) -> bool {
         let Some(result) = self.results.pop_front() else { return false };
         self.advance(result);
         true
     }
 
-    /// Like `done`, for what only happens when the strategy asks for it, if need be after the results it has not heard
-    /// of. A machine of the same brief always does; one with other limits may go another way, and then nothing that
-    /// follows can be trusted.
+    /// Like `take_step`, for events that occur only when the strategy asks for them; pending tool results are fed first
+    /// if the step is missing. A strategy built from the same spec always asks for them; one with other limits may
+    /// diverge, and then no later record can be trusted.
     fn expect_step(&mut self, is_done: impl Fn(&StrategyStep) -> bool) {
         while !self.take_step(&is_done) {
             if !self.feed_result() {
@@ -183,7 +186,7 @@ impl RunReplay {
         }
     }
 
-    /// Answers whether there was such a step to be done.
+    /// Removes the first matching step; returns false if there was none.
     fn take_step(&mut self, is_done: impl Fn(&StrategyStep) -> bool) -> bool {
         let found = self.steps.iter().position(is_done);
         if let Some(index) = found {

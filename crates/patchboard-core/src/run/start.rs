@@ -1,5 +1,5 @@
-//! How a run comes to be: recalled, reserved and recorded before anybody hears of it. Or, after a crash, made again from
-//! what is on record.
+//! Starts a run: recalls, reserves and records before any client is informed. Or, after a crash, rebuilds it from its
+//! records.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -32,7 +32,7 @@ use crate::run_spec::StrategyKind;
 use crate::session::SessionPermit;
 use crate::store::{Durability, RunRow, RunState, StoreWrite};
 
-/// A run that has its turn.
+/// A request for a run that holds its session's permit.
 #[derive(Debug)]
 pub struct RunRequest {
     pub run: RunId,
@@ -40,34 +40,34 @@ pub struct RunRequest {
     pub agent: Arc<AgentSpec>,
     pub strategy: StrategyKind,
     pub origin: ConversationOrigin,
-    /// The conversation the client named, if it named one.
+    /// The conversation the client named, if any.
     pub thread: Option<Arc<str>>,
     pub session: SessionKey,
     pub client_id: Arc<str>,
     pub content: Arc<str>,
-    /// `provider/model`, where it is not the agent's own; `agent` has it already.
+    /// `provider/model`, if it differs from the agent's configured model; `agent` has it already.
     pub model: Option<Arc<str>>,
     pub plan: Option<RunPlan>,
     pub folder: RunFolder,
-    /// Set for a run that another one waits for. It is not resumed: whoever waited asks again.
+    /// Set for a run that another run waits for. Such a run is not resumed: the waiting run starts it again.
     pub call_chain: Option<CallChain>,
     pub turn: SessionPermit,
     pub control: RunControl,
-    /// Position in the trace of whoever asked for it.
+    /// The caller's trace parent.
     pub trace: Option<Arc<str>>,
 }
 
-/// The folder a run is to work in.
+/// The folder a run works in.
 #[derive(Debug)]
 pub enum RunFolder {
     /// As the client named it; still to be admitted.
     Choose(FolderChoice),
-    /// That of the run which waits for this one, by the same right.
+    /// The folder and grant of the run that waits for this one.
     Inherit(Arc<Path>, Option<FolderGrant>),
 }
 
 impl RunFolder {
-    /// That of a run of the previous process, admitted again by the right it had then.
+    /// The folder of a run of the previous process, admitted again with the same kind of grant.
     pub(crate) async fn readmit(folders: &dyn WorkingFolders, briefing: &RunSpec) -> Result<Self, BoardError> {
         let Some(folder) = &briefing.folder else { return Ok(Self::Choose(FolderChoice::Configured)) };
         let named = folder.to_string_lossy().into_owned();
@@ -77,16 +77,16 @@ impl RunFolder {
     }
 }
 
-/// The ways a run is ended from outside.
+/// The ways a run is controlled from outside.
 #[derive(Debug, Clone)]
 pub struct RunControl {
     /// Ends it as cancelled.
     pub cancel: CancellationToken,
-    /// Drops it where it stands, to be resumed by the next process. Only for runs that can be.
+    /// Drops it without recording an end, to be resumed by the next process. Only for resumable runs.
     pub suspend: CancellationToken,
-    /// It goes on although nobody listens.
+    /// The run continues without followers.
     pub detached: Arc<AtomicBool>,
-    /// Only its end is still to be recorded. Whoever hears of the end may use its name again at once.
+    /// Set before the end is recorded, because a client that receives the end may reuse the run's client id at once.
     pub ended: Arc<AtomicBool>,
 }
 
@@ -97,7 +97,7 @@ impl RunControl {
     }
 }
 
-/// A run that is on record: `go` carries it on.
+/// A recorded run; `run` executes it.
 #[derive(Debug)]
 pub struct StartedRun {
     pub(super) driver: Driver,
@@ -108,19 +108,19 @@ pub struct StartedRun {
 
 #[derive(Debug)]
 pub(super) enum RunStart {
-    /// The first model call, reserved and on record.
+    /// The first model call, reserved and recorded.
     Fresh(Box<PreparedModelCall>),
-    /// What the last process left to be done.
+    /// What the previous process left to be done.
     Resumed { steps: Vec<StrategyStep>, outcome_unknown: HashSet<CallId>, announced: HashSet<CallId> },
 }
 
 impl StartedRun {
-    /// Recalls, reserves and records. An error here means that nothing happened: no run, no tokens, no turn.
+    /// Recalls, reserves and records. An error means that nothing was stored: no run, no tokens, no turn.
     pub async fn start(deps: Arc<RunDeps>, request: RunRequest) -> Result<Self, BoardError> {
         let RunRequest { run, agent, session, client_id, content, plan, .. } = &request;
         agent.provider.check()?;
         let place = match (&request.folder, plan) {
-            // A chat that names no folder has nothing to say about it.
+            // A chat that names no folder has no use for the default folder's documents.
             (RunFolder::Choose(FolderChoice::Configured), None) => None,
             (folder, _) => Some(resolve_folder(&deps, folder).await?),
         };
@@ -130,7 +130,7 @@ impl StartedRun {
         };
         let (folder, folder_grant) = place.map(|place| (place.folder, place.grant)).unzip();
         let folder_grant = folder_grant.flatten();
-        // Chats of a single voice tell nothing of their nodes: their clients know no such thing.
+        // React chats do not record nodes: their clients do not know node events.
         let told = plan.is_some() || request.strategy != StrategyKind::React;
         let brief = StrategySpec {
             history: recalled.messages.clone(),
@@ -188,7 +188,7 @@ impl StartedRun {
                 StrategyStep::AskModel { node, messages, tools, answer_kind: voice } => {
                     first = Some(driver.prepare_call(node, nodes.node(node), messages, tools, voice).await?);
                 }
-                // Answered below: without a question there is no run.
+                // Rejected below: a run has to begin with a model call.
                 StrategyStep::CallTool { .. } | StrategyStep::Finish(_) => {}
             }
         }
@@ -203,7 +203,7 @@ impl StartedRun {
         Ok(Self { driver, strategy, nodes, start: RunStart::Fresh(Box::new(first)) })
     }
 
-    /// Goes on with a run of the last process. `settled` are the entries and writes that close its open model calls.
+    /// Resumes a run of the previous process. `settled` are the events and writes that close its open model calls.
     pub(super) async fn resume(
         deps: Arc<RunDeps>,
         request: RunRequest,
@@ -227,7 +227,7 @@ impl StartedRun {
             ..
         } = replay;
         let (mut entries, writes) = settled;
-        // Those that were cut short are not among the replayed ones; their tokens and numbers are taken too.
+        // The replay does not count interrupted calls; their tokens and numbers are used up too.
         let (cut, cut_tokens) = settled_calls(&writes);
         entries.extend(nodes.reenter_all());
         let writer = Arc::new(deps.log.open(Topic::Run(request.run), next));
@@ -255,7 +255,7 @@ fn settled_calls(writes: &[StoreWrite]) -> (u32, u64) {
     settled.fold((0, 0), |(calls, tokens), used| (calls.saturating_add(1), tokens.saturating_add(used)))
 }
 
-/// How a run works, besides who asked for it.
+/// The settings of a run that are not part of its request.
 struct RunSetup {
     system: Arc<str>,
     folder: Option<Arc<Path>>,
@@ -322,7 +322,7 @@ impl Driver {
     }
 }
 
-/// The folder a run works in and what it has to say.
+/// The folder of a run with its documents.
 struct ResolvedFolder {
     folder: Arc<Path>,
     grant: Option<FolderGrant>,
@@ -338,7 +338,7 @@ async fn resolve_folder(deps: &RunDeps, folder: &RunFolder) -> Result<ResolvedFo
     Ok(ResolvedFolder { folder, grant, instructions: words })
 }
 
-/// The one way by which a folder that somebody chose is opened.
+/// Every folder that a request chooses is opened here.
 pub(crate) async fn admit_folder(
     folders: &dyn WorkingFolders,
     choice: &FolderChoice,

@@ -1,12 +1,13 @@
-//! How an agent reasons, as a state machine without I/O: inputs in, steps out. The driver does what the steps say
-//! and feeds back what came of it, possibly several at a time.
+//! Reasoning strategies as state machines without I/O: inputs in, steps out. The driver executes the steps and feeds
+//! the results back, possibly several at a time.
 //!
-//! A strategy works in nodes. It enters one, asks and calls from inside it, and leaves it; what is on record up to the
-//! last node left is never done again. After a crash a strategy of the same brief is fed the recorded inputs, so:
+//! A strategy works in nodes. It enters a node, issues model requests and tool calls from inside it, and leaves it;
+//! work recorded up to the last node left is never repeated. After a crash a strategy built from the same spec is fed
+//! the recorded inputs, so:
 //!
-//! * the same inputs give the same steps; where several nodes are at work at once, whatever the order their inputs
-//!   come in, each node keeps its key;
-//! * a node has at most one question to the model open at a time.
+//! * the same inputs must give the same steps; where several nodes run concurrently, each node keeps its key whatever
+//!   the order in which their inputs arrive;
+//! * a node has at most one open model request.
 
 use crate::run_spec::NodeKey;
 use crate::run_spec::reasoning::ReasoningOptions;
@@ -26,12 +27,13 @@ mod react;
 mod tool_loop;
 mod tot;
 
-/// One way of reasoning. Implementations hold the run's own conversation and their limits.
+/// One reasoning strategy. Implementations hold the run's own conversation and their limits.
 pub trait Strategy: Send + fmt::Debug {
-    /// Takes one input and pushes what to do next. After `Step::Finish` it is not asked again.
+    /// Takes one input and pushes the next steps. Not called again after `Step::Finish`.
     fn advance(&mut self, input: StrategyInput, steps: &mut Vec<StrategyStep>);
 
-    /// What is remembered of the run: the user's words first, then what was said and what tools answered.
+    /// The messages of the run that are stored in the session's history: the user's message first, then model answers
+    /// and tool results.
     fn transcript(&self) -> Vec<ModelMessage>;
 }
 
@@ -42,7 +44,7 @@ pub enum StrategyInput {
         node: NodeKey,
         completion: Completion,
     },
-    /// `error` is a sentence for people.
+    /// `error` is a human-readable sentence.
     ModelFailed {
         node: NodeKey,
         error: String,
@@ -59,7 +61,7 @@ pub enum StrategyStep {
         node: NodeKey,
         name: &'static str,
     },
-    /// Everything the node asked and called has come back.
+    /// All model requests and tool calls of the node have completed.
     Leave {
         node: NodeKey,
         failed: Option<String>,
@@ -68,7 +70,8 @@ pub enum StrategyStep {
         node: NodeKey,
         finding: StrategyFinding,
     },
-    /// Ask the model, with these messages after the agent's system text. They alternate roles and end with the user.
+    /// A model request with these messages after the agent's system text. Roles alternate and the last message is the
+    /// user's.
     AskModel {
         node: NodeKey,
         messages: Vec<ModelMessage>,
@@ -79,24 +82,24 @@ pub enum StrategyStep {
         node: NodeKey,
         call: ToolCall,
     },
-    /// No step follows it; nodes still entered are left by the driver.
+    /// No step follows it; the driver leaves the nodes that are still entered.
     Finish(StrategyOutcome),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolAvailability {
-    /// The agent's tools are offered.
     Offered,
-    /// The model is to answer in words only.
+    /// The request offers no tools, so the model can answer only in text.
     Withheld,
 }
 
-/// What the words of an answer are.
+/// How the text of a model answer is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerKind {
-    /// The reply to the user, or on the way there in the same breath. The last one spoken is the run's reply.
+    /// Text for the user: the reply, or text that accompanies tool calls on the way there. The last answer of this kind
+    /// is the run's reply.
     Reply,
-    /// Notes to itself: clients of a chat do not see them.
+    /// Intermediate notes, which chat clients do not see.
     Draft,
 }
 
@@ -106,7 +109,7 @@ pub enum StrategyOutcome {
     Failed(String),
 }
 
-/// A whole answer of a model.
+/// A complete model answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completion {
     pub text: String,
@@ -114,16 +117,16 @@ pub struct Completion {
     pub stop: StopReason,
 }
 
-/// What a strategy starts from.
+/// The input a strategy is built from.
 #[derive(Debug, Clone)]
 pub struct StrategySpec {
-    /// Past turns.
+    /// Messages of earlier turns.
     pub history: Vec<ModelMessage>,
     pub user: ModelMessage,
     pub reasoning: ReasoningOptions,
-    /// got: asked for by the request.
+    /// got: the request asks for adaptive splitting of tasks.
     pub adaptive: bool,
-    /// Part of the names a strategy makes up itself, such as those of calls, so that no two runs share one.
+    /// Part of the ids a strategy generates itself, such as call ids, so that no two runs share one.
     pub tag: Arc<str>,
 }
 

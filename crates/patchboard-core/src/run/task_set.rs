@@ -1,4 +1,4 @@
-//! The pieces of work of one run that are under way at once.
+//! The concurrent tasks of one run.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use futures_util::stream::FuturesUnordered;
 
 pub(super) struct TaskSet<'a, T> {
     running: FuturesUnordered<BoxFuture<'a, T>>,
-    /// Finished while something else was waited for.
+    /// Tasks that finished while `run_alongside` waited for something else.
     finished: VecDeque<T>,
 }
 
@@ -21,7 +21,7 @@ impl<'a, T> TaskSet<'a, T> {
         self.running.push(piece);
     }
 
-    /// What the next piece came to; `None` when nothing is under way.
+    /// The result of the next finished task; `None` if no task is left.
     pub(super) async fn next(&mut self) -> Option<T> {
         match self.finished.pop_front() {
             Some(finished) => Some(finished),
@@ -29,8 +29,8 @@ impl<'a, T> TaskSet<'a, T> {
         }
     }
 
-    /// Waits for `step` while the work goes on. A piece may hold what `step` waits for (the log's writer, while a
-    /// commit is under way) and lets go of it only when it is polled.
+    /// Waits for `step` while the tasks are polled too. A task may hold what `step` waits for, such as the log's writer
+    /// during a commit, and releases it only when it is polled.
     pub(super) async fn run_alongside<S>(&mut self, step: impl Future<Output = S>) -> S {
         let Self { running, finished: done } = self;
         tokio::pin!(step);

@@ -1,31 +1,32 @@
-//! What a strategy finds out on the way, in no wire's words: told as it happens, and enough to redraw its search.
+//! Intermediate results of a strategy, independent of any wire format. They are published as they occur and suffice to
+//! redraw the strategy's search.
 
 use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum StrategyFinding {
-    /// dup: what the question really asks, what is given, and what else matters.
+    /// dup: the core question, the given information and the relevant context.
     Understood {
         goal: Arc<str>,
         constraints: Vec<Arc<str>>,
         context: Arc<str>,
     },
-    /// tot: next thoughts proposed at this depth.
+    /// tot: the thoughts proposed at this depth.
     Expanded {
         depth: u32,
         candidates: Vec<Arc<str>>,
     },
-    /// tot: their scores, and which of them is followed.
+    /// tot: the scores of the thoughts, and the index of the one followed.
     Evaluated {
         chosen: u32,
         scores: Vec<f32>,
     },
-    /// tot: a path was given up.
+    /// tot: a path was abandoned.
     Backtracked {
         reason: Arc<str>,
         to_depth: u32,
     },
-    /// got: the graph of tasks.
+    /// got: the task graph.
     Planned {
         tasks: Vec<PlannedTask>,
         edges: Vec<(Arc<str>, Arc<str>)>,
@@ -41,7 +42,7 @@ pub enum StrategyFinding {
         task: Arc<str>,
         error: Arc<str>,
     },
-    /// got: a finished task was split into further ones; `edges` are all edges added, `dropped` those that gave way.
+    /// got: a finished task was split into further ones; `edges` are all edges added, `dropped` those removed.
     TaskExpanded {
         task: Arc<str>,
         tasks: Vec<PlannedTask>,
@@ -50,7 +51,7 @@ pub enum StrategyFinding {
     },
 }
 
-/// One task of a graph.
+/// One task of a task graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedTask {
     pub id: Arc<str>,
@@ -58,7 +59,7 @@ pub struct PlannedTask {
 }
 
 impl StrategyFinding {
-    /// About how many bytes it takes.
+    /// Approximate size in bytes.
     pub fn weight(&self) -> usize {
         let texts = |texts: &[Arc<str>]| texts.iter().map(|text| 24 + text.len()).sum::<usize>();
         let tasks =

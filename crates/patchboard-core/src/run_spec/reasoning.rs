@@ -2,15 +2,15 @@
 
 use super::StrategyKind;
 
-/// How far strategies may go.
+/// Limits and options of the strategies.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReasoningOptions {
-    /// Model calls of one run; `None` for the strategy's own default. A run that would need more ends with what it has
-    /// or with an error, never with a surprise on the bill.
+    /// Model calls of one run; `None` for the strategy's default. A run that would need more ends with the result so
+    /// far or with an error, so that the cost is bounded.
     pub max_model_calls: Option<u32>,
-    /// Rounds of tools in one run or task; `None` for as many as the model calls allow.
+    /// Rounds of tools in one run or task; `None` leaves `max_model_calls` as the only limit.
     pub max_turns: Option<u32>,
-    /// What tot and got may use of a slow model where nothing else is said.
+    /// Limits of tot and got, chosen for slow models; they apply where the agent sets none.
     pub search_limits: SearchLimits,
     pub tot: TotOptions,
     pub got: GotOptions,
@@ -23,11 +23,11 @@ impl ReasoningOptions {
             // Searching strategies branch: ten calls would end them at depth one.
             StrategyKind::Tot | StrategyKind::Got => self.search_limits.model_calls,
         });
-        // Nothing can be said without asking once.
+        // Zero is raised to one: no run can answer without a model call.
         calls.max(1)
     }
 
-    /// The longest answer of one call, in tokens, of an agent whose answers have at most `max_tokens`.
+    /// The output limit of one call in tokens; `max_tokens` is the agent's own limit.
     pub fn max_output(&self, kind: StrategyKind, max_tokens: u32) -> u32 {
         match kind {
             StrategyKind::React | StrategyKind::Dup => max_tokens,
@@ -41,9 +41,9 @@ impl ReasoningOptions {
 /// Bounds of the strategies that make many calls for one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchLimits {
-    /// Model calls of one run whose agent names no number.
+    /// Model calls of one run if the agent sets no number.
     pub model_calls: u32,
-    /// The longest answer of one call, where it is less than the agent's.
+    /// Output limit of one call; applies where it is lower than the agent's.
     pub max_tokens: Option<u32>,
 }
 
@@ -53,17 +53,17 @@ impl Default for SearchLimits {
     }
 }
 
-/// How a tree of thoughts is searched.
+/// Options of the tree search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TotOptions {
     /// Thoughts proposed at each step, 2 to 5.
     pub breadth: u32,
-    /// Thoughts in a row before the answer is written.
+    /// Longest path of thoughts before the answer is written.
     pub depth: u32,
     pub search: SearchMethod,
     /// Thoughts kept at each depth by a beam search.
     pub beam: u32,
-    /// A depth-first search gives up a path whose best score is below this.
+    /// A depth-first search abandons a path whose best score is below this.
     pub threshold: f32,
 }
 
@@ -79,14 +79,14 @@ impl Default for TotOptions {
     }
 }
 
-/// How a graph of thoughts is worked on.
+/// Options of the task graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GotOptions {
-    /// Tasks in all, expansions included.
+    /// Total number of tasks, expansions included.
     pub max_tasks: u32,
-    /// Tasks at work at once.
+    /// Tasks executed concurrently.
     pub parallel: u32,
-    /// Plans asked for before the last one is taken as far as it can be.
+    /// Plans requested; if the last one still has a cycle, the edges that close the cycle are dropped.
     pub max_plans: u32,
     /// Split tasks even when the request does not ask for it.
     pub adaptive: bool,

@@ -1,17 +1,16 @@
-//! Finds the word somebody most likely meant.
+//! Suggestions for mistyped names.
 
-/// The candidate closest to `word`, if it is close enough to be a slip rather
-/// than another word.
+/// The candidate closest to `word`, if it is close enough to be a typing error rather than another word.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Input can be any key of a file; comparing its first 64 characters keeps
-    // the work small and loses nothing, as no key is that long.
+    // Input can be any key of a file; comparing its first 64 characters bounds the work and loses nothing, as no key is
+    // that long.
     let normalize = |text: &str| text.to_lowercase().replace('-', "_").chars().take(64).collect::<Vec<char>>();
     let word = normalize(word);
     candidates
         .into_iter()
         .map(|candidate| {
             let letters = normalize(candidate);
-            // A third of the longer word may differ; short words get one slip.
+            // A third of the longer word may differ; short words may have one error.
             let slips = (word.len().max(letters.len()) / 3).max(1);
             (distance(&word, &letters), slips, candidate)
         })
@@ -20,7 +19,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, _, candidate)| candidate)
 }
 
-/// What to tell somebody whose `word` is none of the candidates: the one that was probably meant, or else `otherwise`.
+/// A hint for a `word` that is none of the candidates: the nearest candidate, or else `otherwise`.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
     match nearest(word, candidates) {
         Some(meant) => format!("did you mean `{meant}`?"),
@@ -28,8 +27,7 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
     }
 }
 
-/// Number of single-character edits between two words, a swap of neighbours
-/// counting as one.
+/// Number of single-character edits between two words; swapping two neighbours counts as one.
 fn distance(one: &[char], two: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=two.len()).collect();

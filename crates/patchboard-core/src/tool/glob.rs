@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// `*` matches any run of characters, `?` any one; everything else itself.
+/// `*` matches any run of characters, `?` any single one; all others match themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Glob(Arc<str>);
 
@@ -14,7 +14,7 @@ impl Glob {
 
     pub fn matches(&self, text: &str) -> bool {
         let (mut pattern, mut text) = (&*self.0, text);
-        // What follows the last `*`, and the text without what it has swallowed: backtracking needs no more than that.
+        // The pattern after the last `*`, and the text it was last tried on: all that backtracking needs.
         let mut star: Option<(&str, &str)> = None;
         while let Some(character) = text.chars().next() {
             let wanted = pattern.chars().next();
@@ -26,6 +26,7 @@ impl Glob {
                 text = skip_char(text, character);
             } else {
                 let Some((after, swallowed)) = &mut star else { return false };
+                // Let the last `*` consume one more character, then retry.
                 *swallowed = swallowed.chars().next().map_or("", |first| skip_char(swallowed, first));
                 (pattern, text) = (*after, *swallowed);
             }
@@ -33,12 +34,12 @@ impl Glob {
         pattern.chars().all(|character| character == '*')
     }
 
-    /// Without a wildcard it is the name of one thing.
+    /// Whether the pattern has no wildcard and so matches one name only.
     pub fn is_name(&self) -> bool {
         !self.0.contains(['*', '?'])
     }
 
-    /// More literal characters are more specific; no wildcard at all is the most specific.
+    /// Sort key: more literal characters are more specific; a pattern without wildcards is the most specific.
     pub(crate) fn specificity(&self) -> (bool, usize) {
         let literal = self.0.chars().filter(|&character| character != '*' && character != '?').count();
         (self.is_name(), literal)

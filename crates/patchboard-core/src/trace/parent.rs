@@ -1,4 +1,4 @@
-//! A position in a trace, and its text as W3C Trace Context writes it.
+//! A position in a trace and its text form of W3C Trace Context.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use std::fmt;
 pub struct TraceParent {
     /// Not zero.
     pub trace: [u8; 16],
-    /// The span whose children come next. Not zero.
+    /// The parent of the spans to come. Not zero.
     pub span: [u8; 8],
-    /// Whoever began the trace wants it kept.
+    /// The caller that started the trace wants it recorded.
     pub is_sampled: bool,
 }
 
@@ -17,7 +17,7 @@ const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
 
 impl TraceParent {
-    /// Versions to come may add fields behind these four; anything else that departs from the form is no position.
+    /// Later versions may append fields to these four; any other deviation from the form gives `None`.
     pub fn parse(text: &str) -> Option<Self> {
         let (known, more) = text.split_at_checked(LENGTH)?;
         let mut parts = known.split('-');
@@ -51,7 +51,7 @@ impl fmt::Debug for TraceParent {
     }
 }
 
-/// Exactly `N` bytes in lower-case hexadecimal.
+/// Parses exactly `N` bytes in lower-case hexadecimal.
 fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |character: u8| match character {
         b'0'..=b'9' => Some(character - b'0'),

@@ -11,7 +11,7 @@ use crate::model::{ModelEvent, ModelRequest};
 use crate::port::BoxStream;
 use crate::run_spec::StrategyKind;
 
-/// A provider that says what it offers as it is told to, or never.
+/// A provider whose listing is scripted, or never completes.
 #[derive(Debug)]
 struct Lister {
     name: &'static str,

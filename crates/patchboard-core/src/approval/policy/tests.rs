@@ -72,7 +72,7 @@ fn programs_call_each_others_tools_and_those_of_the_server_that_are_for_everyone
         (tool("hub_send", ToolEffect::Writes, ToolKind::App), true, ApprovalMode::Allow),
         (tool("variable_set", ToolEffect::Writes, ToolKind::BuiltIn), true, ApprovalMode::Allow),
         (tool("bash", ToolEffect::Writes, ToolKind::BuiltIn), false, ApprovalMode::Ask),
-        // Nobody makes their own tool one of the server's by its name.
+        // A foreign tool does not become one of the server's by its name.
         (tool("remember", ToolEffect::Writes, ToolKind::Mcp), false, ApprovalMode::Ask),
         (tool("hub_send", ToolEffect::Writes, ToolKind::Worker), false, ApprovalMode::Allow),
     ] {

@@ -1,4 +1,5 @@
-//! `batch`: several calls at once. The desk makes them, because every call passes the desk; here are its words.
+//! `batch`: several calls at once. The executor runs them, because it runs every call; this module has the spec, the
+//! parser and the rendering of results.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,11 +10,11 @@ use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePoli
 
 const NAME: &str = "batch";
 const MAX_CALLS: usize = 25;
-/// Each result is cut to this; whoever needs more calls the tool by itself.
+/// Each result is cut to this; the model can repeat a single call outside of a batch to see more.
 const RESULT_BYTES: usize = 4 * 1024;
-/// All results together. With many long ones each is cut to its share, so that none is lost at the end.
+/// All results together. If many are long, each is cut to its share, so that the last ones are not lost.
 const TOTAL_BYTES: usize = 48 * 1024;
-/// Names come from the model; one longer than this is no tool's.
+/// Names are chosen by the model; a longer one is no tool's name.
 const NAME_BYTES: usize = 200;
 
 pub fn spec() -> ToolSpec {
@@ -44,7 +45,7 @@ pub fn spec() -> ToolSpec {
             "required": ["calls"],
             "additionalProperties": false
         })),
-        // Only as much as its calls do, each of which is judged by itself; but some may write.
+        // Its calls are decided individually, but some of them may write.
         effect: ToolEffect::Writes,
         unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
@@ -60,7 +61,7 @@ pub fn is_batch(spec: &ToolSpec) -> bool {
 /// A tool's name and its arguments.
 pub type NamedCall = (Arc<str>, Arc<Value>);
 
-/// The calls in order, or what is wrong with them.
+/// The calls in order; the error is a message for the model.
 pub fn parse(arguments: &Value) -> Result<Vec<NamedCall>, String> {
     let calls = arguments.get("calls").and_then(Value::as_array).ok_or("`calls` must be a list of calls")?;
     if calls.is_empty() || calls.len() > MAX_CALLS {
@@ -77,7 +78,7 @@ pub fn parse(arguments: &Value) -> Result<Vec<NamedCall>, String> {
     calls.iter().map(one).collect()
 }
 
-/// All results as one; an error only when every call failed.
+/// All results as one output; an error only if every call failed.
 pub fn render(results: &[(Arc<str>, ToolOutput)]) -> ToolOutput {
     let share = result_share(results.iter().map(|(_, output)| output.content.len()).collect());
     let mut content = String::new();
@@ -99,7 +100,7 @@ pub fn render(results: &[(Arc<str>, ToolOutput)]) -> ToolOutput {
     ToolOutput { content: content.into(), is_error, data: None }
 }
 
-/// How much of each result is shown: short ones whole, and the long ones share what they leave.
+/// The limit of each result: short ones are shown whole, and the long ones share the remaining bytes.
 fn result_share(mut sizes: Vec<usize>) -> usize {
     sizes.sort_unstable();
     let mut left = TOTAL_BYTES;

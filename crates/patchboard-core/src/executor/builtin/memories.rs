@@ -1,5 +1,5 @@
-//! `remember`, `recall`, `search_memories`, `list_memories`: facts an agent keeps about the account it works for. They
-//! are facts like those stated in chats, so a chat is told of them too, and these tools find what was said in chats.
+//! `remember`, `recall`, `search_memories`, `list_memories`: facts an agent stores about the account it works for. They
+//! are stored like facts stated in chats, so chats receive them too, and these tools also find facts from chats.
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -15,19 +15,20 @@ pub(super) const RECALL: &str = "recall";
 pub(super) const SEARCH: &str = "search_memories";
 pub(super) const LIST: &str = "list_memories";
 
-/// Subject of the facts kept here. Those a person states have another, so neither replaces the other by accident.
+/// Subject of facts stored by `remember`. It differs from that of facts users state, so that neither replaces the other
+/// by accident.
 const REMEMBERED_SUBJECT: &str = "memory";
 /// Subject of facts people state about themselves.
 const STATED_SUBJECT: &str = "user";
 
 const MAX_KEY_CHARACTERS: usize = 100;
-/// Facts go into prompts: a long one would push out all others.
+/// Facts are part of prompts: a long one would displace all others.
 const MAX_VALUE_CHARACTERS: usize = 2000;
 const MAX_QUERY_CHARACTERS: usize = 2000;
 const SEARCH_LIMIT: ListLimit = ListLimit { default: 10, cap: 100 };
 const LIST_LIMIT: ListLimit = ListLimit { default: 50, cap: 500 };
-/// Facts looked through for one key, those with the key's words first. Only an account with more facts of the very same
-/// words could miss one.
+/// Facts examined for one key, those with the key's words first. A fact is missed only if more facts than these have
+/// exactly the same words.
 const LOOKUP_PAGE: usize = 500;
 const LOOKUP_PAGES: usize = 10;
 
@@ -92,7 +93,7 @@ pub(super) async fn remember(
         subject: REMEMBERED_SUBJECT.to_owned(),
         predicate: key.clone(),
         object: value.to_owned(),
-        // Said on purpose, not guessed from a sentence.
+        // Stored on purpose, not extracted from a sentence.
         confidence: 1.0,
         session: scope.session.clone(),
         learned_at: memory.clock.now(),
@@ -102,14 +103,14 @@ pub(super) async fn remember(
     Ok(format!("remembered `{key}`"))
 }
 
-/// What was remembered under that very key, or else what the person stated under it.
+/// The fact stored under exactly that key, else the fact the user stated under it.
 pub(super) async fn recall(store: &dyn Store, scope: &ToolScope, arguments: &Value) -> Result<String, CoreToolError> {
     let key = parse_key(arguments)?;
     let stated_as = key.to_lowercase().replace(' ', "_");
     let mut stated = None;
     let mut cursor = None;
     for _ in 0..LOOKUP_PAGES {
-        // Facts without any of the key's words come last; a key may have no words at all.
+        // Facts without any of the key's words come last; they are included because a key may have no words at all.
         let query = FactQuery { fill_with_recent: true, cursor, ..fact_query(scope, &key, LOOKUP_PAGE) };
         let ResultPage { items, next } = store.facts(query).await?;
         for fact in items {
@@ -151,7 +152,7 @@ pub(super) async fn list(store: &dyn Store, scope: &ToolScope, arguments: &Value
     render_facts(store, newest_query(scope, LIST_LIMIT.parse(arguments)?)).await.map_err(CoreToolError::from)
 }
 
-/// Runs of white space are one blank: models are not exact about them.
+/// Runs of whitespace become one space, because models do not reproduce them exactly.
 fn parse_key(arguments: &Value) -> Result<String, CoreToolError> {
     let key = required_text(arguments, "key", MAX_KEY_CHARACTERS)?;
     Ok(key.split_whitespace().collect::<Vec<_>>().join(" "))

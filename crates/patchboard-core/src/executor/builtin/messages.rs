@@ -1,4 +1,4 @@
-//! `get_recent_messages`: what was said in this session before the present turn.
+//! `get_recent_messages`: the messages of this session before the current turn.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "get_recent_messages";
 const LIMIT: ListLimit = ListLimit { default: 20, cap: 100 };
 /// A longer message is cut, with a mark.
 const MESSAGE_BYTES: usize = 4 * 1024;
-/// Turns read for one call; a session whose last turns hold no words at all shows nothing.
+/// Turns read for one call; if none of the latest turns has text, the result is empty.
 const TURNS_PAGE: usize = 50;
 const TURN_PAGES: usize = 4;
 

@@ -1,4 +1,4 @@
-//! `todo_write` and `todo_read`: an agent's list of what is left to do, one for each session.
+//! `todo_write` and `todo_read`: an agent's todo list, one for each session.
 
 use crate::todo::{Todo, TodoPriority, TodoStatus};
 use jiff::Timestamp;
@@ -13,10 +13,10 @@ use crate::tool::{ToolEffect, ToolSpec};
 
 pub(super) const WRITE: &str = "todo_write";
 pub(super) const READ: &str = "todo_read";
-/// What the list is kept under in the session's space.
+/// Key of the list in the session's namespace.
 const STORAGE_KEY: &str = "todos";
 
-/// A longer list is refused: nobody works through it.
+/// A longer list is refused.
 const MAX_TODOS: usize = 200;
 const MAX_ID_CHARACTERS: usize = 100;
 const MAX_CONTENT_CHARACTERS: usize = 2000;

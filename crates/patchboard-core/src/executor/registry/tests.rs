@@ -1,4 +1,4 @@
-//! Whose tool a name means.
+//! Which tool a name resolves to.
 
 use futures_core::future::BoxFuture;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn nothing_shadows() {
         "two.resize worker",
     ];
     assert_eq!(offered(hosts(), None), all);
-    // A list names tools as everybody else does, and means no others.
+    // A list uses the same names as callers do, and selects no other tools.
     assert_eq!(offered(hosts(), Some(&["read"])), ["read builtin"]);
     assert_eq!(offered(hosts(), Some(&["two.*"])), ["two.read worker", "two.resize worker"]);
 }

@@ -1,5 +1,5 @@
-//! Dup, deeply understanding the problem (Zhong et al. 2024): find the core question and the information that bears on
-//! it, then work like react with both in view.
+//! Dup, deeply understanding the problem (Zhong et al. 2024): extract the core question and the information relevant to
+//! it, then run like react with both in every request.
 //!
 //! Nodes: `understand` (one model call without tools), then `plan`, `act` and `observe` in rounds.
 
@@ -17,7 +17,7 @@ mod prompts;
 
 const NODE_NAMES: NodeNames = NodeNames { think: "plan", between: &["observe"] };
 
-// Notes are shown with every later question, so they are kept short; what goes on is cut.
+// The notes are part of every later request, so they are kept short: text past these limits is cut.
 const GOAL_BYTES: usize = 2_000;
 const CONSTRAINT_BYTES: usize = 500;
 const MAX_CONSTRAINTS: usize = 32;
@@ -26,7 +26,7 @@ const CONTEXT_BYTES: usize = 4_000;
 #[derive(Debug)]
 pub(super) struct Dup {
     react: React,
-    /// What `understand` is asked; taken when it is.
+    /// Messages of the `understand` request; taken when the run begins.
     question: Option<Vec<ModelMessage>>,
     understanding_node: Option<NodeKey>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Dup {
 impl Dup {
     pub(super) fn new(brief: StrategySpec) -> Self {
         let model_calls = brief.reasoning.model_calls(StrategyKind::Dup);
-        // With one call there is nothing to prepare an answer with: it is the answer.
+        // With only one call allowed, `understand` is skipped: the call has to produce the answer.
         let question = (model_calls > 1).then(|| {
             prompt_text::with_instruction(
                 &prompt_text::tool_parts_as_text(&brief.history),
@@ -90,7 +90,7 @@ impl Strategy for Dup {
     }
 }
 
-/// What the model made of the request.
+/// The parsed answer of `understand`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Understanding {
     goal: Arc<str>,
@@ -103,7 +103,7 @@ impl Understanding {
         self.goal.is_empty() && self.constraints.is_empty() && self.context.is_empty()
     }
 
-    /// JSON as asked for; else lines with headings; else the whole text is context.
+    /// Parses JSON in the requested form, else lines with headings; else the whole text becomes the context.
     fn parse(text: &str) -> Self {
         Self::from_json(text)
             .or_else(|| Self::from_lines(text))
@@ -169,7 +169,7 @@ enum Heading {
 }
 
 impl Heading {
-    /// `Core goal: …` and its like, with what follows the colon.
+    /// Parses `Core goal: …` and similar labels; returns the heading and the text after the colon.
     fn parse(line: &str) -> Option<(Self, &str)> {
         let (label, rest) = line.split_once(':')?;
         let label = label.trim_matches(['*', '_', '`', '"', ' ']).replace('_', " ").to_lowercase();

@@ -1,12 +1,12 @@
-//! Got, a graph of thoughts (Besta et al. 2023): plan the work as a graph of tasks, do what is ready at the same time,
-//! and write one reply from what the tasks came to. Adaptive: a finished task may be split into further ones.
+//! Got, a graph of thoughts (Besta et al. 2023): plan the work as a graph of tasks, run the ready tasks concurrently,
+//! and write one reply from their results. Adaptive: a finished task may be split into further ones.
 //!
-//! Nodes: `plan_graph` (asks for a plan, again if it has a cycle), one `execute_graph` for each task (rounds with the
-//! model, tools included), `aggregate` (one call writes the reply). A plan of one task has nothing to aggregate: that
-//! task speaks to the user itself and is not split.
+//! Nodes: `plan_graph` (requests a plan, again if it has a cycle), one `execute_graph` for each task (rounds with the
+//! model, tools included), `aggregate` (one call writes the reply). A plan of one task needs no aggregation: that task
+//! answers the user directly and is not split.
 //!
-//! A task fails alone. Those that build on it are told, and fail too only if everything they build on has failed; the
-//! run fails if no task has come to anything.
+//! A failed task does not fail the run. Its dependents are given the error, and fail too only if all their
+//! prerequisites have failed; the run fails if no task succeeded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ mod plan;
 mod prompts;
 
 const PLAN_NODE: NodeKey = NodeKey(0);
-/// Keys of tasks are far above it.
+/// Cannot collide: keys of tasks start far above it.
 const AGGREGATE_NODE: NodeKey = NodeKey(1);
 
-/// A plan, a task and the aggregate: with fewer calls the request is one task.
+/// A plan, a task and the aggregate: with fewer calls the request is run as one task.
 const MIN_MODEL_CALLS: u32 = 3;
-/// Tasks of one run, whatever is configured.
+/// Hard limit on the tasks of one run, whatever is configured.
 const MAX_TASKS: u32 = 64;
-/// What is kept of a task's result.
+/// Results of tasks are cut to this length.
 const RESULT_BYTES: usize = 64 * 1024;
 
 const CALLS_EXHAUSTED: &str = "the run's model calls are used up";
@@ -53,7 +53,7 @@ pub(super) struct Got {
     max_plans: u32,
     max_turns: u32,
     is_adaptive: bool,
-    /// Not yet asked, dealt out or kept for the aggregate.
+    /// Model calls neither made, nor distributed to tasks, nor reserved for the aggregate.
     calls_left: u32,
     planning: PlanningState,
     graph: TaskDag,
@@ -66,15 +66,15 @@ pub(super) struct Got {
 struct PlanningState {
     messages: Vec<ModelMessage>,
     plan_requests: u32,
-    /// The latest plan, refused for its cycles.
+    /// The latest plan, refused because of a cycle.
     refused_plan: Option<TaskPlan>,
 }
 
-/// A task at work.
+/// A task in progress.
 #[derive(Debug)]
 enum TaskWork {
     Loop(ToolLoop),
-    /// Done; the model is asked whether it should be split.
+    /// Finished; the model is being asked whether to split it.
     Splitting {
         result: Arc<str>,
     },
@@ -137,7 +137,7 @@ impl Got {
         }
     }
 
-    /// The plan cannot be asked for; one that was refused is better than none.
+    /// The plan request failed; a plan that was refused earlier is used rather than none.
     fn plan_failed(&mut self, error: String, steps: &mut Vec<StrategyStep>) {
         match self.planning.refused_plan.take() {
             Some(plan) => self.adopt_plan(plan.without_cycles(), steps),
@@ -165,12 +165,12 @@ impl Got {
         self.start_ready_tasks(steps);
     }
 
-    /// Does the one task the whole work?
+    /// Is there only one task?
     fn is_single(&self) -> bool {
         self.graph.len() == 1
     }
 
-    /// Starts what is ready, as far as it may work at the same time; when all is done, the reply is written.
+    /// Starts ready tasks up to the concurrency limit; once all tasks have ended, requests the reply.
     fn start_ready_tasks(&mut self, steps: &mut Vec<StrategyStep>) {
         while self.active_tasks.len() < self.parallel {
             let Some(key) = self.graph.next_ready() else { break };
@@ -219,6 +219,7 @@ impl Got {
             if let Some(last) = messages.last_mut() {
                 last.parts.push(ContentPart::Text(format!("\n\n{}", prompts::LAST_CALL).into()));
             }
+            // A task with a single call could not use tool results, so no tools are offered.
             if rounds.model_calls() == 1 {
                 tools = ToolAvailability::Withheld;
                 messages = prompt_text::tool_parts_as_text(&messages);
@@ -261,7 +262,7 @@ impl Got {
             && self.ask(key, steps) == RunProgress::Continues
             && !self.active_tasks.contains_key(&key)
         {
-            // The task had no call left and failed: others may start in its place.
+            // The task had no call left and failed, which frees a slot for others.
             self.start_ready_tasks(steps);
         }
     }
@@ -297,10 +298,10 @@ impl Got {
         });
     }
 
-    /// Splits the finished task if the answer says so. A question that failed splits nothing.
+    /// Splits the finished task if the answer asks for it. A failed request splits nothing.
     fn split_task(&mut self, key: NodeKey, answer: Option<&str>, steps: &mut Vec<StrategyStep>) {
         let Some(TaskWork::Splitting { result }) = self.active_tasks.remove(&key) else { return };
-        // One call has been taken for the question already.
+        // The call for this question has been deducted already.
         let room = self
             .graph
             .get(key)
@@ -323,7 +324,7 @@ impl Got {
         self.start_ready_tasks(steps);
     }
 
-    /// The caller goes on with what else is ready, unless the run is over.
+    /// The caller starts further ready tasks, unless the run is over.
     fn fail_task(&mut self, key: NodeKey, error: String, steps: &mut Vec<StrategyStep>) -> RunProgress {
         self.count_calls(key);
         self.active_tasks.remove(&key);
@@ -341,7 +342,7 @@ impl Got {
         RunProgress::Continues
     }
 
-    /// Takes what the rounds of a task used from what it may spend.
+    /// Deducts the model calls of the task's loop from its budget.
     fn count_calls(&mut self, key: NodeKey) {
         let Some(TaskWork::Loop(rounds)) = self.active_tasks.get(&key) else { return };
         let asked = rounds.model_calls();
@@ -394,7 +395,7 @@ impl Got {
     }
 }
 
-/// Does the run go on after a task was started or has failed?
+/// Whether the run goes on after a task was started or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunProgress {
     Continues,

@@ -1,5 +1,5 @@
-//! Text in and out of prompts. What models and tools wrote is data: it is cut and fenced before it is shown to a model
-//! again, and read forgivingly.
+//! Helpers for text that goes into prompts and comes out of answers. Output of models and tools is data: it is cut and
+//! fenced before a model sees it again, and parsed leniently.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 use crate::model::{ContentPart, MessageRole, ModelMessage, ToolInput};
 use crate::text::escape_hidden;
 
-/// Stands where a cut text went on.
+/// Marks the end of a text that was cut.
 const CUT_MARK: &str = " […]";
-/// How much of an answer is searched for JSON; a plan or a vote that goes on longer is not one.
+/// How much of an answer is searched for JSON; a valid plan or vote is shorter.
 const JSON_SEARCH_BYTES: usize = 256 * 1024;
-/// Braces tried as the beginning of an object.
+/// Opening braces tried as the start of an object.
 const MAX_JSON_STARTS: usize = 64;
-/// What is shown of a tool call or result of an earlier turn.
+/// Bytes shown of a tool call or result of an earlier turn.
 const TOOL_PART_BYTES: usize = 2_000;
-/// Names come from models as well.
+/// Names are bounded too, because models choose them.
 const NAME_BYTES: usize = 64;
 
-/// At most `bytes` of the text, with a mark where it goes on.
+/// At most `bytes` of the text, with a mark if it was cut.
 pub(super) fn truncate(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return Cow::Borrowed(text);
@@ -29,7 +29,8 @@ pub(super) fn truncate(text: &str, bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{CUT_MARK}", text.get(..end).unwrap_or_default()))
 }
 
-/// The text between `<tag name="…">` and `</tag>`, cut to `bytes`. Nothing in it can open or close the fence.
+/// The text between `<tag name="…">` and `</tag>`, cut to `bytes`. Tags inside the text are escaped, so it cannot open
+/// or close the fence.
 pub(super) fn fence(tag: &str, name: Option<&str>, text: &str, bytes: usize) -> String {
     let name = name.map(|name| format!(" name=\"{}\"", sanitize_name(name))).unwrap_or_default();
     let shown = escape_hidden(text);
@@ -38,7 +39,7 @@ pub(super) fn fence(tag: &str, name: Option<&str>, text: &str, bytes: usize) -> 
     format!("<{tag}{name}>\n{text}\n</{tag}>")
 }
 
-/// A name that stays on its line and inside its quotes.
+/// Removes quotes, angle brackets and control characters, so that a name cannot leave its line or its quotes.
 pub(super) fn sanitize_name(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -51,7 +52,7 @@ pub(super) fn sanitize_name(name: &str) -> String {
     truncate(plain.trim(), NAME_BYTES).into_owned()
 }
 
-/// `<tag` and `</tag` in any case get a backslash before the name.
+/// Inserts a backslash before the tag's name in `<tag` and `</tag`, in any case.
 fn escape_tag<'a>(text: &'a str, tag: &str) -> Cow<'a, str> {
     let lower = text.to_ascii_lowercase();
     let names_tag = |after: &usize| lower.get(*after..).is_some_and(|rest| rest.starts_with(tag));
@@ -72,13 +73,13 @@ fn escape_tag<'a>(text: &'a str, tag: &str) -> Cow<'a, str> {
     Cow::Owned(fenced)
 }
 
-/// `bytes` shared among `count` texts, none of which gets less than is worth showing.
+/// `bytes` divided among `count` texts, with a minimum per text below which it would not be worth showing.
 pub(super) fn per_text_bytes(bytes: usize, count: usize) -> usize {
     const SMALLEST: usize = 400;
     (bytes / count.max(1)).max(SMALLEST)
 }
 
-/// The conversation so far with the user's new words, followed by what is wanted of the model now.
+/// The conversation with the user's new message, followed by the instruction of the current step.
 pub(super) fn with_instruction(
     history: &[ModelMessage],
     user: &ModelMessage,
@@ -89,15 +90,15 @@ pub(super) fn with_instruction(
     messages
 }
 
-/// The user's message with a paragraph of ours after it.
+/// The user's message with the note appended as a paragraph.
 pub(super) fn with_note(user: &ModelMessage, note: String) -> ModelMessage {
     let mut message = user.clone();
     message.parts.push(ContentPart::Text(format!("\n\n{note}").into()));
     message
 }
 
-/// Messages with their tool calls and results told in words. Providers refuse calls and results in a conversation
-/// whose request offers no tools.
+/// Messages with tool calls and results rendered as text. Providers refuse calls and results in a conversation whose
+/// request offers no tools.
 pub(super) fn tool_parts_as_text(messages: &[ModelMessage]) -> Vec<ModelMessage> {
     let told = messages.iter().map(|message| {
         let mut words = String::new();
@@ -124,7 +125,7 @@ pub(super) fn tool_parts_as_text(messages: &[ModelMessage]) -> Vec<ModelMessage>
     told.collect()
 }
 
-/// What is remembered of a run whose way to the answer is its own affair: the user's words and the reply.
+/// Transcript of a strategy whose intermediate steps are not part of the history: the user's message and the reply.
 pub(super) fn user_and_reply(user: &ModelMessage, reply: &str) -> Vec<ModelMessage> {
     let mut messages = vec![user.clone()];
     if !reply.is_empty() {
@@ -133,7 +134,7 @@ pub(super) fn user_and_reply(user: &ModelMessage, reply: &str) -> Vec<ModelMessa
     messages
 }
 
-/// The first JSON object in the text, fenced or amid words, that has `key`.
+/// The first JSON object in the text, fenced or between other text, that has `key`.
 pub(super) fn find_json_object(text: &str, key: &str) -> Option<Map<String, Value>> {
     let text = text.get(..text.floor_char_boundary(JSON_SEARCH_BYTES)).unwrap_or_default();
     let starts = text.match_indices('{').map(|(start, _)| start);
@@ -149,7 +150,7 @@ pub(super) fn find_json_object(text: &str, key: &str) -> Option<Map<String, Valu
     None
 }
 
-/// A value as one line of text a person could have written; `None` where there is nothing to say.
+/// A value as one line of plain text; `None` if it is empty.
 pub(super) fn value_text(value: &Value) -> Option<String> {
     let text = match value {
         Value::Null => return None,
@@ -160,7 +161,7 @@ pub(super) fn value_text(value: &Value) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Cut, and shared from then on.
+/// Like `truncate` after trimming, as an `Arc<str>`.
 pub(super) fn truncate_shared(text: &str, bytes: usize) -> Arc<str> {
     truncate(text.trim(), bytes).into()
 }

@@ -1,7 +1,8 @@
-//! React: ask the model; run the tools it calls, side by side; feed the results back; until it only talks.
+//! React: request an answer; run the tools it calls concurrently; feed the results back; repeat until an answer has no
+//! calls.
 //!
-//! Nodes: `think` (one model call), `act` (its tools), `observe` (their results join the conversation), `compress`
-//! (what no longer fits the model's window gives way), `think` again.
+//! Nodes: `think` (one model call), `act` (its tools), `observe` (the results join the conversation), `compress`
+//! (messages that no longer fit the model's context window are dropped), then `think` again.
 
 use super::tool_loop::{RoundOutcome, ToolLoop, ToolLoopLimits};
 use super::{
@@ -16,24 +17,24 @@ use crate::tool::ToolOutput;
 #[derive(Debug)]
 pub(super) struct React {
     history: Vec<ModelMessage>,
-    /// Said after the user's words for this run only.
+    /// Appended to the user's message in every request of this run; not part of the transcript.
     hint: Option<ContentPart>,
     tool_loop: ToolLoop,
     node_names: NodeNames,
-    /// The node at work.
+    /// The node entered last.
     current_node: NodeKey,
     next_node: NodeKey,
 }
 
-/// What the nodes are called.
+/// Names of the nodes; dup uses its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeNames {
     pub(super) think: &'static str,
-    /// Passed through between `act` and the next thought.
+    /// Nodes entered and left between `act` and the next model call.
     pub(super) between: &'static [&'static str],
 }
 
-/// Clients of the gateway know this sentence.
+/// Gateway clients match on this sentence, so it must not change.
 const LOOP_LIMIT_TEXT: &str = "tool-use loop exceeded max iterations";
 
 const NODE_NAMES: NodeNames = NodeNames { think: "think", between: &["observe", "compress"] };

@@ -1,4 +1,4 @@
-//! A stage for strategies: inputs from a script, steps as short lines.
+//! A test harness for strategies: scripted inputs, steps rendered as short lines.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::model::{ContentPart, ToolInput};
 
 mod properties;
 
-/// A strategy on stage. Steps read as
+/// A strategy under test. Steps are rendered as
 /// `enter think 0`, `ask 0: 3 messages, tools, reply`, `call a in 1`, `tell 0: …`, `leave 0`, `done`, `failed: …`.
 pub(super) struct Stage {
     machine: Box<dyn Strategy>,

@@ -1,5 +1,6 @@
-//! One exchange with the model in rounds: it speaks or calls tools, hears their results, and goes on. React and dup are
-//! one such exchange, each task of a graph is another. Knows no nodes: whoever holds it says where it happens.
+//! One conversation with the model in rounds: each answer is either text, which ends it, or tool calls, whose results
+//! go into the next request. React and dup run one loop; got runs one for each task. The loop knows no nodes; its owner
+//! assigns them.
 
 use super::Completion;
 use crate::id::CallId;
@@ -8,9 +9,9 @@ use crate::tool::ToolOutput;
 
 #[derive(Debug)]
 pub(super) struct ToolLoop {
-    /// What was said so far, from the user's words on.
+    /// The conversation so far, from the user's message on.
     messages: Vec<ModelMessage>,
-    /// The calls of the latest answer, each with its result once it is there.
+    /// The calls of the latest answer, each with its result once it has arrived.
     pending_calls: Vec<(ToolCall, Option<ToolOutput>)>,
     model_calls: u32,
     turns: u32,
@@ -20,17 +21,16 @@ pub(super) struct ToolLoop {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ToolLoopLimits {
     pub(super) model_calls: u32,
-    /// Rounds of tools.
     pub(super) turns: u32,
 }
 
-/// What an answer came to.
+/// How a model answer was classified.
 #[derive(Debug)]
 pub(super) enum RoundOutcome {
-    /// Words only: the exchange is over.
+    /// Text only: the conversation is over.
     Text(String),
     Calls(Vec<ToolCall>),
-    /// It wants one round of tools more than there are.
+    /// The answer calls tools although no round of tools is left.
     LimitReached,
 }
 
@@ -39,7 +39,7 @@ impl ToolLoop {
         Self { messages: vec![user], pending_calls: Vec::new(), model_calls: 0, turns: 0, limits }
     }
 
-    /// What was said, if the model may be asked once more; asking is counted here.
+    /// Returns the messages of the next request and counts it; `None` if no model call is left.
     pub(super) fn next_request(&mut self) -> Option<&[ModelMessage]> {
         if self.model_calls >= self.limits.model_calls {
             return None;
@@ -52,7 +52,7 @@ impl ToolLoop {
         self.model_calls
     }
 
-    /// Was the latest question the last one there is, by calls or by rounds?
+    /// Is the latest request the last one allowed, by model calls or by rounds?
     pub(super) fn is_last(&self) -> bool {
         self.model_calls >= self.limits.model_calls || self.turns >= self.limits.turns
     }
@@ -85,7 +85,7 @@ impl ToolLoop {
         self.pending_calls.iter().any(|(open, output)| open.id == *call && output.is_none())
     }
 
-    /// Answers whether all calls of the round are back; their results are then part of what was said.
+    /// Returns true once all calls of the round have their results; the results are then appended to the conversation.
     pub(super) fn push_result(&mut self, call: &CallId, output: ToolOutput) -> bool {
         let waiting = self.pending_calls.iter_mut().find(|(open, output)| open.id == *call && output.is_none());
         let Some((_, slot)) = waiting else { return false };
@@ -93,7 +93,7 @@ impl ToolLoop {
         if self.pending_calls.iter().any(|(_, output)| output.is_none()) {
             return false;
         }
-        // Results in the order of the calls, whatever the order they came in.
+        // Results in the order of the calls, whatever the order they arrived in.
         let results = self.pending_calls.drain(..).filter_map(|(call, output)| {
             let ToolOutput { content, is_error, .. } = output?;
             Some(ContentPart::ToolResult(ToolResult { call: call.id, name: call.name, content, is_error }))

@@ -1,9 +1,9 @@
-//! Tot, a tree of thoughts (Yao et al. 2023): propose several next thoughts, have the model judge them, follow the best,
-//! and write the reply from the best path found.
+//! Tot, a tree of thoughts (Yao et al. 2023): propose several next thoughts, have the model score them, follow the
+//! best, and write the reply from the best path.
 //!
 //! Nodes: `think_expand` (one model call proposes), `think_evaluate` (one scores), `act` and `observe` (the tools of a
-//! thought that is followed), `backtrack` (a path is given up), `answer` (one call writes the reply). One call is kept
-//! for the answer from the beginning, so a search that leads nowhere still ends with a reply.
+//! thought that is followed), `backtrack` (a path is abandoned), `answer` (one call writes the reply). One call is
+//! reserved for the answer from the beginning, so that a search without success still ends with a reply.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ mod tree;
 #[derive(Debug)]
 pub(super) struct Tot {
     history: Vec<ModelMessage>,
-    /// The same without tool parts, for questions that offer no tools.
+    /// The history without tool parts, for requests that offer no tools.
     history_as_text: Vec<ModelMessage>,
     user: ModelMessage,
     tag: Arc<str>,
@@ -51,7 +51,7 @@ enum TreeSearch {
     DepthFirst(DepthFirstSearch),
 }
 
-/// What is waited for.
+/// What the strategy is waiting for.
 #[derive(Debug)]
 enum TotPhase {
     Expanding { of: usize },
@@ -90,7 +90,7 @@ impl Tot {
         }
     }
 
-    /// Does what the search says, up to its next question or call.
+    /// Executes the actions of the search up to its next model request or tool call.
     fn advance_search(&mut self, steps: &mut Vec<StrategyStep>) {
         loop {
             let wanted = match &mut self.search {
@@ -100,6 +100,7 @@ impl Tot {
             match wanted {
                 SearchAction::Expand(of) if self.has_call_left() => return self.expand(of, steps),
                 SearchAction::Expand(_) => {
+                    // Out of calls: a beam still follows the best proposals so far; depth first answers at once.
                     let more = match &mut self.search {
                         TreeSearch::Beam(beam) => beam.stop_expanding(),
                         TreeSearch::DepthFirst(_) => false,
@@ -125,7 +126,7 @@ impl Tot {
         }
     }
 
-    /// Is there a call left besides the one for the answer?
+    /// Is there a call left besides the one reserved for the answer?
     fn has_call_left(&self) -> bool {
         self.model_calls.saturating_add(1) < self.max_model_calls
     }
@@ -142,7 +143,7 @@ impl Tot {
         let node = self.enter("think_expand", steps);
         let instruction = prompts::expand(&self.tree, of, self.options.breadth, self.options.depth);
         let messages = prompt_text::with_instruction(&self.history, &self.user, instruction);
-        // Tools are offered so that the model knows them; what it wants to call it writes down.
+        // Tools are offered so that the model knows their schemas; it writes the calls it wants into the candidates.
         steps.push(StrategyStep::AskModel {
             node,
             messages,
@@ -170,7 +171,7 @@ impl Tot {
 
     fn evaluate(&mut self, of: usize, candidates: Vec<usize>, steps: &mut Vec<StrategyStep>) {
         let node = self.enter("think_evaluate", steps);
-        // A lone thought has no rival to be told from, and the last call is the answer's.
+        // A single thought needs no comparison, and the last call is reserved for the answer.
         if candidates.len() < 2 || !self.has_call_left() {
             return self.evaluated(node, of, candidates, None, steps);
         }
@@ -217,7 +218,7 @@ impl Tot {
         }
     }
 
-    /// Runs the thought's tools; answers whether there is something to wait for.
+    /// Runs the thought's tools; returns true if there are results to wait for.
     fn act(&mut self, of: usize, steps: &mut Vec<StrategyStep>) -> bool {
         let calls = self.tree.get(of).map(|thought| thought.calls.clone()).unwrap_or_default();
         if calls.is_empty() {
@@ -254,7 +255,7 @@ impl Tot {
         self.advance_search(steps);
     }
 
-    /// The results join the thought; later questions on its path show them.
+    /// Stores the results with the thought; later requests about its path include them.
     fn observe(&mut self, of: usize, outputs: Vec<Option<ToolOutput>>) {
         let Some(thought) = self.tree.get_mut(of) else { return };
         let results = thought.calls.iter().zip(outputs).filter_map(|(call, output)| {
@@ -298,7 +299,7 @@ impl Tot {
 
     fn model_failed(&mut self, node: NodeKey, error: String, steps: &mut Vec<StrategyStep>) {
         match std::mem::replace(&mut self.phase, TotPhase::Finished) {
-            // A path that cannot be gone on with is one path less; what was found on it stays.
+            // A failed expansion only ends this path; what was found on it is kept.
             TotPhase::Expanding { of } if of != ThoughtTree::ROOT => {
                 steps.push(StrategyStep::Leave { node, failed: None });
                 if let TreeSearch::DepthFirst(path) = &mut self.search {

@@ -59,7 +59,7 @@ proptest! {
         let mut text = WHOLE.to_owned();
         text.replace_range(at..=at, &by);
         let (read, whole) = (TraceParent::parse(&text), TraceParent::parse(WHOLE));
-        // The version and the flags nobody knows yet are read over.
+        // Unknown versions and flags are ignored.
         prop_assert!(text == WHOLE || read != whole || !(2..=52).contains(&at));
     }
 }

@@ -67,7 +67,7 @@ proptest! {
             sizes.iter().map(|size| (Arc::from("t".repeat(300)), ToolOutput::ok("x".repeat(*size)))).collect();
         let content = render(&results).content;
         prop_assert!(content.len() <= 60 * 1024, "{}", content.len());
-        // Whoever asks for little gets all of it.
+        // Short results are shown whole.
         let share = TOTAL_BYTES / sizes.len();
         let whole = sizes.iter().filter(|size| **size <= share.min(RESULT_BYTES)).count();
         prop_assert!(content.matches("bytes shown]").count() <= sizes.len() - whole);

@@ -29,7 +29,7 @@ async fn remember_all(bench: &Bench, memories: &[(&str, &str)]) {
     }
 }
 
-/// As the board stores what a person said.
+/// Stores a fact as the board does for a stated one.
 async fn state(bench: &Bench, text: &str) {
     let scope = scope("alice", "1");
     for fact in extract::stated_facts(text) {
@@ -98,7 +98,7 @@ async fn memories_and_what_was_said_in_chats_are_one_memory() {
     let (head, found) = shown(&bench.ok(ALICE, SEARCH, json!({"query": "which colour?"})).await);
     assert_eq!((head.as_str(), found), ("1 memories", pairs(&[("favourite_colour", "blue")])));
 
-    // A chat is told of both.
+    // A chat receives both.
     let query = newest_query(&scope("alice", "9"), 20);
     let facts = bench.store.facts(query).await.unwrap().items;
     let told = context::assemble(&[], &facts, &[], 5000).system;

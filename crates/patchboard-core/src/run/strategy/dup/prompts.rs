@@ -1,4 +1,4 @@
-//! What dup says to the model.
+//! Prompts of dup.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ Do not answer yet. First make sure the request above is understood.
 Reply with one JSON object and nothing else:
 {\"core_goal\": \"…\", \"key_constraints\": [\"…\", \"…\"], \"relevant_context\": \"…\"}";
 
-/// Shown after the user's words from then on.
+/// Appended to the user's message in every request after `understand`.
 pub(super) fn hint(understood: &Understanding) -> String {
     let mut notes = Vec::new();
     if !understood.goal.is_empty() {

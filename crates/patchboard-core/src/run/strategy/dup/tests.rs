@@ -90,7 +90,7 @@ fn calls_made_while_understanding_are_not_run() {
     assert!(!steps.iter().any(|step| step.starts_with("call")), "{steps:?}");
 }
 
-/// Tool calls of earlier turns are told in words where no tools are offered.
+/// Tool calls of earlier turns are rendered as text if no tools are offered.
 #[test]
 fn history_with_tools_is_put_in_words_for_questions_without_tools() {
     let result =

@@ -1,8 +1,8 @@
-//! The tasks, what they wait for and what they may still spend.
+//! The task graph: tasks, their prerequisites and their remaining budgets.
 //!
-//! Tasks at work at the same time finish in any order, and a run that is replayed may see another order than the first
-//! time. So nothing here depends on it: model calls and room for further tasks are dealt out to the tasks beforehand,
-//! what a task leaves over goes on along its edges, and keys tell where in the graph a task sits.
+//! Concurrent tasks finish in any order, and a replayed run may see another order than the original one, so the graph
+//! must not depend on it: model calls and room for further tasks are distributed to the tasks beforehand, the unused
+//! budget of a task goes to its dependents, and keys are derived from a task's position in the graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::run_spec::finding::PlannedTask;
 
 /// Tasks one task may be split into.
 pub(super) const MAX_CHILDREN: u32 = 6;
-/// Splits of splits: a task of the plan has level 0, and none of this level is split.
+/// Depth of repeated splits: planned tasks have level 0, and tasks of this level are not split.
 const MAX_LEVEL: u32 = 2;
-/// Bits of a key for the place among the children of each level; planned tasks are numbered above them.
+/// Bits of a key for the index among the children, for each level; the numbers of planned tasks use the bits above.
 const CHILD_BITS: u32 = 5;
 
 type NamedEdge = (Arc<str>, Arc<str>);
@@ -37,11 +37,11 @@ pub(super) struct TaskVertex {
     pub(super) outcome: Option<TaskOutcome>,
 }
 
-/// What a task may spend.
+/// What a task may still spend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TaskBudget {
     pub(super) model_calls: u32,
-    /// Tasks it may be split into, and those further.
+    /// Number of tasks it may be split into, their own splits included.
     pub(super) tasks: u32,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum TaskOutcome {
     Failed(Arc<str>),
 }
 
-/// How a graph grew.
+/// The changes one split made to the graph.
 #[derive(Debug, PartialEq)]
 pub(super) struct GraphExpansion {
     pub(super) tasks: Vec<PlannedTask>,
@@ -60,7 +60,7 @@ pub(super) struct GraphExpansion {
 }
 
 impl TaskDag {
-    /// `plan` has no cycles.
+    /// `plan` must have no cycles.
     pub(super) fn new(plan: &TaskPlan, allowance: TaskBudget) -> Self {
         let mut graph = Self::default();
         let keys: Vec<NodeKey> =
@@ -82,7 +82,7 @@ impl TaskDag {
         self.vertices.len()
     }
 
-    /// The first task, in the order of the graph, that waits for nothing more.
+    /// The first task, in key order, that is not started and whose prerequisites have all ended.
     pub(super) fn next_ready(&self) -> Option<NodeKey> {
         let mut waiting = self.vertices.iter().filter(|(_, vertex)| !vertex.is_started);
         waiting
@@ -90,17 +90,17 @@ impl TaskDag {
             .map(|(key, _)| *key)
     }
 
-    /// What the tasks before it came to.
+    /// The prerequisites of the task, whose outcomes are its inputs.
     pub(super) fn inputs<'a>(&'a self, vertex: &'a TaskVertex) -> Vec<&'a TaskVertex> {
         self.prerequisites(vertex).collect()
     }
 
-    /// Does it build on others, and have they all failed?
+    /// Does the task have prerequisites, and have they all failed?
     pub(super) fn all_inputs_failed(&self, vertex: &TaskVertex) -> bool {
         !vertex.prerequisites.is_empty() && self.prerequisites(vertex).all(TaskVertex::is_failed)
     }
 
-    /// What the reply is made from: results no other result was made from, and every failure.
+    /// The input of the aggregate: results that no finished task depends on, and every failure.
     pub(super) fn final_results(&self) -> Vec<&TaskVertex> {
         let counts = |vertex: &&TaskVertex| {
             let used = || vertex.dependents.iter().filter_map(|key| self.get(*key)).any(TaskVertex::is_done);
@@ -120,14 +120,15 @@ impl TaskDag {
         })
     }
 
-    /// How many tasks a finished task may be split into, if asking costs one call and each of them takes at least one.
+    /// How many tasks a finished task may be split into, if the question costs one call and each new task at least one.
     pub(super) fn max_split(&self, key: NodeKey) -> u32 {
         let Some(vertex) = self.get(key).filter(|vertex| vertex.level < MAX_LEVEL) else { return 0 };
         let TaskBudget { model_calls, tasks } = vertex.budget;
         MAX_CHILDREN.min(tasks).min(model_calls.saturating_sub(1))
     }
 
-    /// Splits a finished task: `plan`, which has no cycles, follows it, and what followed it waits for the plan's ends.
+    /// Splits a finished task: `plan`, which must have no cycles, is inserted after it, and its former dependents then
+    /// depend on the last tasks of the plan.
     pub(super) fn expand(&mut self, parent: NodeKey, plan: &TaskPlan) -> GraphExpansion {
         let Some(vertex) = self.get(parent) else {
             return GraphExpansion { tasks: vec![], edges: vec![], dropped: vec![] };
@@ -174,7 +175,7 @@ impl TaskDag {
         GraphExpansion { tasks, edges: named(&added), dropped: named(&dropped) }
     }
 
-    /// Ends a task. What it may still spend goes to those that follow it.
+    /// Ends a task. Its remaining budget goes to its dependents.
     pub(super) fn finish(&mut self, key: NodeKey, outcome: TaskOutcome) {
         let Some(vertex) = self.get_mut(key) else { return };
         vertex.outcome = Some(outcome);
@@ -214,7 +215,7 @@ impl TaskDag {
         }
     }
 
-    /// Shares an allowance among tasks as evenly as it goes; those that come first get what is odd.
+    /// Distributes an allowance among tasks evenly; the first ones get the remainder.
     fn distribute(&mut self, keys: &[NodeKey], allowance: TaskBudget) {
         let count = u32::try_from(keys.len()).unwrap_or(u32::MAX).max(1);
         let share = |whole: u32, index: u32| whole / count + u32::from(index < whole % count);
@@ -226,7 +227,7 @@ impl TaskDag {
         }
     }
 
-    /// These tasks so that none comes before one it waits for.
+    /// These tasks ordered so that each comes after its prerequisites.
     fn topological_order(&self, keys: &[NodeKey]) -> Vec<NodeKey> {
         let mut left: BTreeSet<NodeKey> = keys.iter().copied().collect();
         let mut ordered = Vec::with_capacity(left.len());

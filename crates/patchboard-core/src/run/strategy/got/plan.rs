@@ -1,4 +1,4 @@
-//! Reads a graph of tasks from a model's answer and sees to it that it can be worked on.
+//! Parses a task graph from a model's answer and makes it executable.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::run_spec::finding::PlannedTask;
 
 /// A description is a paragraph; longer ones are cut.
 const DESCRIPTION_BYTES: usize = 4_000;
-/// Edges looked at; a graph of so few tasks needs no more.
+/// Edges read from an answer; a graph of at most 64 tasks needs no more.
 const MAX_EDGES: usize = 1_024;
 
-/// Tasks by position, and which of them needs the result of which. May have cycles.
+/// Tasks, and edges between their indices from a task to one that needs its result. May have cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TaskPlan {
     pub(super) tasks: Vec<PlannedTask>,
@@ -22,7 +22,8 @@ pub(super) struct TaskPlan {
 type IndexEdges = Vec<(usize, usize)>;
 
 impl TaskPlan {
-    /// `None` where the answer is no plan. At most `most` tasks; what comes twice or leads nowhere is left out.
+    /// Returns `None` if the answer is no plan. Takes at most `most` tasks; duplicates and edges to unknown tasks are
+    /// skipped.
     pub(super) fn parse(text: &str, most: usize) -> Option<Self> {
         let object = find_json_object(text, "nodes")?;
         let nodes = object.get("nodes")?.as_array()?;
@@ -66,7 +67,7 @@ impl TaskPlan {
         Self { tasks: vec![task], edges: Vec::new() }
     }
 
-    /// The tasks of a cycle in the order of its edges, the first once more at the end.
+    /// The tasks of a cycle in the order of its edges; the first is repeated at the end.
     pub(super) fn find_cycle(&self) -> Option<Vec<String>> {
         let (from, to) = *self.split_edges().1.first()?;
         let way = self.find_path(&self.edges, to, from)?;
@@ -74,13 +75,13 @@ impl TaskPlan {
         Some(cycle.filter_map(|index| self.tasks.get(index)).map(|task| task.id.to_string()).collect())
     }
 
-    /// Drops the edges that close a cycle; those listed first stay.
+    /// Drops the edges that close a cycle; of those in a cycle, edges listed first are kept.
     pub(super) fn without_cycles(mut self) -> Self {
         self.edges = self.split_edges().0;
         self
     }
 
-    /// The edges that can all be kept, and those that close a cycle with them.
+    /// Partitions the edges into an acyclic set and the edges that would close a cycle with it.
     fn split_edges(&self) -> (IndexEdges, IndexEdges) {
         let (mut sound, mut closing) = (Vec::new(), Vec::new());
         for &(from, to) in &self.edges {
@@ -93,7 +94,7 @@ impl TaskPlan {
         (sound, closing)
     }
 
-    /// A way along `edges`, both ends included.
+    /// A path along `edges`, both ends included.
     fn find_path(&self, edges: &[(usize, usize)], from: usize, to: usize) -> Option<Vec<usize>> {
         let mut came_from: Vec<Option<usize>> = vec![None; self.tasks.len()];
         let mut reached = vec![from];
@@ -142,7 +143,7 @@ fn parse_task(node: &Value, number: usize) -> Option<PlannedTask> {
     Some(PlannedTask { id, description })
 }
 
-/// Names that look like those of split tasks are ours alone.
+/// `_sub_` is replaced, because it is reserved for the ids of split tasks.
 fn parse_task_id(value: &Value) -> Option<Arc<str>> {
     let mut id = match value {
         Value::String(text) => sanitize_name(text),

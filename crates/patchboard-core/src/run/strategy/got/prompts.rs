@@ -1,15 +1,15 @@
-//! What got says to the model.
+//! Prompts of got.
 
 use super::graph::{TaskDag, TaskOutcome, TaskVertex};
 use crate::run::strategy::prompt_text::{fence, per_text_bytes, truncate};
 
-/// Results shown to one task, together.
+/// Total bytes of results shown to one task.
 const INPUTS_BYTES: usize = 32_000;
-/// Results shown to the aggregate, together.
+/// Total bytes of results shown to the aggregate.
 const RESULTS_BYTES: usize = 64_000;
-/// A task's own result where it is asked whether to go deeper.
+/// Bytes of a task's own result in the question whether to split it.
 const RESULT_BYTES: usize = 8_000;
-/// A refused plan, shown again.
+/// Bytes of a refused plan that is shown again.
 const PLAN_BYTES: usize = 8_000;
 
 pub(super) const LAST_CALL: &str =
@@ -41,7 +41,7 @@ pub(super) fn plan_again(cycle: &[String]) -> String {
     )
 }
 
-/// Follows the user's words in a task's own conversation.
+/// Appended to the user's message in a task's own conversation.
 pub(super) fn task(graph: &TaskDag, vertex: &TaskVertex) -> String {
     let inputs = graph.inputs(vertex);
     let room = per_text_bytes(INPUTS_BYTES, inputs.len());
@@ -61,7 +61,7 @@ pub(super) fn task(graph: &TaskDag, vertex: &TaskVertex) -> String {
     told
 }
 
-/// Should a finished task be gone into deeper?
+/// Asks whether a finished task should be split.
 pub(super) fn expand(vertex: &TaskVertex, result: &str, most: usize) -> String {
     let task = fence("task", Some(&vertex.id), &vertex.description, usize::MAX);
     let result = fence("result", Some(&vertex.id), result, RESULT_BYTES);
@@ -74,7 +74,7 @@ pub(super) fn expand(vertex: &TaskVertex, result: &str, most: usize) -> String {
     )
 }
 
-/// The reply, written from what the tasks found.
+/// Asks for the reply, written from the results of the tasks.
 pub(super) fn aggregate(graph: &TaskDag) -> String {
     let results = graph.final_results();
     let room = per_text_bytes(RESULTS_BYTES, results.len());

@@ -9,7 +9,7 @@ use super::*;
 use crate::model::MessageRole;
 use crate::run::strategy::Strategy;
 
-/// Numbers that look random and depend on nothing but the seed.
+/// Pseudo-random numbers that depend only on the seed.
 struct Dice(u64);
 
 impl Dice {
@@ -122,7 +122,7 @@ impl Open {
     }
 }
 
-/// Does what a strategy says and holds it to the rules.
+/// Executes a strategy's steps and checks the rules of the trait.
 struct Runner {
     machine: Box<dyn Strategy>,
     whim: Whim,
@@ -136,7 +136,7 @@ struct Runner {
     ended: Option<StrategyOutcome>,
 }
 
-/// All that must not depend on the order things happened in.
+/// The results that must not depend on the order of inputs.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     ended: StrategyOutcome,

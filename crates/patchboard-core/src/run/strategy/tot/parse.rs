@@ -1,5 +1,5 @@
-//! Reads candidates and scores from a model's answer. Models keep to a form more or less, so several are understood and
-//! an answer in none of them still counts for something.
+//! Parses candidates and scores from a model's answer. Models follow the requested form only loosely, so several forms
+//! are accepted and an answer in none of them still counts as one candidate.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::run::strategy::Completion;
 use crate::run::strategy::prompt_text::{find_json_object, truncate_shared, value_text};
 use crate::run_spec::NodeKey;
 
-/// How much of an answer is read; a list of steps that goes on longer is cut.
+/// How much of an answer is read; the rest of a longer list is ignored.
 const READ_BYTES: usize = 256 * 1024;
-/// A step is a few sentences; longer ones are cut.
+/// A thought is a few sentences; longer ones are cut.
 const THOUGHT_BYTES: usize = 4_000;
-/// Calls one thought may make.
+/// Calls one thought may make; further ones are dropped.
 const MAX_CALLS: usize = 8;
-/// Candidates looked at in one answer, duplicates included.
+/// Candidates read from one answer, duplicates included.
 const MAX_CANDIDATES: usize = 64;
-/// Arguments nested deeper are taken for malformed.
+/// Arguments nested deeper are treated as malformed.
 const ARGUMENT_DEPTH: usize = 32;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -29,8 +29,8 @@ pub(super) struct ThoughtCandidate {
     pub(super) is_final: bool,
 }
 
-/// Lines `CANDIDATE i: …`, else `{"candidates": […]}`, else the whole text as one candidate. `tag` and `node` name the calls
-/// that are written out in the text.
+/// Reads lines `CANDIDATE i: …`, else `{"candidates": […]}`, else the whole text as one candidate. `tag` and `node` are
+/// part of the ids of calls written in the text.
 pub(super) fn candidates(completion: Completion, tag: &str, node: NodeKey) -> Vec<ThoughtCandidate> {
     let Completion { text, calls: native, .. } = completion;
     let text = text.get(..text.floor_char_boundary(READ_BYTES)).unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) fn candidates(completion: Completion, tag: &str, node: NodeKey) -> Ve
         let thought = truncate_shared(text, THOUGHT_BYTES);
         candidates.push(ThoughtCandidate { thought, calls: Vec::new(), is_final: false });
     }
-    // A model that calls tools outright, though asked to write calls down, means its first choice.
+    // If the model makes native calls although asked to write them down, they are attributed to the first candidate.
     if candidates.iter().all(|candidate| candidate.calls.is_empty())
         && let Some(first) = candidates.first_mut()
     {
@@ -59,11 +59,11 @@ pub(super) fn candidates(completion: Completion, tag: &str, node: NodeKey) -> Ve
     candidates
 }
 
-/// Scores of `count` candidates from 0 to 1; `None` where the answer holds none. Models that count to ten or to a
-/// hundred are understood.
+/// Scores of `count` candidates from 0 to 1; `None` if the answer has none. Scales from 0 to 10 and from 0 to 100 are
+/// normalised.
 pub(super) fn scores(text: &str, count: usize, unknown: f32) -> Option<Vec<f32>> {
     let read = scores_from_json(text).or_else(|| scores_from_lines(text, count))?;
-    // Nobody counts beyond a hundred; such a number is something else.
+    // No scale goes beyond 100; a larger number is not a score.
     let read: Vec<Option<f32>> = read.into_iter().map(|score| score.filter(|score| *score <= 100.0)).collect();
     let largest = read.iter().flatten().copied().fold(0.0, f32::max);
     let scale = match largest {
@@ -93,7 +93,7 @@ fn candidates_from_lines(text: &str, ids: &mut CallIds<'_>) -> Vec<ThoughtCandid
     blocks.iter().map(|block| candidate_from_block(block, ids)).collect()
 }
 
-/// What follows `CANDIDATE 2:` where the line begins so, however it is dressed up.
+/// The text after `CANDIDATE 2:` at the beginning of a line, with or without Markdown around it.
 fn strip_candidate_label(line: &str) -> Option<&str> {
     let line = line.trim_start_matches(|c: char| c.is_whitespace() || "*#->•`".contains(c));
     let label = line.get(..9)?;
@@ -136,7 +136,7 @@ fn append_line(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// The block cut at its labels, which stand at its beginning, after a bar or on a new line.
+/// Splits the block at its labels, which are recognised at its beginning, after a bar or on a new line.
 fn segments(block: &str) -> Vec<(Option<&'static str>, &str)> {
     let lower = block.to_ascii_lowercase();
     let mut cuts: Vec<(usize, &'static str)> = Vec::new();
@@ -149,7 +149,7 @@ fn segments(block: &str) -> Vec<(Option<&'static str>, &str)> {
         }
     }
     cuts.sort_unstable();
-    // Calls reach to the end of their JSON; what looks like a label inside is theirs.
+    // The JSON of the calls extends past label-like text inside it; such text is part of the JSON.
     if let Some(calls) = cuts.iter().position(|(_, label)| *label == "tool_calls:") {
         let open_until = cuts.get(calls).map_or(0, |(at, label)| json_end(block, at + label.len()));
         let mut index = 0;
@@ -209,7 +209,7 @@ fn candidates_from_json(text: &str, ids: &mut CallIds<'_>) -> Vec<ThoughtCandida
     read.collect()
 }
 
-/// Names for calls that no provider named, the same whenever the same answer is read.
+/// Ids for calls without a provider's id. Deterministic, so that a replay of the same answer gives the same ids.
 struct CallIds<'a> {
     tag: &'a str,
     node: NodeKey,
@@ -223,7 +223,7 @@ impl CallIds<'_> {
     }
 }
 
-/// Text that is not JSON calls nothing.
+/// Text that is not JSON gives no calls.
 fn calls_from_text(text: &str, ids: &mut CallIds<'_>) -> Vec<ToolCall> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     values.next().and_then(Result::ok).map(|value| calls_from_json(&value, ids)).unwrap_or_default()
@@ -246,7 +246,7 @@ fn call_from_json(fields: &Map<String, Value>, ids: &mut CallIds<'_>) -> Option<
     let arguments = ["arguments", "parameters", "args", "input"].iter().find_map(|key| fields.get(*key));
     let input = match arguments {
         None | Some(Value::Null) => ToolInput::Json(Arc::new(Value::Object(Map::new()))),
-        // Some models write arguments as text that holds JSON.
+        // Some models encode arguments as a JSON string.
         Some(Value::String(text)) => match serde_json::from_str::<Value>(text) {
             Ok(value) if !exceeds_depth(&value, ARGUMENT_DEPTH) => ToolInput::Json(Arc::new(value)),
             Ok(_) | Err(_) => ToolInput::Malformed(text.as_str().into()),
@@ -287,7 +287,7 @@ fn scores_from_json(text: &str) -> Option<Vec<Option<f32>>> {
     scores.iter().any(Option::is_some).then_some(scores)
 }
 
-/// One line for each candidate with its score, or the scores alone in a row.
+/// One line with a score for each candidate, or all scores in a row.
 fn scores_from_lines(text: &str, count: usize) -> Option<Vec<Option<f32>>> {
     let lines: Vec<f32> =
         text.lines().filter_map(|line| numbers(strip_candidate_number(line)).next()).take(count + 1).collect();

@@ -1,12 +1,12 @@
-//! What tot says to the model.
+//! Prompts of tot.
 
 use super::tree::{ThoughtNode, ThoughtTree};
 use crate::run::strategy::prompt_text::{fence, per_text_bytes, truncate};
 
-/// Tool results of a path shown to one question, together.
+/// Total bytes of tool results shown in one request.
 const RESULTS_BYTES: usize = 32_000;
 
-/// Next thoughts wanted.
+/// Asks for next thoughts.
 pub(super) fn expand(tree: &ThoughtTree, of: usize, breadth: u32, depth: u32) -> String {
     let path = path(tree, of);
     let step = tree.depth(of) + 1;
@@ -24,7 +24,7 @@ pub(super) fn expand(tree: &ThoughtTree, of: usize, breadth: u32, depth: u32) ->
     )
 }
 
-/// Scores wanted for thoughts that follow `of`.
+/// Asks for the scores of the candidates after `of`.
 pub(super) fn evaluate(tree: &ThoughtTree, of: usize, candidates: &[usize]) -> String {
     let path = path(tree, of);
     let mut list = String::new();
@@ -44,7 +44,7 @@ pub(super) fn evaluate(tree: &ThoughtTree, of: usize, candidates: &[usize]) -> S
     )
 }
 
-/// The reply, written from the chosen path.
+/// Asks for the reply, written from the chosen path.
 pub(super) fn answer(tree: &ThoughtTree, of: usize) -> String {
     if tree.depth(of) == 0 {
         return "Answer the request above now, directly and completely, in the language it was asked in.".to_owned();
@@ -79,7 +79,7 @@ fn path(tree: &ThoughtTree, of: usize) -> String {
 }
 
 fn described(thought: &ThoughtNode) -> String {
-    /// Arguments can be whole files; the gist is enough to judge a call by.
+    /// Arguments can be whole files; their beginning is enough to judge a call.
     const ARGUMENTS: usize = 500;
     let mut told = thought.text.to_string();
     for call in &thought.calls {

@@ -1,19 +1,19 @@
-//! Which thought comes next: breadth first with a beam, or depth first with a way back. Both only look at the tree and
-//! say what they want; asking, acting and counting is done elsewhere.
+//! Search order: breadth first with a beam, or depth first with backtracking. Both only read the tree and return the
+//! next action; model requests, tool calls and counting happen in the strategy.
 
 use std::collections::VecDeque;
 
 use super::tree::{ThoughtState, ThoughtTree};
 use crate::run_spec::reasoning::TotOptions;
 
-/// What a search wants done next.
+/// The next action of a search.
 #[derive(Debug, PartialEq)]
 pub(super) enum SearchAction {
-    /// Ask for thoughts after this one.
+    /// Request thoughts after this one.
     Expand(usize),
-    /// Take this thought as a step of the path, its tools included.
+    /// Take this thought as a step of the path and run its tools.
     Follow(usize),
-    /// Say that a path was given up.
+    /// Report that a path was abandoned.
     Backtrack { reason: String, to_depth: u32 },
     /// Write the reply from the path that ends here.
     Answer(usize),
@@ -24,13 +24,13 @@ pub(super) enum SearchAction {
 pub(super) struct BeamSearch {
     width: usize,
     depth: u32,
-    /// Thoughts of this depth still to be expanded.
+    /// Thoughts of the current depth still to be expanded.
     to_expand: VecDeque<usize>,
-    /// What was proposed after those that were.
+    /// Thoughts proposed by the expansions of this depth.
     proposed: Vec<usize>,
-    /// The best of it, still to be followed.
+    /// The best of the proposed thoughts, still to be followed.
     to_follow: VecDeque<usize>,
-    /// The best of it, followed.
+    /// The best of the proposed thoughts, already followed.
     followed: Vec<usize>,
 }
 
@@ -70,7 +70,7 @@ impl BeamSearch {
         self.next(tree)
     }
 
-    /// Sorts what was followed into what ends here and what is gone on with.
+    /// Sorts the followed thoughts into those that end here and those to be expanded next.
     fn close_level(&mut self, tree: &mut ThoughtTree) -> Option<SearchAction> {
         let followed = std::mem::take(&mut self.followed);
         let best = followed.first().copied()?;
@@ -78,7 +78,7 @@ impl BeamSearch {
             let failed = tree.get(id).is_none_or(|thought| thought.state == ThoughtState::Failed);
             if tree.is_final(id) && !failed {
                 tree.set_state(id, ThoughtState::Ended);
-                // The best thought of its depth says that it completes the work.
+                // The best thought of its depth claims to complete the work.
                 if id == best {
                     return Some(SearchAction::Answer(best));
                 }
@@ -91,31 +91,31 @@ impl BeamSearch {
         None
     }
 
-    /// Nothing more can be asked: what was proposed is all there is. Answers whether there is anything.
+    /// No model call is left for expansions: the thoughts proposed so far are final. Returns true if there are any.
     pub(super) fn stop_expanding(&mut self) -> bool {
         self.to_expand.clear();
         !self.proposed.is_empty()
     }
 }
 
-/// Follows the best thought as deep as it goes, and comes back for the next best.
+/// Follows the best thought as deep as it goes, and backtracks to the next best.
 #[derive(Debug)]
 pub(super) struct DepthFirstSearch {
     depth: u32,
     threshold: f32,
     current: usize,
-    /// What has to be looked at first.
+    /// What to do next with the current thought.
     phase: SearchPhase,
 }
 
 #[derive(Debug)]
 enum SearchPhase {
     Expand,
-    /// Choose among what was proposed; the words say why the present path would be given up.
+    /// Choose among the proposed thoughts; the text is the reason given if the current path is abandoned.
     Choose(String),
-    /// A thought was followed.
+    /// Check a thought that was just followed.
     Examine,
-    /// Go there, after the way back was told.
+    /// Follow this thought, after the backtracking was reported.
     Enter(usize),
     End,
 }
@@ -141,7 +141,7 @@ impl DepthFirstSearch {
         };
     }
 
-    /// What could follow `of` will not be known.
+    /// The expansion of `of` failed, so it has no children.
     pub(super) fn expansion_failed(&mut self, of: usize, error: &str) {
         self.current = of;
         self.phase = SearchPhase::Choose(format!("the model could not go on: {error}"));
@@ -178,11 +178,11 @@ impl DepthFirstSearch {
         SearchAction::Expand(self.current)
     }
 
-    /// The next best thought worth following, here or on the way up.
+    /// The best thought above the threshold, among the children of the current thought or of its ancestors.
     fn choose(&mut self, reason: String, tree: &ThoughtTree) -> SearchAction {
         let mut from = Some(self.current);
         while let Some(of) = from {
-            // Nothing follows a thought whose tools failed.
+            // A thought whose tools failed has no children, so the search continues above it.
             if let Some(child) = tree.best_untried_child(of).filter(|&child| tree.score(child) >= self.threshold) {
                 if of == self.current {
                     return self.follow(child);

@@ -336,7 +336,7 @@ fn failures_on_the_way_are_survived_and_the_rest_is_told() {
     let mut stage = tot(ReasoningOptions::default());
     stage.begin();
     assert_eq!(stage.fails(0, "down"), ["leave 0: down", "failed: down"]);
-    // Nobody scores: everything is middling.
+    // Without an evaluation every score is neutral.
     let mut stage = tot(ReasoningOptions::default());
     stage.begin();
     stage.says(0, &candidates(&["a", "b"]));

@@ -1,11 +1,11 @@
-//! The thoughts of a search and how they hang together. The root is the question itself.
+//! The tree of thoughts. The root is the question itself.
 
 use std::sync::Arc;
 
 use super::parse::ThoughtCandidate;
 use crate::model::{ToolCall, ToolResult};
 
-/// A thought nobody could judge is neither good nor bad.
+/// Score of a thought that was not evaluated: neither good nor bad.
 pub(super) const NEUTRAL_SCORE: f32 = 0.5;
 
 #[derive(Debug)]
@@ -18,27 +18,27 @@ pub(super) struct ThoughtNode {
     parent: usize,
     pub(super) depth: u32,
     pub(super) text: Arc<str>,
-    /// What the thought wants to call; run when it is followed.
+    /// Calls the thought proposes; run when it is followed.
     pub(super) calls: Vec<ToolCall>,
     pub(super) results: Vec<ToolResult>,
-    /// By the model's word the answer can be written after it.
+    /// The model claims that the answer can be written after it.
     pub(super) is_final: bool,
     pub(super) score: f32,
     pub(super) state: ThoughtState,
 }
 
-/// How far a thought was followed, from worst to best as the end of a path.
+/// How far a thought was followed, ordered from worst to best as the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ThoughtState {
-    /// Nobody went there.
+    /// Not followed.
     Proposed,
-    /// Its tools came to nothing.
+    /// All its tool calls failed.
     Failed,
-    /// What could follow it was proposed and judged.
+    /// Its children were proposed and scored.
     Expanded,
-    /// Followed; what comes next was not asked.
+    /// Followed, but not expanded.
     Followed,
-    /// Nothing comes after it.
+    /// A path ends here.
     Ended,
 }
 
@@ -59,8 +59,8 @@ impl ThoughtTree {
         Self { thoughts: vec![root] }
     }
 
-    /// Adds what was proposed after `parent`; answers the new thoughts in order. What repeats another proposal or a
-    /// thought of its own path is left out.
+    /// Adds the candidates as children of `parent`; returns the new ids in order. Duplicates of a sibling or of a
+    /// thought on the path are dropped.
     pub(super) fn add_candidates(
         &mut self,
         parent: usize,
@@ -115,7 +115,7 @@ impl ThoughtTree {
         (id != Self::ROOT).then(|| self.get(id).map_or(Self::ROOT, |thought| thought.parent))
     }
 
-    /// The thoughts that lead to `id`, itself included and the root left out.
+    /// The thoughts from the root to `id`, `id` included and the root excluded.
     pub(super) fn path(&self, id: usize) -> Vec<&ThoughtNode> {
         let mut path = Vec::new();
         let mut at = id;
@@ -127,21 +127,21 @@ impl ThoughtTree {
         path
     }
 
-    /// The best-scored thoughts, best first; among equals the one proposed first.
+    /// Sorts by score, best first; equal scores keep the order of proposal.
     pub(super) fn ranked(&self, mut ids: Vec<usize>) -> Vec<usize> {
         ids.sort_by(|&a, &b| self.score(b).total_cmp(&self.score(a)));
         ids
     }
 
-    /// The best-scored thought after `of` that nobody followed yet.
+    /// The best-scored child of `of` that was not followed yet.
     pub(super) fn best_untried_child(&self, of: usize) -> Option<usize> {
         let children = self.thoughts.iter().enumerate().skip(1).filter(|(_, thought)| thought.parent == of);
         let untried = children.filter(|(_, thought)| thought.state == ThoughtState::Proposed).map(|(id, _)| id);
         self.ranked(untried.collect()).into_iter().next()
     }
 
-    /// Where the best path ends: among thoughts that were followed and after which none was, by how well they ended,
-    /// then by score, then by depth. A search that followed nothing has the best proposal.
+    /// The end of the best path: among followed thoughts without followed children, by final state, then by score, then
+    /// by depth. If no thought was followed, the best proposal.
     pub(super) fn best(&self) -> usize {
         let goes_on = |id: usize| {
             self.thoughts.iter().skip(1).any(|thought| thought.parent == id && thought.state != ThoughtState::Proposed)
