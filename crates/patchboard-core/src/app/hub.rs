@@ -278,7 +278,7 @@ impl Hub {
         self.0.shutdown.cancel();
         self.0.foreground_tasks.close();
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.0.foreground_tasks.wait()).await.is_err() {
-            tracing::warn!("some messages could not be put down in time; they go on from their last record");
+            tracing::warn!("some messages could not be suspended in time; they continue from their last record");
         }
         // Only now: the last responses of apps are still shown and learned from.
         self.0.background_stop.cancel();

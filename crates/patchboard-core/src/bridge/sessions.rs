@@ -44,11 +44,11 @@ pub(super) struct SessionTable {
     /// Number of client sessions, which alone are subject to the quota.
     client_sessions: usize,
     quota: SessionQuota,
-    /// Which session stands for a conversation among workers.
+    /// The session that represents a conversation to workers.
     agent_sessions: HashMap<SessionKey, Arc<str>>,
     /// A worker's own session.
     worker_sessions: HashMap<WorkerId, Arc<str>>,
-    /// Names of sessions that are over. `None`: somebody is cleaning up.
+    /// Ids of ended sessions. `None`: a cleanup is in progress.
     ending: HashMap<Arc<str>, Option<EndedSession>>,
     opened: u64,
 }
@@ -59,7 +59,7 @@ struct BridgeSession {
     /// Set for client sessions.
     opener: Option<SessionOpener>,
     scope: SessionScope,
-    /// Beneath which run those calls stand that its workers make.
+    /// The call chain that calls by its workers belong to.
     call_chain: Option<CallChain>,
     metadata: BTreeMap<String, String>,
     config: SessionConfig,

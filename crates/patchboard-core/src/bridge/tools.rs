@@ -93,7 +93,8 @@ impl WorkerTools {
         self.call_pool(&parcel, &scope, call, arguments, stop).await
     }
 
-    /// What an agent's conversation is called among workers. The name tells nothing about it.
+    /// Opens the session that represents an agent's conversation to workers. Its id reveals nothing about the
+    /// conversation.
     fn open_agent_session(&self, scope: &ToolScope, nesting: Option<&CallChain>) -> SessionLease {
         let ToolScope { session, owner, folder, folder_grant, .. } = scope.clone();
         let place = SessionScope { session, owner, folder, folder_grant };

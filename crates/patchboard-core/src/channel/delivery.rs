@@ -1,4 +1,4 @@
-//! One delivery, as it is in memory while it is open.
+//! An open delivery in memory.
 
 use std::sync::Arc;
 
@@ -10,30 +10,30 @@ use crate::id::SessionKey;
 use crate::port::DeliveryRow;
 use crate::record;
 
-/// Who is meant when a webhook says neither who wrote it nor in which conversation.
+/// The account if a webhook names neither the author nor the conversation.
 const UNKNOWN_ACCOUNT: &str = "webhook";
 
-/// What is on record of a delivery besides where it stands.
+/// The recorded data of a delivery, besides its state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeliveryPayload {
     /// Without its id, which is in the delivery's key.
     pub(crate) message: ChannelMessage,
-    /// How often the agent was asked before; each asking is a run with a name of its own.
+    /// Number of earlier runs for this delivery; each run has a name of its own.
     pub(crate) earlier_runs: u32,
-    /// How many of those were cut off because their process ended.
+    /// Number of those that were interrupted by the end of their process.
     pub(crate) interrupted_runs: u32,
-    /// What is to be sent, once there is an answer.
+    /// The requests to send, once there is an answer.
     pub(crate) requests: Vec<ChannelRequest>,
-    /// How many of them are out.
+    /// How many of them were sent.
     pub(crate) sent_count: usize,
-    /// Why the answer could not be brought.
+    /// Why the answer could not be delivered.
     pub(crate) problem: Option<String>,
-    /// The webhook's own caller was told of the failure. If it tries again, that is no repetition.
+    /// The webhook's caller was told of the failure. If it retries, that is no duplicate.
     pub(crate) is_failure_reported: bool,
 }
 
 impl DeliveryPayload {
-    /// What it holds, in bytes; the rest is small.
+    /// The approximate size in bytes; the other fields are small.
     pub(super) fn weight(&self) -> usize {
         let requests = self.requests.iter().map(|request| {
             let headers = request.headers.iter().map(|(name, value)| name.len() + value.len());
@@ -66,7 +66,8 @@ impl OpenDelivery {
         }
     }
 
-    /// The agent has answered. What it was asked is in the conversation and not needed here any longer; who asked is.
+    /// Records the agent's answer. The question is in the conversation and dropped here; its author and conversation
+    /// are kept.
     pub(super) fn set_requests(&mut self, requests: Vec<ChannelRequest>) {
         self.state = DeliveryState::Answered;
         self.payload.message.content = String::new();
@@ -74,7 +75,7 @@ impl OpenDelivery {
         self.payload.requests = requests;
     }
 
-    /// Nothing more happens to it. What was said is in the conversation; here it is not needed any longer.
+    /// Closes the delivery. Its content is in the conversation and dropped here.
     pub(super) fn finish(&mut self, state: DeliveryState, problem: Option<String>) {
         self.state = state;
         self.payload.message = ChannelMessage::default();
@@ -82,13 +83,13 @@ impl OpenDelivery {
         self.payload.problem = problem;
     }
 
-    /// What the run is called that answers it.
+    /// The client id of the run for this delivery.
     pub(super) fn run_name(&self) -> Arc<str> {
         format!("delivery-{}-{}", self.id.0, self.payload.earlier_runs).into()
     }
 }
 
-/// Where a message comes from. Facts belong to the account or, where the adapter cannot tell, to the conversation.
+/// The origin of a message. Memories belong to the account or, where the adapter cannot tell it, to the conversation.
 pub(super) fn origin(channel: &str, message: &ChannelMessage) -> ConversationOrigin {
     let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
     let peer = given(&message.peer);
@@ -101,7 +102,7 @@ pub(super) fn origin(channel: &str, message: &ChannelMessage) -> ConversationOri
     }
 }
 
-/// The line a delivery stands in: one conversation, whoever answers it.
+/// The queue of a delivery: one per conversation, whichever agent answers.
 pub(super) fn conversation_key(origin: &ConversationOrigin) -> SessionKey {
     origin.session_key("")
 }

@@ -38,7 +38,7 @@ impl Hub {
         let known = match record::decode_known_apps(&bytes) {
             Ok(known) => known,
             Err(error) => {
-                tracing::error!(%error, "what is known of apps cannot be read back; they are known again when they register");
+                tracing::error!(%error, "the known apps cannot be read back; each is added again when it registers");
                 return Ok(());
             }
         };
@@ -46,7 +46,7 @@ impl Hub {
         for name in known.iter().map(|app| &*app.profile.name).chain([NO_APP]) {
             let Some(bytes) = self.0.store.kv_get(&KvNamespace::Server, &training_key(name)).await? else { continue };
             if let Err(error) = matcher.import_training(name, &bytes) {
-                tracing::error!(app = %name, %error, "what was learned about an app cannot be read back");
+                tracing::error!(app = %name, %error, "training data of an app cannot be read back");
             }
         }
         self.publish_matcher(matcher);
@@ -65,7 +65,7 @@ impl Hub {
             return Ok(BoardReply::AppNotRegistered(RegistrationRefusal::AlreadyRegistered));
         }
         if let Err(refused) = self.check_pairing(&profile.name, token) {
-            tracing::info!(app = %profile.name, ?origin, ?refused, "an app was not let in");
+            tracing::info!(app = %profile.name, ?origin, ?refused, "an app's registration was refused");
             return Ok(BoardReply::AppNotRegistered(refused));
         }
         let client = self.0.ids.next();
@@ -189,7 +189,7 @@ impl Hub {
         if self.disconnect_app(caller.connection) {
             // A failure is not reported: `seen_at` is only a hint.
             if let Err(error) = self.save_known_apps().await {
-                tracing::debug!(%error, "an app's leaving could not be stored");
+                tracing::debug!(%error, "an app's departure could not be stored");
             }
         }
         Ok(BoardReply::Done)

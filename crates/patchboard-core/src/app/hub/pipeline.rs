@@ -216,7 +216,7 @@ impl Hub {
             Ok(Ok(vectors)) if vectors.len() == unknown.len() + 1 => vectors,
             Ok(Ok(_)) => return None,
             Ok(Err(error)) => {
-                tracing::debug!(%error, "routing without meanings");
+                tracing::debug!(%error, "routing without embeddings");
                 return None;
             }
             Err(_elapsed) => return None,

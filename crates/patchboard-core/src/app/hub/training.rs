@@ -147,7 +147,7 @@ impl Hub {
         let matcher = self.matcher();
         let writes = unsaved.iter().map(|app| self.training_write(app, matcher.export_training(app))).collect();
         if let Err(error) = self.0.store.commit(WriteBatch { durability: Durability::Delta, writes }).await {
-            tracing::warn!(%error, "what was learned about apps could not be stored; trying again");
+            tracing::warn!(%error, "training data could not be stored; trying again");
             lock(&self.0.unsaved_apps).extend(unsaved);
         }
     }

@@ -42,7 +42,7 @@ impl VectorTable {
     fn read(bytes: &'static [u8]) -> VectorTable {
         let number = |at: usize| bytes.get(at..at + 4).and_then(le).unwrap_or(0) as usize;
         let count = number(4);
-        assert!(bytes.starts_with(b"PBWV") && number(8) == DIMENSIONS, "the table of word vectors is of another kind");
+        assert!(bytes.starts_with(b"PBWV") && number(8) == DIMENSIONS, "the table of word vectors has another format");
         let (ends, rest) = bytes.split_at(HEADER).1.split_at(count * 4);
         let length = ends.rchunks(4).next().and_then(le).unwrap_or(0) as usize;
         let (texts, rest) = rest.split_at(length);

@@ -88,7 +88,7 @@ impl ActiveMessage {
                 }
                 Err(error) => {
                     if failures == 0 {
-                        tracing::error!(message.id = %self.message, %error, cause = error.source_chain(), "a message's way cannot be stored; trying again");
+                        tracing::error!(message.id = %self.message, %error, cause = error.source_chain(), "a message's events cannot be stored; trying again");
                         // The message is stored: the submitter need not wait until the store recovers.
                         self.reply_to_waiters();
                     }
