@@ -100,6 +100,7 @@ impl Notifier {
             drop(feeds);
             tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
             cut.cancel();
+            // `run` ends with `showing`, once all workers have stopped.
             std::future::pending::<()>().await;
         };
         tokio::select! {

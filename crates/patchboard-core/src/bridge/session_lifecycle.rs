@@ -79,6 +79,7 @@ impl Bridge {
     pub(crate) async fn open(&self, wanted: &OpenSession, caller: &Caller) -> Result<(), BoardError> {
         let opener = SessionOpener::of(caller);
         loop {
+            // Before the check, or a notification in between would be lost.
             let cleaned_up = self.0.cleanup_done.notified();
             let opening = self.sessions().open(wanted, &opener, self.0.clock.now(), Instant::now())?;
             match opening {
@@ -92,6 +93,7 @@ impl Bridge {
     /// Ends a session and returns the number of removed resources: itself, its tools, cached results and variables.
     pub(crate) async fn close(&self, id: &str, who: BridgeCaller<'_>) -> u32 {
         loop {
+            // Before the check, or a notification in between would be lost.
             let cleaned_up = self.0.cleanup_done.notified();
             let closing = self.sessions().close(id, who);
             match closing {

@@ -166,6 +166,7 @@ impl ChannelService {
             Some(id) => DeliveryKeys::of_message(&id),
             None => DeliveryKeys::of_content(digest, channel.replay_window, self.now(), fresh),
         };
+        // Held until the delivery is recorded, so that the next equal one finds it.
         let _first = self.wait_for_duplicates(&channel.name, &keys.shared).await?;
         let before = self.earlier(&channel.name, &keys).await?;
         let mut letter = DeliveryPayload { message, ..DeliveryPayload::default() };

@@ -45,6 +45,7 @@ impl SoftmaxClassifier {
         }
         let all = lessons.len() as f32;
         for (rarity, seen) in linear.rarity.iter_mut().zip(&seen) {
+            // Inverse document frequency, with a floor so that common features still count.
             *rarity *= ((all + 1.0) / (*seen as f32 + 0.5)).ln().max(0.2);
         }
         linear.weights = vec![0.0; linear.rarity.len() * classes];
@@ -62,6 +63,7 @@ impl SoftmaxClassifier {
         let mut slopes: Vec<(usize, f32)> = Vec::new();
         let mut seed = 0x2545_f491_4f6c_dd1d_u64;
         for _ in 0..rounds {
+            // A shuffle with a fixed seed, so that training is deterministic.
             for at in (1..order.len()).rev() {
                 seed ^= seed << 13;
                 seed ^= seed >> 7;
@@ -133,6 +135,7 @@ impl SoftmaxClassifier {
 }
 
 pub(super) fn softmax(scores: &mut [f32]) {
+    // Subtracting the highest score keeps `exp` from overflowing.
     let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut sum = 0.0;
     for score in scores.iter_mut() {
