@@ -1,10 +1,10 @@
 //! Finds the app an utterance is meant for without a model: by the apps' descriptions and by what was learned from
 //! messages they took and refused. Pure: no clock, no randomness, no input or output.
 //!
-//! [`tokenizer`] normalises text; [`lexicon`] and [`vectors`] know which words are close to each other; [`query`] and
-//! [`profile`] are the two sides of a comparison before training, and [`background`] competes with the apps;
-//! [`trained_model`] keeps examples, and [`classifier`] classifies by them over [`features`]; [`signals`] reduces all
-//! of it to a few numbers, and [`ranking`] turns them into confidence and a choice; [`clauses`] finds several requests
+//! `tokenizer` normalises text; `lexicon` and `vectors` know which words are close to each other; `query` and
+//! `profile` are the two sides of a comparison before training, and `background` competes with the apps;
+//! `trained_model` keeps examples, and `classifier` classifies by them over `features`; `signals` reduces all
+//! of it to a few numbers, and `ranking` turns them into confidence and a choice; `clauses` finds several requests
 //! in one utterance.
 
 use std::collections::HashMap;

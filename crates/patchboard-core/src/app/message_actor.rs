@@ -31,8 +31,8 @@ const STORE_PAUSES: [Duration; 4] =
 /// Apps tend to register one after the other: for this long after an `AppJoined` input the models are not asked again
 /// about a parked message.
 const MODEL_COOLDOWN: Duration = Duration::from_secs(1);
-/// Mailbox capacity, above the number of messages that one app can have open. Past it, responses, resends and cancels
-/// are refused with a retry hint, and app joins and departures are looked up later
+/// Mailbox capacity, above the number of requests that one app can have in flight. Past it, responses, resends and
+/// cancels are refused with a retry hint, and app joins and departures are looked up later
 /// ([`ActorMailbox::missed_app_change`]).
 pub(super) const MAILBOX_CAPACITY: usize = 2048;
 /// How often delivery to a full inbox is retried.
@@ -152,7 +152,7 @@ impl MessageActor {
             }
             Err(nothing) => nothing,
         };
-        // The message is unknown to the store: refuse the inputs in the mailbox until the actor can be removed.
+        // The message could not be stored or read: refuse the inputs in the mailbox, then remove the actor.
         while !hub.remove_actor(message, &letters, false) {
             while let Ok(letter) = letters.try_recv() {
                 letter.refuse(&error);

@@ -1,6 +1,6 @@
 //! Notices of apps and of the hub, brought to every sink at a limited rate and never dropped silently.
 //!
-//! [`queue`] decides what is shown when and knows nothing of sinks or clocks; [`sink_worker`] feeds one sink. A posted
+//! `queue` decides what is shown when and knows nothing of sinks or clocks; `sink_worker` feeds one sink. A posted
 //! notice is shown, merged visibly with its repeats, listed in a digest, or counted in one.
 
 mod queue;
@@ -68,7 +68,7 @@ impl Notifier {
         self.posted.notify_one();
     }
 
-    /// Shows notices until `stop`; then the queued rest, for as long as [`SHUTDOWN_TIMEOUT`]. Must run only once.
+    /// Shows notices until `stop`; then the queued rest, for as long as the shutdown timeout. Must run only once.
     pub async fn run(&self, stop: CancellationToken) {
         // Sinks keep running for the shutdown timeout after `stop`.
         let cut = CancellationToken::new();

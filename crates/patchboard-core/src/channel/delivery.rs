@@ -66,7 +66,7 @@ impl OpenDelivery {
         }
     }
 
-    /// Records the agent's answer. The question is in the conversation and dropped here; its author and conversation
+    /// Sets the requests of the agent's answer. The question is in the conversation and dropped here; its author and conversation
     /// are kept.
     pub(super) fn set_requests(&mut self, requests: Vec<ChannelRequest>) {
         self.state = DeliveryState::Answered;
