@@ -66,8 +66,8 @@ impl OpenDelivery {
         }
     }
 
-    /// Sets the requests of the agent's answer. The question is in the conversation and dropped here; its author and conversation
-    /// are kept.
+    /// Sets the requests of the agent's answer. The question is in the conversation and dropped here; its author and
+    /// conversation are kept.
     pub(super) fn set_requests(&mut self, requests: Vec<ChannelRequest>) {
         self.state = DeliveryState::Answered;
         self.payload.message.content = String::new();
