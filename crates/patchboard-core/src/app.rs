@@ -54,12 +54,12 @@ pub struct UserNotice {
 /// SHA-256 of a token. Tokens themselves are neither kept nor compared.
 pub type TokenHash = [u8; 32];
 
-/// What is kept of an app across restarts.
+/// What is stored of an app across restarts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownApp {
     pub(crate) profile: Arc<AppProfile>,
     pub(crate) seen_at: Timestamp,
     pub(crate) is_approved: bool,
-    /// Of the token it has to show, where apps are paired by token.
+    /// Hash of the token that the app must present, where apps are paired by token.
     pub(crate) token: Option<TokenHash>,
 }

@@ -131,7 +131,6 @@ impl Default for BoardLimits {
     }
 }
 
-/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Board(Arc<BoardShared>);
 

@@ -1,4 +1,4 @@
-//! The hub: takes utterances, knows the apps, and gives every open message to a steward of its own.
+//! The hub: accepts utterances, tracks the apps, and runs one actor per open message.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -52,30 +52,30 @@ use training::Trainer;
 
 /// Longest utterance in bytes; a longer one is refused.
 pub const MAX_TEXT: usize = 64 * 1024;
-/// Messages that are not over; the next one is refused until some are.
+/// Most open messages; past it submissions are refused until some have ended.
 const MAX_OPEN: usize = 10_000;
-/// A store that hangs must not hang the exit too: what is not on record by then is done again at the next start.
+/// Bounds the shutdown when the store hangs: what is not recorded by then is repeated at the next start.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who may register an app.
+/// Which apps may register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PairingMode {
     #[default]
     Open,
-    /// Apps the operator has approved.
+    /// Apps that the operator has approved.
     Approve,
-    /// Apps that show a token of their own.
+    /// Apps that present a token of their own.
     Token,
 }
 
-/// What the operator decides.
+/// Options set by the operator.
 #[derive(Debug, Clone)]
 pub struct HubOptions {
     pub response_timeout: Duration,
     pub expiry: Duration,
-    /// Are messages that name an app brought to others when it refuses or does not answer?
+    /// Whether a message that names an app is re-routed when that app refuses or does not respond.
     pub reroute_direct: bool,
-    /// How long an app's question keeps the user's next words for it.
+    /// How long after an app's question the user's next message goes to that app.
     pub follow_up: Duration,
     pub pairing: PairingMode,
     pub rules: HubRules,
@@ -101,7 +101,7 @@ impl Default for HubOptions {
     }
 }
 
-/// What the hub is made of.
+/// Dependencies of the hub.
 #[derive(Debug)]
 pub(crate) struct HubParts {
     pub(crate) options: HubOptions,
@@ -114,7 +114,6 @@ pub(crate) struct HubParts {
     pub(crate) notices: Arc<Notifier>,
 }
 
-/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Hub(Arc<HubState>);
 
@@ -127,27 +126,27 @@ struct HubState {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
     embedder: Option<Arc<dyn Embedder>>,
-    /// What apps say of themselves, as vectors; by their words.
+    /// Embeddings of app descriptions, by description.
     description_embeddings: Mutex<HashMap<Arc<str>, Arc<[f32]>>>,
     router: Option<ModelRouter>,
     notices: Arc<Notifier>,
     roster: Mutex<Roster>,
-    /// What is known of apps is written one after the other, newest last.
+    /// Serialises writes of the known apps, so that the newest list is written last.
     roster_write_lock: tokio::sync::Mutex<()>,
     matcher: RwLock<Arc<Matcher>>,
     trainer: Mutex<Trainer>,
-    /// A person taught something.
+    /// A person's correction was learned and is to be saved at once.
     save_requested: Notify,
-    /// Apps about which something was learned that is not stored yet.
+    /// Apps with training data that is not stored yet.
     unsaved_apps: Mutex<HashSet<Arc<str>>>,
     follow_ups: Mutex<FollowUpWindows>,
     actors: Mutex<MessageActors>,
-    /// Changes with the apps that are connected, so that their tools are put together once.
+    /// Rebuilt when apps register or leave, not on every read.
     tools: tools::AppToolList,
     foreground_tasks: TaskTracker,
-    /// Stewards put down what they do; the next process goes on with it.
+    /// Stops the message actors; the next process continues their messages.
     shutdown: CancellationToken,
-    /// Notices and lessons, which outlive the stewards.
+    /// The notifier and the training saver, which outlive the actors.
     background_tasks: TaskTracker,
     background_stop: CancellationToken,
     started: Instant,
@@ -186,7 +185,7 @@ impl Hub {
         }))
     }
 
-    /// Reads back who was known, what was learned and what is still on its way. Before anything is asked.
+    /// Restores apps, training data and open messages. The caller must do this before any other call.
     pub(crate) async fn recover(&self) -> Result<usize, BoardError> {
         self.restore_apps().await?;
         let open = self.0.store.open_messages().await?;
@@ -197,7 +196,7 @@ impl Hub {
         Ok(count)
     }
 
-    /// What a user said. Answered when it is stored and, where that needs nobody else, on its way.
+    /// Submits an utterance. Replies once it is stored and, where no model has to be asked, routed.
     pub(crate) async fn submit(
         &self,
         caller: &Caller,
@@ -231,7 +230,7 @@ impl Hub {
         answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))
     }
 
-    /// Something an app says about a message. The order of calls is the order in which it counts.
+    /// Passes an app's response on to the message's actor. Responses take effect in call order.
     pub(crate) fn respond(
         &self,
         caller: &Caller,
@@ -271,7 +270,7 @@ impl Hub {
         Ok(done)
     }
 
-    /// Background work until `stop` or the hub's end: notices to their sinks, lessons to the store.
+    /// Runs background work until `stop` or [`close`](Self::close): notices to their sinks, training data to the store.
     pub(crate) fn run_background(&self, stop: CancellationToken) {
         let hub = self.clone();
         self.0.background_tasks.spawn(async move {
@@ -286,14 +285,14 @@ impl Hub {
         });
     }
 
-    /// Connections hear that it is over, stewards put down their work, what was learned is stored.
+    /// Ends inbox streams, suspends the actors, then flushes notices and training data.
     pub(crate) async fn close(&self) {
         self.0.shutdown.cancel();
         self.0.foreground_tasks.close();
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.0.foreground_tasks.wait()).await.is_err() {
-            tracing::warn!("some messages could not be put down in time; they go on from their last record");
+            tracing::warn!("some messages could not be suspended in time; they continue from their last record");
         }
-        // Only now: what apps said last is still shown and learned from.
+        // Only now: the last responses of apps are still shown and learned from.
         self.0.background_stop.cancel();
         self.0.background_tasks.close();
         let ending = async {
@@ -305,7 +304,7 @@ impl Hub {
         }
     }
 
-    /// The name as the app writes it itself, connected or known.
+    /// The name in the app's own spelling, connected or known.
     fn canonical_name(&self, name: &str) -> Result<Arc<str>, BoardError> {
         let roster = self.roster();
         let connected = roster.by_name(name).map(|app| app.profile.name.clone());
@@ -345,16 +344,16 @@ impl Hub {
     }
 }
 
-/// Where a delivery went.
+/// Result of putting a delivery into an inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InboxOutcome {
     Queued(ConnectionId),
-    /// It takes nothing more at present.
+    /// The inbox is full.
     Full(ConnectionId),
     Disconnected,
 }
 
-/// What stewards need of the hub.
+/// What message actors need of the hub.
 impl Hub {
     pub(super) fn options(&self) -> &HubOptions {
         &self.0.options
@@ -380,7 +379,6 @@ impl Hub {
         self.0.tools.specs()
     }
 
-    /// Puts a delivery into an app's inbox.
     pub(super) fn push_to_inbox(&self, app: &str, delivery: AppDelivery) -> InboxOutcome {
         let roster = self.roster();
         let Some(app) = roster.by_name(app) else { return InboxOutcome::Disconnected };
@@ -395,7 +393,7 @@ impl Hub {
         self.roster().by_name(app).map(|app| app.connection)
     }
 
-    /// Tells the user something in the hub's own name.
+    /// Posts a notice in the hub's own name.
     pub(super) fn notify_user(&self, message: MessageId, title: &str, body: String) {
         self.0.notices.post(UserNotice {
             app: None,
@@ -426,7 +424,7 @@ fn check_text(text: &str) -> Result<(), BoardError> {
     Ok(())
 }
 
-/// A panic under one of these locks leaves plain data behind; going on is safe.
+/// A poisoned lock still holds consistent data, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

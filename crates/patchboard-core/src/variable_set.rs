@@ -1,4 +1,4 @@
-//! What one session keeps: values with versions, what depends on what, and what changed since when. Pure.
+//! One session's variables: versioned values, dependencies and change tracking. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use serde_json::Value;
 
 use crate::tool::Glob;
 
-/// Variables of one session; one more is refused.
+/// Most variables of one session; a further one is refused.
 pub(crate) const MAX_VARIABLES: usize = 1000;
 /// Longest value, as JSON text.
 pub(crate) const MAX_VALUE: usize = 256 * 1024;
-/// All values, names and dependencies of one session together.
+/// Bytes of all values, names and dependencies of one session.
 pub(crate) const MAX_TOTAL: usize = 4 * 1024 * 1024;
-/// Variables one may depend on directly.
+/// Most direct dependencies of a variable.
 pub(crate) const MAX_DEPENDENCIES: usize = 64;
 /// Longest name.
 pub(crate) const MAX_NAME: usize = 128;
-/// Values nested deeper are refused: what is made of them could not be read back everywhere.
+/// Deeper values are refused: their encoded forms could not be parsed everywhere.
 const MAX_DEPTH: usize = 64;
-/// Deleted variables that are remembered for whoever watches; of older ones it is only said that something is missing.
+/// Deleted variables remembered for watchers; past it a watcher that is too far behind gets a reset.
 const MAX_DELETED: usize = 1000;
-/// Values in one answer to a watcher, together; further ones are left out of it and have to be read one by one.
+/// Total bytes of values in one watch response; further values are left out and must be read one by one.
 const MAX_WATCH_BYTES: usize = 1024 * 1024;
 
-/// One session's variables.
+/// The variables of one session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VariableSet {
-    /// Grows with every change.
+    /// Increases with every change.
     pub(crate) cursor: u64,
-    /// Whoever has heard less than this cannot be told all that is gone since.
+    /// A watcher with an older cursor cannot learn of all deletions since.
     pub(crate) oldest_complete_cursor: u64,
     pub(crate) variables: BTreeMap<Arc<str>, Variable>,
     pub(crate) deleted: BTreeMap<Arc<str>, DeletedVariable>,
@@ -39,55 +39,55 @@ pub(crate) struct VariableSet {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Variable {
     pub(crate) value: Arc<Value>,
-    /// Of the value as JSON text.
+    /// Length of the value as JSON text.
     pub(crate) bytes: usize,
-    /// 1, 2, 3 … with every set, over deletions too as far as they are remembered.
+    /// Increases by one with every set, from 1; continues after a deletion for as long as it is remembered.
     pub(crate) version: u64,
     pub(crate) updated_at: Timestamp,
     pub(crate) depends_on: Arc<[Arc<str>]>,
-    /// Something it depends on has changed since it was set.
+    /// A dependency has changed since it was set.
     pub(crate) is_stale: bool,
-    /// The change that set it.
+    /// Cursor of the change that set it.
     pub(crate) set_cursor: u64,
-    /// The change that last touched it: set it, or made it stale.
+    /// Cursor of the last change that set it or made it stale.
     pub(crate) changed_cursor: u64,
 }
 
-/// A variable that was deleted.
+/// A deleted variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DeletedVariable {
-    /// The last it had.
+    /// The last version.
     pub(crate) version: u64,
     pub(crate) deleted_cursor: u64,
 }
 
-/// A wish to set a variable.
+/// A request to set a variable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SetVariable {
     pub(crate) name: Arc<str>,
     pub(crate) value: Arc<Value>,
-    /// Left out: as before.
+    /// `None`: unchanged.
     pub(crate) depends_on: Option<Vec<Arc<str>>>,
-    /// Only if it is at this version; 0 while there is none of that name.
+    /// Set only if it is at this version; 0 if it must not exist.
     pub(crate) if_version: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChangeOutcome {
-    /// The variable's version, or the last it had.
+    /// The variable's version, or its last one if deleted.
     pub(crate) version: u64,
-    /// What depends on it, directly or not: all of these are stale now.
+    /// All direct and indirect dependents, which are stale now.
     pub(crate) stale: Vec<Arc<str>>,
 }
 
-/// What a watcher hears.
+/// The response to a watcher.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WatchUpdate {
-    /// In the order of the changes; what changed at once, by name.
+    /// In the order of the changes; changes at the same cursor by name.
     pub(crate) changes: Vec<VariableChange>,
-    /// Where to go on from.
+    /// The cursor to continue from.
     pub(crate) cursor: u64,
-    /// Too much was missed: this is all there is, and what is not in it is gone.
+    /// Too much was missed: `changes` holds all current variables, and any other is deleted.
     pub(crate) reset: bool,
 }
 
@@ -95,14 +95,14 @@ pub(crate) struct WatchUpdate {
 pub(crate) struct VariableChange {
     pub(crate) name: Arc<str>,
     pub(crate) version: u64,
-    /// Left out of what is deleted, and where it is too much for one answer.
+    /// `None` for deleted variables, and where it does not fit the response.
     pub(crate) value: Option<Arc<Value>>,
     pub(crate) deleted: bool,
     pub(crate) stale: bool,
 }
 
 impl VariableSet {
-    /// Empty. `start` has to be past every cursor that was ever given out for the session.
+    /// Creates an empty set. `start` must be past every cursor ever handed out for the session.
     pub(crate) fn new(start: u64) -> Self {
         Self { cursor: start, oldest_complete_cursor: start, variables: BTreeMap::new(), deleted: BTreeMap::new() }
     }
@@ -155,7 +155,7 @@ impl VariableSet {
         Ok(ChangeOutcome { version, stale: self.mark_dependents_stale(&name) })
     }
 
-    /// `None` when there is no such variable.
+    /// `None` if there is no such variable.
     pub(crate) fn delete(&mut self, name: &str) -> Option<ChangeOutcome> {
         let (name, variable) = self.variables.remove_entry(name)?;
         self.cursor = self.cursor.saturating_add(1);
@@ -170,11 +170,11 @@ impl VariableSet {
         Some(ChangeOutcome { version: variable.version, stale: self.mark_dependents_stale(&name) })
     }
 
-    /// What happened after `since` to variables whose names match; 0 is before everything.
+    /// Changes after `since` to variables whose names match; 0 is before everything.
     pub(crate) fn changes(&self, names: &[Glob], since: u64) -> WatchUpdate {
         let is_watched = |name: &str| names.is_empty() || names.iter().any(|glob| glob.matches(name));
         let (cursor, from_the_beginning) = (self.cursor, since == 0);
-        // A cursor past the last change is not of this shelf.
+        // A cursor past the last change belongs to another set.
         let reset = !from_the_beginning && (since < self.oldest_complete_cursor || since > cursor);
         let since = if reset { 0 } else { since };
         let mut found: Vec<(u64, VariableChange)> = self
@@ -205,7 +205,7 @@ impl VariableSet {
         WatchUpdate { changes: found.into_iter().map(fit).collect(), cursor, reset }
     }
 
-    /// About what it takes in memory.
+    /// The approximate size in memory.
     pub(crate) fn total_bytes(&self) -> usize {
         self.variables.iter().map(|(name, variable)| weight(name, variable)).sum()
     }
@@ -220,7 +220,7 @@ impl VariableSet {
         }
     }
 
-    /// The one of these through which the variable would come to depend on itself.
+    /// The dependency through which the variable would come to depend on itself, if any.
     fn find_cycle<'a>(&self, name: &str, depends_on: &'a [Arc<str>]) -> Option<&'a Arc<str>> {
         depends_on.iter().find(|&first| {
             let mut seen: BTreeSet<&str> = BTreeSet::new();
@@ -238,7 +238,7 @@ impl VariableSet {
         })
     }
 
-    /// Marks all that depends on it, directly or not, as part of the last change; answers with all of them.
+    /// Marks all direct and indirect dependents stale, as part of the last change, and returns them.
     fn mark_dependents_stale(&mut self, name: &Arc<str>) -> Vec<Arc<str>> {
         let mut dependents: HashMap<&str, Vec<&Arc<str>>> = HashMap::new();
         for (dependent, variable) in &self.variables {
@@ -296,7 +296,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-/// Of the value as JSON text, if it may be kept.
+/// The length of the value as JSON text, if it is acceptable.
 pub(crate) fn value_bytes(value: &Value) -> Result<usize, String> {
     if exceeds_depth(value, MAX_DEPTH) {
         return Err(format!("the value is nested too deeply: at most {MAX_DEPTH} levels are kept"));

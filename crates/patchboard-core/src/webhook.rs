@@ -141,27 +141,27 @@ pub enum WebhookOutcome {
     Respond(WebhookResponse),
 }
 
-/// What is on record of a delivery besides where it stands.
+/// The recorded data of a delivery, besides its state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeliveryPayload {
     /// Without its id, which is in the delivery's key.
     pub(crate) message: ChannelMessage,
-    /// How often the agent was asked before; each asking is a run with a name of its own.
+    /// Number of earlier runs for this delivery; each run has a name of its own.
     pub(crate) earlier_runs: u32,
-    /// How many of those were cut off because their process ended.
+    /// Number of those that were interrupted by the end of their process.
     pub(crate) interrupted_runs: u32,
-    /// What is to be sent, once there is an answer.
+    /// The requests to send, once there is an answer.
     pub(crate) requests: Vec<ChannelRequest>,
-    /// How many of them are out.
+    /// How many of them were sent.
     pub(crate) sent_count: usize,
-    /// Why the answer could not be brought.
+    /// Why the answer could not be delivered.
     pub(crate) problem: Option<String>,
-    /// The webhook's own caller was told of the failure. If it tries again, that is no repetition.
+    /// The webhook's caller was told of the failure. If it retries, that is no duplicate.
     pub(crate) is_failure_reported: bool,
 }
 
 impl DeliveryPayload {
-    /// What it holds, in bytes; the rest is small.
+    /// The approximate size in bytes; the other fields are small.
     pub(crate) fn weight(&self) -> usize {
         let requests = self.requests.iter().map(|request| {
             let headers = request.headers.iter().map(|(name, value)| name.len() + value.len());

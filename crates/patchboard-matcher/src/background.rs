@@ -1,5 +1,5 @@
-//! What people say to a machine whether or not there is an app for it: descriptions that compete with those of the apps,
-//! so that a message about something else is not brought to whoever comes closest.
+//! Descriptions of common requests for which there may be no app. They compete with the apps, so that a message about
+//! something else is not sent to the closest app.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,9 +8,9 @@ use super::query::Query;
 use super::signals::DescriptionSimilarity;
 use crate::AppProfile;
 
-/// An app that is so near to a line is about the same, and the line does not count.
+/// An app this similar to a line covers the same subject, and the line is ignored.
 const TOO_SIMILAR: f32 = 0.5;
-/// Lines that are compared word by word: those that are nearest as a whole.
+/// Lines compared word by word: those nearest as a whole.
 const MOST_COMPARED: usize = 8;
 
 static LINES: LazyLock<Vec<CompiledProfile>> = LazyLock::new(|| {
@@ -23,7 +23,7 @@ fn profile(line: &str) -> CompiledProfile {
     CompiledProfile::new(&AppProfile { name, description: line.into(), version: None, capabilities })
 }
 
-/// How much an utterance is like what none of these apps is about.
+/// Similarity of an utterance to subjects that none of these apps covers.
 pub(super) fn similarity(query: &Query, apps: &[Arc<CompiledProfile>]) -> DescriptionSimilarity {
     let mut lines: Vec<(f32, &CompiledProfile)> =
         LINES.iter().map(|line| (line.similarity_to_query(query), line)).collect();

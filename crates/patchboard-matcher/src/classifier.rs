@@ -1,22 +1,22 @@
-//! A small linear classifier (softmax regression) over the features of utterances. It is a function of its examples
-//! alone: trained anew from them, in their order, so that nothing else has to be stored and nothing outlives them.
+//! A small linear classifier (softmax regression) over the features of utterances. It depends on its examples alone and
+//! is retrained from them in order, so that nothing else has to be stored and nothing outlives a forgotten example.
 
 use std::collections::HashMap;
 
 use super::features::FeatureHash;
 use super::tuning::TUNING;
 
-/// Multiplications of one training. More examples or apps mean fewer rounds, not a longer wait.
+/// Multiplications per training. More examples or apps reduce the epochs, not lengthen the wait.
 const MAX_MULTIPLICATIONS: usize = 40_000_000;
 const MAX_EPOCHS: usize = 12;
-/// Probabilities below do not move their weights: they are already right.
+/// Smaller gradients are skipped: the prediction is already right.
 const MIN_GRADIENT: f32 = 0.003;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct SoftmaxClassifier {
     classes: usize,
     index: HashMap<FeatureHash, u32>,
-    /// How much a feature says by itself, by its index.
+    /// The weight of a feature by itself, by index.
     rarity: Vec<f32>,
     /// For each feature the weights of all classes.
     weights: Vec<f32>,
@@ -45,6 +45,7 @@ impl SoftmaxClassifier {
         }
         let all = lessons.len() as f32;
         for (rarity, seen) in linear.rarity.iter_mut().zip(&seen) {
+            // Inverse document frequency, with a floor so that common features still count.
             *rarity *= ((all + 1.0) / (*seen as f32 + 0.5)).ln().max(0.2);
         }
         linear.weights = vec![0.0; linear.rarity.len() * classes];
@@ -62,6 +63,7 @@ impl SoftmaxClassifier {
         let mut slopes: Vec<(usize, f32)> = Vec::new();
         let mut seed = 0x2545_f491_4f6c_dd1d_u64;
         for _ in 0..rounds {
+            // A shuffle with a fixed seed, so that training is deterministic.
             for at in (1..order.len()).rev() {
                 seed ^= seed << 13;
                 seed ^= seed >> 7;
@@ -80,7 +82,7 @@ impl SoftmaxClassifier {
         }
     }
 
-    /// One step of AdaGrad against the gradient.
+    /// One AdaGrad step against the gradient.
     fn step(&mut self, input: &[(u32, f32)], slopes: &[(usize, f32)], steps: &mut [f32], rate: f32) {
         for &(feature, value) in input {
             let from = feature as usize * self.classes;
@@ -99,7 +101,7 @@ impl SoftmaxClassifier {
         }
     }
 
-    /// Known features with their values; the whole has length 1.
+    /// The known features with their values, normalised to length 1.
     fn input(&self, features: &[FeatureHash]) -> Vec<(u32, f32)> {
         let mut input: Vec<(u32, f32)> = features
             .iter()
@@ -124,7 +126,7 @@ impl SoftmaxClassifier {
         }
     }
 
-    /// For each class; 0 is neither for nor against.
+    /// The score of each class; 0 is neutral.
     pub(super) fn scores(&self, features: &[FeatureHash]) -> Vec<f32> {
         let mut scores = vec![0.0; self.classes];
         self.score(&self.input(features), &mut scores);
@@ -133,6 +135,7 @@ impl SoftmaxClassifier {
 }
 
 pub(super) fn softmax(scores: &mut [f32]) {
+    // Subtracting the highest score keeps `exp` from overflowing.
     let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut sum = 0.0;
     for score in scores.iter_mut() {
@@ -142,7 +145,7 @@ pub(super) fn softmax(scores: &mut [f32]) {
     scores.iter_mut().for_each(|score| *score /= sum);
 }
 
-/// Turns probabilities into the slope of the loss.
+/// Turns probabilities into the gradient of the loss.
 fn loss_gradient(lesson: &TrainingSample<'_>, scores: &mut [f32]) {
     for (class, score) in scores.iter_mut().enumerate() {
         *score = (*score - if class == lesson.class { 1.0 } else { 0.0 }) * lesson.weight;

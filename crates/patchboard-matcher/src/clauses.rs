@@ -1,11 +1,11 @@
-//! Several requests in one utterance: `remind me to buy milk and turn off the lights`.
+//! Splits an utterance into several requests: `remind me to buy milk and turn off the lights`.
 
 use super::tokenizer::{TokenBoundary, WordToken};
 
-/// More are not looked at one by one; such a text is not a list of requests.
+/// Further clauses are ignored; such a text is not a list of requests.
 const MOST_CLAUSES: usize = 4;
 
-/// The utterance cut where a new request begins. One clause means that there is nothing to cut.
+/// Splits the utterance where a new request begins. One clause means that there is nothing to split.
 pub(super) fn clauses(words: &[WordToken]) -> Vec<&[WordToken]> {
     let mut clauses = Vec::new();
     let mut from = 0;
@@ -24,12 +24,12 @@ pub(super) fn clauses(words: &[WordToken]) -> Vec<&[WordToken]> {
     clauses
 }
 
-/// The utterance without what it says is not meant: `not a timer, put it in the calendar`, `don't play anything, just
-/// tell me who sings`. A denial counts only where something else follows that is meant instead.
+/// Drops what the utterance says is not meant: `not a timer, put it in the calendar`, `don't play anything, just tell
+/// me who sings`. A denial counts only where something else follows that is meant instead.
 pub(super) fn without_denials(words: Vec<WordToken>) -> Vec<WordToken> {
     const DENIALS: &[&str] = &["not", "nothing", "nicht", "nichts", "kein", "keine", "keinen"];
     const INSTEAD: &[&str] = &["just", "only", "but", "rather", "instead", "sondern", "nur", "sino", "solo", "mais"];
-    /// A denial further on than this is about the world, not about the request: `the printer does not print, help`.
+    /// A denial further on is part of the content, not of the request: `the printer does not print, help`.
     const EARLY: usize = 2;
     let is_one_of = |word: &WordToken, list: &[&str]| list.contains(&word.text.as_str());
     let Some(denial) = words.iter().take(EARLY).position(|word| is_one_of(word, DENIALS)) else { return words };
@@ -41,7 +41,7 @@ pub(super) fn without_denials(words: Vec<WordToken>) -> Vec<WordToken> {
     words.into_iter().skip(rest).collect()
 }
 
-/// Only what can stand alone: not the second half of `chicken and rice`.
+/// Only what can stand alone opens a request: not the second half of `chicken and rice`.
 fn opens_request(words: &[WordToken]) -> bool {
     let mut words = words.iter().skip_while(|word| CONJUNCTIONS.contains(&word.text.as_str()));
     words.next().is_some_and(|word| {

@@ -1,4 +1,4 @@
-//! Evidence in words a person can check.
+//! Evidence as text that a person can check.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::query::{ComparedWord, Query};
 use super::trained_model::AppEvidence;
 
 const MOST_REASONS: usize = 3;
-/// Less is noise.
+/// Weaker matches are noise.
 const LEAST_STRENGTH: f32 = 0.15;
 const MIN_SIMILARITY: f32 = 0.35;
 const MIN_WORD_SIMILARITY: f32 = 0.15;
@@ -63,7 +63,7 @@ fn match_text(text: &str, bond: TermMatch, profile: &CompiledProfile) -> String 
     }
 }
 
-/// In the words of the message and of the app: what they have in common has no name that a reader would know.
+/// In the words of the message and of the app: the concept they share has no name that a reader would know.
 fn close_word_text(text: &str, own: &str) -> String {
     format!("`{text}` is close to its word `{own}`")
 }

@@ -1,11 +1,11 @@
-//! An utterance as numbers that can be counted: its words, pairs of words, pieces of words, concepts and topics.
+//! The countable features of an utterance: words, word pairs, character n-grams, concepts and topics.
 
 use super::lexicon::lexicon;
 use super::query::addresses_assistant;
 use super::tokenizer::WordToken;
 use super::tuning::TUNING;
 
-/// What is kept of one utterance; the first features are those of its first words.
+/// Most features of one utterance; those of the first words are kept.
 const MOST_FEATURES: usize = 192;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ pub(super) enum FeatureClass {
     CharacterGram = 2,
     Concept = 3,
     Topic = 4,
-    /// A word that fits any topic, or only joins others.
+    /// A word that fits any topic, or a mere connective.
     FunctionWord = 5,
     FunctionWordPair = 6,
 }
@@ -27,7 +27,7 @@ const CLASS_BITS: u32 = 3;
 
 impl FeatureHash {
     fn new(class: FeatureClass, parts: &[&[u8]]) -> FeatureHash {
-        // FNV-1a; two features that fall together by chance only add a little noise.
+        // FNV-1a; a collision only adds a little noise.
         let mut hash: u32 = 0x811c_9dc5;
         for byte in parts.iter().flat_map(|part| part.iter().chain(&[0])) {
             hash = (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
@@ -35,14 +35,14 @@ impl FeatureHash {
         FeatureHash((hash ^ (hash >> 29)) << CLASS_BITS | class as u32)
     }
 
-    /// How much a feature of its class says.
+    /// The weight of the feature's class.
     pub(super) fn weight(self) -> f32 {
         let class = (self.0 & ((1 << CLASS_BITS) - 1)) as usize;
         TUNING.class_weights.get(class).copied().unwrap_or(0.0)
     }
 }
 
-/// Each once, in ascending order.
+/// Distinct features in ascending order.
 pub(super) fn features(words: &[WordToken]) -> Vec<FeatureHash> {
     let mut found = Vec::with_capacity(96);
     let mut previous = "";

@@ -1,12 +1,12 @@
-//! Everyday knowledge: which words belong to one concept, and which concepts to one topic, so that an utterance and a
-//! description meet although they share no word. General on purpose; nothing in it knows an app.
+//! General knowledge: which words belong to one concept, and which concepts to one topic, so that an utterance and a
+//! description match although they share no word. Contains nothing about particular apps.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::tokenizer::{WordToken, tokenize};
 
-/// In reading order; a heading that comes back continues its topic.
+/// In reading order; a repeated heading continues its topic.
 const SOURCES: &[&str] = &[
     include_str!("lexicon/errands.txt"),
     include_str!("lexicon/home.txt"),
@@ -27,7 +27,7 @@ pub(super) struct Lexicon {
     topics: Vec<&'static str>,
     /// By stem; the stems of a phrase are joined by one space.
     entries: HashMap<String, Vec<WordSense>>,
-    /// The first stems of phrases, so that most words are passed over at once.
+    /// For each first stem the longest phrase that begins with it, so that most words need no further look-up.
     longest_phrase_from: HashMap<String, usize>,
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Concept {
     pub(super) topic: TopicId,
 }
 
-/// That a word can mean a concept, and how surely (0 to 1).
+/// A concept that a word can mean, and how likely (0 to 1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WordSense {
     pub(super) concept: ConceptId,
     pub(super) affinity: f32,
 }
 
-/// A word or a phrase of a text that the lexicon knows.
+/// A word or phrase of a text that is in the lexicon.
 #[derive(Debug, Clone)]
 pub(super) struct LexiconHit {
     pub(super) at: usize,
@@ -76,7 +76,7 @@ impl Lexicon {
             }
         }
         for senses in lexicon.entries.values_mut() {
-            // A word with many meanings is poor evidence for each of them.
+            // An ambiguous word is weak evidence for each of its meanings.
             let many = (senses.len() as f32).sqrt();
             senses.iter_mut().for_each(|sense| sense.affinity /= many);
         }
@@ -91,7 +91,7 @@ impl Lexicon {
         at as TopicId
     }
 
-    /// Named by its first entry.
+    /// A concept is named by its first entry.
     fn concept(&mut self, topic: TopicId, line: &'static str) {
         let id = self.concepts.len() as ConceptId;
         let name = line.split_whitespace().next().unwrap_or_default();
@@ -136,7 +136,7 @@ impl Lexicon {
         self.concepts.get(usize::from(concept)).map_or(0, |concept| concept.topic)
     }
 
-    /// Every word and phrase that is known, phrases also inside longer ones.
+    /// Every known word and phrase, including phrases inside longer ones.
     pub(super) fn hits(&'static self, words: &[WordToken]) -> Vec<LexiconHit> {
         let mut hits = Vec::new();
         let mut key = String::new();
@@ -160,7 +160,7 @@ impl Lexicon {
         self.entries.get(stem).map_or(&[], Vec::as_slice)
     }
 
-    /// What an unknown word may be a slip of: two letters swapped, one too many, one too few.
+    /// The senses of a known word one misspelling away: two letters swapped, one too many, one missing.
     pub(super) fn senses_of_misspelling(&'static self, stem: &str) -> Option<&'static [WordSense]> {
         if !(6..=14).contains(&stem.len()) || !stem.bytes().all(|byte| byte.is_ascii_lowercase()) {
             return None;
@@ -171,7 +171,7 @@ impl Lexicon {
             parts.iter().for_each(|part| slip.push_str(part));
             self.entries.get(&slip).map(Vec::as_slice)
         };
-        // Every byte is a letter, so every place is a border between two.
+        // All bytes are ASCII letters, so every index is a character boundary.
         let swapped =
             (0..stem.len() - 1).map(|at| [&stem[..at], &stem[at + 1..at + 2], &stem[at..=at], &stem[at + 2..]]);
         let shorter = (0..stem.len()).map(|at| [&stem[..at], "", "", &stem[at + 1..]]);

@@ -1,10 +1,11 @@
-//! Which app an utterance is meant for, found without a model: by what apps say about themselves, and by what was
-//! learned from what they took and refused. Pure: no clock, no chance, no input or output.
+//! Finds the app an utterance is meant for without a model: by the apps' descriptions and by what was learned from
+//! messages they took and refused. Pure: no clock, no randomness, no input or output.
 //!
-//! [`words`] makes text comparable; [`lexicon`] and [`vectors`] know which words are close to each other; [`query`] and
-//! [`profile`] are the two sides of a comparison before anything was learned, and [`background`] what competes with the
-//! apps; [`learned`] keeps examples, and [`linear`] classifies by them over [`features`]; [`signals`] puts all of it into
-//! a few numbers, and [`ranking`] turns them into confidence and a choice; [`clauses`] finds several requests in one.
+//! `tokenizer` normalises text; `lexicon` and `vectors` know which words are close to each other; `query` and
+//! `profile` are the two sides of a comparison before training, and `background` competes with the apps;
+//! `trained_model` keeps examples, and `classifier` classifies by them over `features`; `signals` reduces all
+//! of it to a few numbers, and `ranking` turns them into confidence and a choice; `clauses` finds several requests
+//! in one utterance.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -37,9 +38,9 @@ use tokenizer::WordToken;
 use trained_model::{AppEvidence, TrainedModel};
 use tuning::TUNING;
 
-/// Descriptions kept ready. More apps than that at once only cost time.
+/// Compiled profiles cached; past it the cache is cleared, which only costs time.
 const MOST_PROFILES: usize = 1024;
-/// Candidates that are worth an explanation.
+/// Candidates that get an explanation.
 const MAX_EXPLAINED: usize = 5;
 
 /// What an app says about itself when it registers. All of it is the app's own claim.
@@ -55,11 +56,11 @@ pub struct AppProfile {
 #[derive(Debug, Clone, Default)]
 pub struct Matcher {
     model: TrainedModel,
-    /// Made from what apps say about themselves, when it is first needed. The same for all copies.
+    /// Profiles compiled from descriptions on first use; shared by all clones.
     profiles: Arc<RwLock<HashMap<ProfileKey, Arc<CompiledProfile>>>>,
 }
 
-/// What became of a message.
+/// The outcome of a message for one app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainingLabel<'a> {
     pub app: &'a str,
@@ -67,7 +68,7 @@ pub struct TrainingLabel<'a> {
     pub strength: LabelStrength,
 }
 
-/// How near an embedding model holds the utterance to each app (0 to 1), in the order of the apps.
+/// Embedding similarity of the utterance to each app (0 to 1), in the order of the apps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddingSimilarity {
     pub by_app: Vec<f32>,
@@ -86,7 +87,7 @@ impl Matcher {
         Self::default()
     }
 
-    /// All given apps, best first. Any text will do; what it means is looked for near its beginning.
+    /// Ranks all given apps, best first. Any text is accepted; only its beginning is read.
     pub fn rank(&self, text: &str, apps: &[&AppProfile], meaning: Option<&EmbeddingSimilarity>) -> AppRanking {
         let words = clauses::without_denials(tokenizer::tokenize(text));
         let profiles: Vec<Arc<CompiledProfile>> = apps.iter().map(|app| self.profile(app)).collect();
@@ -122,16 +123,16 @@ impl Matcher {
         AppRanking::new(candidates, several, signals::experience(&evidence))
     }
 
-    /// Takes in many labels at once, which costs little more than one: the classifier is trained after the last.
+    /// Learns labels in a batch, which costs little more than one: the classifier is trained once at the end.
     pub fn learn<'a>(&mut self, labels: impl IntoIterator<Item = (&'a str, TrainingLabel<'a>)>) {
         for (text, label) in labels {
             self.model.add(label.app, text, label.polarity, label.strength);
         }
-        // Training takes milliseconds, which whoever asks next shall not wait for.
+        // Train here, or the next `rank` would pay the milliseconds it takes.
         self.model.train();
     }
 
-    /// Utterances it knows, of all apps together. Training takes the longer the more they are.
+    /// Examples of all apps together. Training time grows with them.
     pub fn example_count(&self) -> usize {
         self.model.example_count()
     }
@@ -140,7 +141,7 @@ impl Matcher {
         self.model.forget(app);
     }
 
-    /// How many labels an app was given since it was last forgotten.
+    /// Labels given to the app since it was last forgotten.
     pub fn label_count(&self, app: &str) -> u64 {
         self.model.label_count(app)
     }
@@ -155,7 +156,7 @@ impl Matcher {
         self.model.replace_training_data(app, data);
     }
 
-    /// Which apps the parts of an utterance are for, when they are clearly for different ones.
+    /// Which apps the clauses of an utterance are for, if they are clearly for different ones.
     fn parts(&self, words: &[WordToken], apps: &[&AppProfile], profiles: &[Arc<CompiledProfile>]) -> Vec<ClauseMatch> {
         let clauses = clauses::clauses(words);
         if clauses.len() < 2 || apps.len() < 2 {
@@ -178,13 +179,13 @@ impl Matcher {
         if parts.len() < 2 { Vec::new() } else { parts }
     }
 
-    /// Of each app, and of none of them.
+    /// Evidence for each app, and for "no app".
     fn evidence(&self, utterance: &PreparedText, apps: &[&AppProfile]) -> (Vec<AppEvidence>, AppEvidence) {
         let names: Vec<&str> = apps.iter().map(|app| &*app.name).collect();
         self.model.evidence(&utterance.features, utterance.query.vector.as_ref(), &names)
     }
 
-    /// The numbers that a decision is made from, of each app and of none of them: for fitting their weights.
+    /// The signals of each app and of "no app", for fitting their weights.
     #[doc(hidden)]
     pub fn signals(&self, text: &str, apps: &[&AppProfile]) -> (Vec<Vec<f32>>, Vec<f32>) {
         let utterance = PreparedText::new(&clauses::without_denials(tokenizer::tokenize(text)));
@@ -216,15 +217,15 @@ impl Matcher {
     }
 }
 
-/// A part of an utterance that is clearly for one app.
+/// A clause of an utterance that is clearly for one app.
 #[derive(Debug)]
 struct ClauseMatch {
-    /// Its place among the apps asked about.
+    /// Index into the given apps.
     app: usize,
     confidence: f32,
 }
 
-/// An utterance, or a part of one, made ready for comparison.
+/// An utterance, or a clause of one, prepared for comparison.
 #[derive(Debug)]
 struct PreparedText {
     query: Query,
@@ -248,8 +249,8 @@ fn add_embedding_similarity(fits: &mut OddsTable, meaning: &EmbeddingSimilarity)
         return;
     }
     let mean = meaning.by_app.iter().sum::<f32>() / count as f32;
-    // Models differ in how near they hold unrelated texts; what all apps share says nothing. A lone app has no others
-    // to compare with.
+    // Models differ in the similarity of unrelated texts, so what all apps share is subtracted. A single app has no
+    // others to compare with.
     let usual = if count > 1 { mean } else { TUNING.usual_similarity };
     fits.add(meaning.by_app.iter().map(|similarity| TUNING.embedding_weight * (similarity - usual)));
 }

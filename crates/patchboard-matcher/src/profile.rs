@@ -1,4 +1,4 @@
-//! A description made ready for comparison, and what an utterance has in common with it before anything was learned.
+//! An app's description prepared for comparison, and its similarity to an utterance before training.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use crate::AppProfile;
 const MOST_COMPARED: usize = 48;
 /// Words of one profile that are compared letter by letter.
 const MOST_SPELLINGS: usize = 256;
-/// Fewer letters in common are chance.
+/// Shorter common prefixes are chance.
 const LEAST_BEGINNING: usize = 5;
 
 #[derive(Debug)]
 pub(super) struct CompiledProfile {
     terms: HashMap<String, ProfileTerm>,
-    /// For near misses, in alphabetical order.
+    /// For misspellings, in alphabetical order.
     spellings: Vec<(String, f32)>,
     concepts: Vec<f32>,
     topics: Vec<f32>,
-    /// Which of its own words stands for a concept most, and which for a topic: for explanations.
+    /// The profile's strongest word for each concept and topic, for explanations.
     concept_words: HashMap<ConceptId, (f32, String)>,
     topic_words: HashMap<TopicId, (f32, String)>,
-    /// What all of it is about.
+    /// The vector of the whole description.
     vector: Option<CompactVector>,
     words: Vec<ComparedWord>,
 }
@@ -44,7 +44,7 @@ pub(super) enum TermSource {
     Description,
 }
 
-/// Why a cue counts for a profile.
+/// Why a query term matches a profile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum TermMatch {
     Word(TermSource),
@@ -68,7 +68,7 @@ impl CompiledProfile {
         let mut ruled_out = Vec::new();
         let mut said = tokenize(&app.name.replace(['-', '_'], " "));
         profile.add(&said, TermSource::Name);
-        // A number or an `app` in a name says nothing of what it is about.
+        // Numbers or `app` in a name carry no topic.
         said.retain(|word| word.weight >= 0.5);
         for capability in &app.capabilities {
             let capability = tokenize(&capability.replace(['-', '_', '.', '/'], " "));
@@ -119,7 +119,7 @@ impl CompiledProfile {
         }
     }
 
-    /// `… but not the weather`: the words themselves, not their whole topic.
+    /// Handles `… but not the weather`: drops the words and their concepts, but not the whole topic.
     fn exclude(&mut self, phrase: &[WordToken]) {
         for word in phrase.iter().filter(|word| word.weight >= 0.5) {
             self.terms.remove(&word.stem);
@@ -131,34 +131,34 @@ impl CompiledProfile {
         }
     }
 
-    /// What the utterance has in common with this profile, in units of cue weight.
+    /// The overlap of the utterance's terms with this profile, in units of term weight.
     pub(super) fn overlap(&self, query: &Query) -> f32 {
         query.terms.iter().map(|cue| cue.weight * self.best_match(cue).map_or(0.0, |(strength, _)| strength)).sum()
     }
 
-    /// How near the whole utterance is to the whole description, -1 to 1.
+    /// Cosine of the whole utterance and the whole description, -1 to 1.
     pub(super) fn similarity_to_query(&self, query: &Query) -> f32 {
         nearness(self.vector.as_ref(), query.vector.as_ref())
     }
 
-    /// How near two descriptions are to each other.
+    /// Cosine of two descriptions.
     pub(super) fn similarity_to_profile(&self, other: &CompiledProfile) -> f32 {
         nearness(self.vector.as_ref(), other.vector.as_ref())
     }
 
-    /// How near the words of the utterance are to the nearest words of the description, in units of their weight.
+    /// Similarity of each word of the utterance to the nearest word of the description, summed by weight.
     pub(super) fn word_similarity(&self, query: &Query) -> f32 {
         query.words.iter().map(|word| word.weight * self.nearest_word(word).map_or(0.0, |(nearness, _)| nearness)).sum()
     }
 
-    /// The word of the description that is nearest to a word of an utterance, and how near it is, 0 to 1.
+    /// The description's word nearest to a word of an utterance, and how near it is, 0 to 1.
     pub(super) fn nearest_word(&self, word: &ComparedWord) -> Option<(f32, &str)> {
         let nearness = |own: &ComparedWord| {
             if own.stem == word.stem {
                 return own.weight;
             }
             let (Some(one), Some(other)) = (&own.vector, &word.vector) else { return 0.0 };
-            // What is only somewhat alike is most often alike by chance.
+            // Squared, because weak similarities are mostly chance.
             one.cosine(other).max(0.0).powi(2) * own.weight
         };
         let all = self.words.iter().map(|own| (nearness(own), own.text.as_str()));
@@ -188,7 +188,7 @@ impl CompiledProfile {
         best
     }
 
-    /// The word of its own that makes a bond.
+    /// The profile's own word behind a match.
     pub(super) fn matched_word(&self, bond: TermMatch) -> Option<&str> {
         let (_, word) = match bond {
             TermMatch::Word(_) | TermMatch::Spelling => return None,
@@ -198,7 +198,7 @@ impl CompiledProfile {
         Some(word)
     }
 
-    /// 0 to 1: slips of the pen, and the parts of compound words.
+    /// 0 to 1: finds misspellings, and parts of compound words.
     fn spelling_similarity(&self, stem: &str) -> f32 {
         let Some(first) = stem.chars().next().filter(|_| stem.len() >= LEAST_BEGINNING) else { return 0.0 };
         let from = self.spellings.partition_point(|(known, _)| known.chars().next() < Some(first));
@@ -207,20 +207,20 @@ impl CompiledProfile {
     }
 }
 
-/// What nothing is known of is near to nothing.
+/// An unknown vector is similar to nothing.
 fn nearness(one: Option<&CompactVector>, other: Option<&CompactVector>) -> f32 {
     one.zip(other).map_or(0.0, |(one, other)| one.cosine(other))
 }
 
 fn keep_strongest<K: Eq + std::hash::Hash>(kept: &mut HashMap<K, (f32, String)>, key: K, strength: f32, word: &str) {
     let known = kept.entry(key).or_default();
-    // Of equal ones the later, which is of the description: in names and capabilities words are cut to fit.
+    // Of equal ones the later, which comes from the description: names and capabilities use shortened words.
     if strength > 0.0 && strength >= known.0 {
         *known = (strength, word.to_owned());
     }
 }
 
-/// Whether one is the beginning of the other, as in compound words, or a slip away from it.
+/// Whether one is a prefix of the other, as in compound words, or one edit away from it.
 fn is_alike(one: &str, other: &str) -> bool {
     let start = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     let end = one.chars().rev().zip(other.chars().rev()).take_while(|(a, b)| a == b).count();
@@ -229,7 +229,7 @@ fn is_alike(one: &str, other: &str) -> bool {
     if start >= LEAST_BEGINNING && start + 1 >= shorter {
         return true;
     }
-    // One letter another, one too many or one too few.
+    // One letter substituted, inserted or missing.
     shorter >= LEAST_BEGINNING && longer - shorter <= 1 && start + end + 1 >= longer
 }
 
@@ -239,7 +239,7 @@ enum PhrasePolarity {
     Excluded,
 }
 
-/// A description falls into phrases; one that opens with a negation says what the app is not for.
+/// Splits a description into phrases; one that begins with a negation says what the app is not for.
 fn phrases(words: Vec<WordToken>) -> Vec<(Vec<WordToken>, PhrasePolarity)> {
     const NEGATIONS: &[&str] = &["not", "never", "except", "excluding", "nor", "without"];
     let mut phrases = vec![(Vec::new(), PhrasePolarity::Included)];

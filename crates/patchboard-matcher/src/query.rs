@@ -1,4 +1,4 @@
-//! What an utterance, or a clause of it, offers for comparison.
+//! An utterance, or a clause of it, prepared for comparison.
 
 use super::lexicon::{WordSense, lexicon};
 use super::tokenizer::WordToken;
@@ -7,31 +7,31 @@ use super::vectors::{self, CompactVector};
 
 /// Words that are compared with those of a description one by one.
 const MOST_COMPARED: usize = 24;
-/// Unknown words that are looked at for slips; each costs some hundred look-ups.
+/// Unknown words checked for misspellings; each costs some hundred look-ups.
 const MOST_CORRECTIONS: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) terms: Vec<QueryTerm>,
-    /// How much the whole utterance says, whether anyone understands it or not.
+    /// The total weight of the utterance, known words or not.
     pub(super) weight: f32,
-    /// What all of it is about; `None` when no word of it is known.
+    /// The vector of the whole utterance; `None` if no word of it is known.
     pub(super) vector: Option<CompactVector>,
-    /// The words that say something, with how much they say.
+    /// The words with a topic, and their weights.
     pub(super) words: Vec<ComparedWord>,
 }
 
-/// A word, and what it is compared by.
+/// A word with the forms it is compared by.
 #[derive(Debug)]
 pub(super) struct ComparedWord {
     pub(super) text: String,
     pub(super) stem: String,
     pub(super) weight: f32,
-    /// `None`: only the word itself will do.
+    /// `None`: only the word itself matches.
     pub(super) vector: Option<CompactVector>,
 }
 
-/// A word, or a phrase known as one.
+/// A word, or a phrase of the lexicon.
 #[derive(Debug)]
 pub(super) struct QueryTerm {
     pub(super) text: String,
@@ -41,8 +41,7 @@ pub(super) struct QueryTerm {
     pub(super) senses: &'static [WordSense],
 }
 
-/// What is left of the words after one that only carries them: `remind me to water the plants` is about being
-/// reminded.
+/// Factor for the words after a carrier word: `remind me to water the plants` is about reminders.
 const CARRIED_WEIGHT: f32 = 0.4;
 
 impl Query {
@@ -101,7 +100,7 @@ impl Query {
     }
 }
 
-/// The words that say something about a topic, each once.
+/// Distinct words with a topic.
 pub(super) fn compared_words(words: &[WordToken], most: usize) -> Vec<ComparedWord> {
     let mut compared: Vec<ComparedWord> = Vec::new();
     for word in words.iter().filter(|word| word.weight > 0.0 && !word.is_number()) {
@@ -113,7 +112,7 @@ pub(super) fn compared_words(words: &[WordToken], most: usize) -> Vec<ComparedWo
         }
         let (vector, weight) = match vectors::word_vector(&word.text) {
             Some((vector, weight)) => (Some(CompactVector::new(&vector)), weight),
-            // Names and rare words say much, but nobody knows what.
+            // Names and rare words are specific, but have no known meaning.
             None => (None, 1.0),
         };
         let (text, stem) = (word.text.clone(), word.stem.clone());
@@ -122,7 +121,7 @@ pub(super) fn compared_words(words: &[WordToken], most: usize) -> Vec<ComparedWo
     compared
 }
 
-/// The words, those lowered that are only what somebody shall be reminded of, told, or what shall be noted.
+/// Lowers the weight of words that are only the content of a reminder, message or note.
 fn down_weight_carried(words: &[WordToken]) -> Vec<WordToken> {
     const CARRIERS: &[&str] = &[
         "remind",
@@ -152,7 +151,7 @@ fn down_weight_carried(words: &[WordToken]) -> Vec<WordToken> {
         "ecris",
         "dis",
     ];
-    /// A carrier further on is one of the words that are carried.
+    /// A carrier word further on is part of the content.
     const EARLY: usize = 3;
     let mut words = words.to_vec();
     let carrier = words.iter().take(EARLY).position(|word| CARRIERS.contains(&word.text.as_str()));
@@ -162,7 +161,7 @@ fn down_weight_carried(words: &[WordToken]) -> Vec<WordToken> {
     words
 }
 
-/// Whether the one who is spoken to is also spoken about: `what is your name`, but not `can you call me a taxi`.
+/// Whether the utterance is about the assistant itself: `what is your name`, but not `can you call me a taxi`.
 pub(super) fn addresses_assistant(words: &[WordToken]) -> bool {
     const ASKING: &[&str] = &["can", "could", "would", "will", "thank", "want", "need", "did", "if", "have", "let"];
     words.iter().enumerate().any(|(at, word)| {

@@ -1,4 +1,4 @@
-//! From evidence to confidence, and from confidence to a choice.
+//! Turns evidence into confidence, and confidence into a choice.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::tuning::TUNING;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AppRanking {
     pub candidates: Vec<RankedApp>,
-    /// Places of those whose part of the utterance is clearly theirs; two or more, or none.
+    /// Indices of candidates that clearly match a clause of their own; two or more, or none.
     clause_winners: Vec<usize>,
     /// How much was learned for these apps, 0 to 1.
     experience: f32,
@@ -20,41 +20,41 @@ pub struct AppRanking {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedApp {
     pub app: Arc<str>,
-    /// How well it fits by itself, 0 to 1, whoever else fits.
+    /// How well the app fits by itself, 0 to 1, whatever the others score.
     pub score: f32,
-    /// How probable it is that this app is meant. All together are at most 1, the rest being none of them, unless the
-    /// utterance has parts for several.
+    /// The probability that this app is meant. All together are at most 1, the rest being "no app", unless the
+    /// utterance has clauses for several.
     pub confidence: f32,
     /// Short evidence for people to read.
     pub reasons: Vec<Arc<str>>,
 }
 
-/// When to deliver: how sure the matcher has to be. The more was learned the more is delivered, and the surer each
-/// delivery has to be for the wrong ones to stay as few.
+/// The confidence required for a delivery. The more was learned the more is delivered, so each delivery needs a higher
+/// confidence to keep the number of wrong ones low.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConfidencePolicy {
-    /// The least confidence before anything was learned.
+    /// Least confidence before any training.
     pub min_untrained: f32,
-    /// The least confidence when much was learned.
+    /// Least confidence after much training.
     pub min_trained: f32,
-    /// By how much it must be above that of the next.
+    /// Least lead over the next candidate.
     pub margin: f32,
-    /// The least confidence when there is only one app: nobody else could have been meant.
+    /// Least confidence when there is only one app: no other could be meant.
     pub min_single_app: f32,
-    /// The least confidence of each of several.
+    /// Least confidence of each of several recipients.
     pub min_each_of_several: f32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RankingChoice {
-    /// Places among the candidates; more than one only when several are clearly meant.
+    /// Indices of candidates; more than one only when several are clearly meant.
     Deliver(Vec<usize>),
     Unsure,
 }
 
 impl ConfidencePolicy {
-    /// About one message in a hundred goes to a wrong app. Like the others it was read from the tuning files, each judged by
-    /// weights that were fitted to the rest, and all but that of a bank, whose apps are close to each other, keep to it.
+    /// About 1 % of messages go to a wrong app. Like the other levels, chosen on the tuning files, each scored with
+    /// weights fitted to the others; all sets keep to it but that of a bank, whose apps resemble each other.
     pub const CAREFUL: ConfidencePolicy = ConfidencePolicy {
         min_untrained: 0.96,
         min_trained: 0.98,
@@ -62,7 +62,7 @@ impl ConfidencePolicy {
         min_single_app: 0.6,
         min_each_of_several: 0.9,
     };
-    /// About three.
+    /// About 3 %.
     pub const BALANCED: ConfidencePolicy = ConfidencePolicy {
         min_untrained: 0.82,
         min_trained: 0.95,
@@ -70,7 +70,7 @@ impl ConfidencePolicy {
         min_single_app: 0.38,
         min_each_of_several: 0.8,
     };
-    /// About eight.
+    /// About 8 %.
     pub const EAGER: ConfidencePolicy = ConfidencePolicy {
         min_untrained: 0.58,
         min_trained: 0.69,
@@ -105,7 +105,8 @@ impl AppRanking {
         self.choose_among(policy, |_| true)
     }
 
-    /// The others keep their share of the confidence: that they cannot have it makes nobody else more probable.
+    /// Chooses among the open candidates. The others keep their share of the confidence: that they are excluded makes
+    /// no other app more probable.
     pub fn choose_among(&self, policy: ConfidencePolicy, is_open: impl Fn(&RankedApp) -> bool) -> RankingChoice {
         let confidence = |place: usize| self.candidates.get(place).map_or(0.0, |candidate| candidate.confidence);
         let open: Vec<usize> =
@@ -126,7 +127,7 @@ impl AppRanking {
     }
 }
 
-/// How well each app fits an utterance, and none of them: logarithms of odds, but for a constant.
+/// Log-odds of each app and of "no app", up to a constant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct OddsTable {
     apps: Vec<AppOdds>,
@@ -136,7 +137,7 @@ pub(super) struct OddsTable {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct AppOdds {
     log_odds: f32,
-    /// How much what it refused speaks against it.
+    /// Subtracted for similarity to messages that the app refused.
     refusal_penalty: f32,
 }
 
@@ -151,7 +152,7 @@ impl OddsTable {
         let apps = likenesses.iter().zip(evidence).map(|(likeness, evidence)| {
             let is_strange = query.vector.is_none() && likeness.shared_terms <= 0.0 && evidence.nearest_accepted <= 0.0;
             let odds = if is_strange {
-                // Words that nobody knows speak for nobody.
+                // A text without any known word is no evidence for any app.
                 f32::NEG_INFINITY
             } else {
                 weighted(&signals::app_signals(likeness, evidence), &TUNING.app_weights)
@@ -165,7 +166,7 @@ impl OddsTable {
         let learned = TUNING.none_near * none.nearest_accepted + TUNING.none_refused * refused;
         let mut fits =
             OddsTable { apps: apps.collect(), none_log_odds: weighted(&of_none, &TUNING.none_weights) + learned };
-        // What a person said once need not be said again, whatever else the words are like.
+        // A person's label for exactly this text outranks all other evidence.
         let highest = fits.highest() + TUNING.same_text_lead;
         if none.is_same_text {
             fits.none_log_odds = highest;
@@ -180,19 +181,19 @@ impl OddsTable {
         self.apps.iter().map(|fit| fit.log_odds).fold(self.none_log_odds, f32::max)
     }
 
-    /// What an embedding model says, in the order of the apps.
+    /// Adds log-odds from an embedding model, in the order of the apps.
     pub(super) fn add(&mut self, more: impl Iterator<Item = f32>) {
         self.apps.iter_mut().zip(more).for_each(|(fit, more)| fit.log_odds += more);
     }
 
-    /// 0 to 1, whoever else fits.
+    /// 0 to 1, independent of the other apps.
     pub(super) fn score(&self, app: usize) -> f32 {
         let fit = self.apps.get(app).map_or(f32::NEG_INFINITY, |fit| fit.log_odds - fit.refusal_penalty);
         1.0 / (1.0 + (self.none_log_odds - fit).exp())
     }
 
-    /// The probability of each app, none of them being possible too. What is taken from an app because of what it
-    /// refused goes to none of them: nobody else becomes more probable by it.
+    /// The probability of each app; the rest up to 1 is "no app". A refusal penalty moves probability to "no app", not
+    /// to the other apps.
     pub(super) fn confidences(&self) -> Vec<f32> {
         let highest = self.highest();
         let all = self.apps.iter().map(|fit| (fit.log_odds - highest).exp()).sum::<f32>()

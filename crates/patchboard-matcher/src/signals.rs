@@ -1,5 +1,5 @@
-//! All that speaks for an app, or for none of them, as a few numbers. How much each of them counts was fitted to the
-//! tuning files of `bench/routing` by `fit.py` there.
+//! All evidence for an app, or for "no app", as a few numbers. Their weights were fitted to the tuning files of
+//! `bench/routing` by its `fit.py`.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use super::query::Query;
 use super::trained_model::AppEvidence;
 use super::tuning::TUNING;
 
-/// What an utterance has in common with a description, before anything was learned.
+/// Similarity of an utterance and a description, before training.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct DescriptionSimilarity {
-    /// Words and concepts in common.
+    /// Overlap of words and concepts.
     pub(super) shared_terms: f32,
-    /// The nearness of the whole to the whole, and of its words to the nearest ones.
+    /// Similarity of the whole texts, and of each word to its nearest one.
     pub(super) whole_text: f32,
     pub(super) word_by_word: f32,
 }
 
-/// Apps that are compared with an utterance word by word: those that are nearest otherwise.
+/// Apps compared word by word: those that score best otherwise.
 const MOST_COMPARED: usize = 32;
 
 impl DescriptionSimilarity {
@@ -28,7 +28,7 @@ impl DescriptionSimilarity {
         likeness
     }
 
-    /// Of all these descriptions, in their order.
+    /// The similarities to all these profiles, in their order.
     pub(super) fn all(query: &Query, profiles: &[Arc<CompiledProfile>]) -> Vec<DescriptionSimilarity> {
         let mut all: Vec<DescriptionSimilarity> =
             profiles.iter().map(|profile| DescriptionSimilarity::quick(query, profile)).collect();
@@ -61,7 +61,7 @@ impl DescriptionSimilarity {
     }
 }
 
-/// The numbers of one app. Those of what was learned grow with its examples, those of its description fade.
+/// Number of signals of an app. Those from training grow with its examples, those from its description fade.
 pub(super) const APP_SIGNALS: usize = 9;
 
 pub(super) fn app_signals(likeness: &DescriptionSimilarity, evidence: &AppEvidence) -> [f32; APP_SIGNALS] {
@@ -82,7 +82,7 @@ pub(super) fn app_signals(likeness: &DescriptionSimilarity, evidence: &AppEviden
     ]
 }
 
-/// The numbers of none of them.
+/// Number of signals of "no app".
 pub(super) const NONE_SIGNALS: usize = 6;
 
 pub(super) fn none_signals(
@@ -96,12 +96,12 @@ pub(super) fn none_signals(
         background.shared_terms,
         background.whole_text,
         background.word_by_word,
-        // That some app has much in common with it says less about whether it is meant than about which one is.
+        // A high overlap says less about whether an app is meant than about which one.
         likenesses.iter().map(|one| one.shared_terms).fold(0.0, f32::max),
     ]
 }
 
-/// How much was learned for all of these apps together: 0 is nothing, 1 as much as helps.
+/// How much was learned for all of these apps together: 0 is nothing, 1 the maximum that helps.
 pub(super) fn experience(evidence: &[AppEvidence]) -> f32 {
     let examples = evidence.iter().map(|one| one.example_weight).sum::<f32>() / evidence.len().max(1) as f32;
     examples / (examples + TUNING.experience_half)

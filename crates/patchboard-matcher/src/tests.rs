@@ -141,7 +141,7 @@ fn meaning_decides_where_words_do_not() {
     let with = near(&[0.1, 0.62, 0.12, 0.1, 0.08]);
     assert!(lamps(&with) > lamps(&without));
     assert_eq!(with.candidates[0].app, Arc::from("lamps"));
-    // What cannot be right is left out.
+    // Invalid similarities are ignored.
     assert_eq!(near(&[0.9]), without);
     assert_eq!(near(&[f32::NAN, 0.1, 0.1, 0.1, 0.1]), without);
 }
@@ -204,7 +204,7 @@ fn what_a_person_said_once_need_not_be_said_again() {
     let ranking = matcher.rank("flooble the gnarp", &apps, None);
     assert_eq!(ranking.choose(ConfidencePolicy::default()), RankingChoice::Deliver(vec![0]), "{ranking:?}");
     assert_eq!(&*ranking.candidates[0].app, "agenda");
-    // And it can be taken back.
+    // The label can be reversed.
     matcher.learn([
         ("flooble the gnarp", label("agenda", LabelPolarity::Negative)),
         ("flooble the gnarp", label("jukebox", LabelPolarity::Positive)),
@@ -220,7 +220,7 @@ fn what_is_said_not_to_be_meant_does_not_count() {
     for text in ["not the lights, play some music", "don't read my email, just play some jazz"] {
         assert_eq!(chosen(&matcher, text, &household()), ["jukebox"], "{text}");
     }
-    // Nothing else is meant instead: it is about the world.
+    // No alternative follows: the negation is part of the content.
     assert_eq!(rank(&matcher, "the lights do not turn off", &household()).candidates[0].app, "lamps".into());
 }
 

@@ -1,5 +1,5 @@
-//! Text as words that can be compared: lower case, no accents, contractions opened, each with its stem and with how
-//! much it says. Scripts without spaces become pairs of characters.
+//! Splits text into comparable words: lower case, no accents, contractions expanded, each with its stem and weight.
+//! Scripts without spaces become pairs of characters.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -10,20 +10,21 @@ mod stop_words;
 
 pub(super) use stem::stem;
 
-/// What is read of a text: who is meant is said early, and a pasted page must not cost more than a long sentence.
+/// Characters read of a text: the app is usually named early, and a pasted page must not cost more than a long
+/// sentence.
 const MOST_CHARACTERS: usize = 4096;
 pub(super) const MOST_WORDS: usize = 160;
-/// Longer runs of letters are not words; what is cut off could not match anything.
+/// Longer runs of letters are not words; the part cut off could not match anything.
 const LONGEST_WORD: usize = 40;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WordToken {
-    /// Folded, but not stemmed.
+    /// Case-folded, but not stemmed.
     pub(super) text: String,
     pub(super) stem: String,
-    /// 0 (says nothing about the topic) to 1.
+    /// From 0 (no topic) to 1.
     pub(super) weight: f32,
-    /// Where a clause or a list item ends after this word.
+    /// The clause or list boundary after this word, if any.
     pub(super) boundary: TokenBoundary,
 }
 
@@ -54,7 +55,7 @@ pub(super) fn tokenize(text: &str) -> Vec<WordToken> {
     words
 }
 
-/// How much an English word says by itself.
+/// The weight of an English word by itself.
 fn weight(text: &str, stem: &str) -> f32 {
     static FUNCTION: LazyLock<HashSet<&'static str>> =
         LazyLock::new(|| stop_words::FUNCTION_WORDS.split_whitespace().collect());
@@ -78,7 +79,7 @@ struct Tokenizer {
     words: Vec<WordToken>,
     /// The word being read; an apostrophe inside is kept until the word is complete.
     current: String,
-    /// The last character of a run without spaces between its words.
+    /// The previous character of an unspaced run.
     previous: Option<char>,
 }
 
@@ -111,7 +112,7 @@ impl Tokenizer {
         }
     }
 
-    /// Pairs of characters, and the first one alone, so that a single character is not lost.
+    /// Emits pairs of characters, and the first character alone, so that a single character is not lost.
     fn unspaced(&mut self, character: char) {
         match self.previous.replace(character) {
             Some(previous) => self.push([previous, character].iter().collect()),

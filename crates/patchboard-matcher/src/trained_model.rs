@@ -1,5 +1,5 @@
-//! What was learned: the utterances an app took and those it should not have had. Everything else is counted from
-//! these, so that what is stored is small, readable and complete, and what is forgotten is gone.
+//! The training data: utterances that an app took, and those it should not have had. Everything else is derived from
+//! these, so that stored data is small, readable and complete, and forgotten data is gone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -13,23 +13,24 @@ mod neighbours;
 
 use neighbours::{IndexSlot, NeighbourIndex, RarityWeighting};
 
-/// In place of an app: messages that are for none of them. No app can have this name.
+/// Pseudo-app for messages that are for no app. No app can have this name.
 pub const NO_APP: &str = "*";
 
-/// Examples kept of each kind for one app; the oldest go first. Acknowledgements of our own choices are the least
-/// worth and the most common, so they have their own share and cannot push out what a person said.
+/// Examples kept of each kind per app; the oldest are dropped first. Acknowledgements of our own choices are the least
+/// valuable and most common, so they have their own limit and cannot displace what a person said.
 const MOST_WEAK: usize = 200;
 const MOST_STRONG: usize = 120;
 const MAX_NEGATIVE: usize = 120;
-/// Of one example, in bytes and cut between words: who is meant is said early.
+/// Bytes of one example, cut between words: the app is usually named early.
 const LONGEST_TEXT: usize = 240;
-/// Apps remembered at all, so that names made up by a client cannot fill the memory; further ones teach nothing.
+/// Most apps with training data, so that names made up by a client cannot exhaust the memory; labels for further apps
+/// are dropped.
 const MOST_APPS: usize = 512;
-/// What a person said is worth this many acknowledgements.
+/// A strong label weighs as much as this many acknowledgements.
 const STRONG_WEIGHT: f32 = 4.0;
-/// All acknowledgements of one app together are worth no more than this many of them.
+/// Upper bound on the total weight of one app's acknowledgements.
 const MOST_WEAK_WEIGHT: f32 = 40.0;
-/// Examples the classifier is trained with; of each app the newest.
+/// Samples the classifier is trained with; of each app the newest.
 const MAX_TRAINING_SAMPLES: usize = 4096;
 /// Examples whose vectors an utterance is compared with; of each app the newest.
 const MOST_COMPARED: usize = 16_384;
@@ -40,20 +41,20 @@ pub enum LabelPolarity {
     Negative,
 }
 
-/// How much a label is worth.
+/// The weight class of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabelStrength {
     /// An app acknowledged what the matcher or a model had chosen; many apps acknowledge everything.
     Weak,
-    /// A direct address, a correction by the user, a rejection.
+    /// A direct address, a correction by the user, or a rejection.
     Strong,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrainingExample {
-    /// How many labels the app had when this one came, itself included.
+    /// The app's label count when this example was added, itself included.
     pub number: u64,
-    /// Folded words with single spaces; all numbers are `0`.
+    /// Case-folded words joined by single spaces; all numbers are `0`.
     pub text: String,
     pub polarity: LabelPolarity,
     pub strength: LabelStrength,
@@ -62,28 +63,28 @@ pub struct TrainingExample {
 /// All that is stored about one app.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrainingData {
-    /// Labels ever given, whether they are still kept or not.
+    /// Labels ever given, kept or not.
     pub label_count: u64,
-    /// The oldest first.
+    /// Oldest first.
     pub examples: Vec<TrainingExample>,
 }
 
-/// What the examples say about one app.
+/// The evidence of the examples for one app.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct AppEvidence {
-    /// How many utterances it took; those a person gave it count more.
+    /// Number of utterances it took, those labelled by a person weighing more.
     pub(super) example_weight: f32,
-    /// What the classifier says; 0 is neither for nor against.
+    /// The classifier's score; 0 is neutral.
     pub(super) classifier_score: f32,
-    /// The likeness (about 0 to 1) of the nearest utterances it took, and of the nearest it should not have had.
+    /// The similarity (about 0 to 1) of the nearest utterances it took, and of the nearest it should not have had.
     pub(super) nearest_accepted: f32,
     pub(super) nearest_refused: f32,
-    /// The same by their vectors, -1 to 1: of the nearest utterances it took, and of all on the average.
+    /// The same by vectors, -1 to 1: of the nearest utterances it took, and the mean over all.
     pub(super) nearest_vector: f32,
     pub(super) mean_vector: f32,
-    /// How many utterances it took are much like this one.
+    /// Number of very similar utterances it took.
     pub(super) similar_count: u32,
-    /// A person gave it these very words before.
+    /// A person gave it exactly this text before.
     pub(super) is_same_text: bool,
 }
 
@@ -92,10 +93,10 @@ pub(super) struct TrainedModel {
     /// By name in lower case.
     apps: BTreeMap<Arc<str>, AppExamples>,
     accepted_index: NeighbourIndex,
-    /// Apart, so that a refusal changes nothing about what other apps took.
+    /// Separate, so that a refusal does not affect what other apps took.
     refused_index: NeighbourIndex,
     next_app: AppId,
-    /// Made from the settled examples when it is first needed.
+    /// Trained from the settled examples on first use.
     classifier: OnceLock<AppClassifier>,
 }
 
@@ -127,7 +128,7 @@ impl TrainedModel {
             known.label_count
         };
         if verdict == LabelPolarity::Positive && app != NO_APP {
-            // It has an app after all.
+            // The text has an app after all.
             self.remove_example(NO_APP, &text);
         }
         self.push(&app, TrainingExample { number: count, text, polarity: verdict, strength });
@@ -166,7 +167,7 @@ impl TrainedModel {
         let same = known.examples.iter().position(|(kept, _)| kept.text == example.text);
         if let Some(at) = same {
             let overrules = |kept: &TrainingExample| match (kept.strength, example.strength) {
-                // Said again; and what a person said stays when an acknowledgement follows.
+                // Weak labels never replace strong ones; a repeated label changes nothing.
                 (LabelStrength::Strong, LabelStrength::Weak) => false,
                 (LabelStrength::Weak, LabelStrength::Weak) | (LabelStrength::Strong, LabelStrength::Strong) => {
                     kept.polarity != example.polarity
@@ -194,14 +195,14 @@ impl TrainedModel {
         self.settle_at(app);
     }
 
-    /// At a multiple of the step, everything before becomes part of what the classifier knows.
+    /// At a multiple of the settle step, all earlier examples become visible to the classifier.
     fn settle_at(&mut self, app: &str) {
         if self.apps.get(app).is_some_and(|known| settled(known.label_count) == known.label_count) {
             self.classifier = OnceLock::new();
         }
     }
 
-    /// Only when the classifier is trained anyway, so that it never knows what is no longer kept.
+    /// Runs only when the classifier is retrained anyway, so that it never knows examples that are no longer kept.
     fn prune(&mut self, app: &str) {
         let Some(known) = self.apps.get_mut(app).filter(|known| settled(known.label_count) == known.label_count) else {
             return;
@@ -241,7 +242,7 @@ impl TrainedModel {
         Some(TrainingData { label_count: app.label_count, examples })
     }
 
-    /// Takes the place of whatever was known. What does not fit the bounds is left out.
+    /// Replaces the app's data. Examples past the bounds are dropped.
     pub(super) fn replace_training_data(&mut self, app: &str, lessons: TrainingData) {
         self.forget(app);
         let app = app_key(app);
@@ -264,7 +265,7 @@ impl TrainedModel {
         self.prune(&app);
     }
 
-    /// What the examples say about each of these apps, in their order, and about none of them.
+    /// The evidence for each of these apps, in their order, and for "no app".
     pub(super) fn evidence(
         &self,
         features: &[FeatureHash],
@@ -272,7 +273,7 @@ impl TrainedModel {
         apps: &[&str],
     ) -> (Vec<AppEvidence>, AppEvidence) {
         let mut evidence = vec![AppEvidence::default(); apps.len() + 1];
-        // Where an app stands in the list, by its number here.
+        // The position of an app in `apps`, by its id.
         let mut places: HashMap<AppId, usize> = HashMap::new();
         for (at, (name, evidence)) in apps.iter().chain(&[NO_APP]).zip(&mut evidence).enumerate() {
             if let Some(app) = self.apps.get(app_key(name).as_str()) {
@@ -332,7 +333,7 @@ impl TrainedModel {
         })
     }
 
-    /// Those that took something: the others have no part in the classifier.
+    /// Apps that took something: the others are no class of the classifier.
     fn trained_apps(&self) -> impl Iterator<Item = &AppExamples> {
         self.apps.values().filter(|app| app.settled().any(|one| is_positive(&one)))
     }
@@ -346,7 +347,7 @@ impl TrainedModel {
                 }
             }
         }
-        // Words that a person has given to another app are not the acknowledging app's.
+        // A person gave this text to another app, so an acknowledgement does not count.
         let is_overruled = |app: &AppExamples, example: &TrainingExample| {
             example.strength == LabelStrength::Weak
                 && said.get(example.text.as_str()).is_some_and(|apps| !apps.contains(&app.id))
@@ -363,8 +364,8 @@ impl TrainedModel {
             let weak = balance * (MOST_WEAK_WEIGHT / examples).min(1.0);
             let strong = balance * STRONG_WEIGHT;
             let spare = app.settled().filter(is_positive).count().saturating_sub(most);
-            // What an app refused counts against that app alone, by its nearest examples: trained with it, the
-            // classifier would bring such messages to whoever is left.
+            // Refusals count against the refusing app alone, by its nearest examples: as training samples they would
+            // push such messages to the remaining apps.
             let lessons_of = app.settled().filter(is_positive).skip(spare).filter(|(one, _)| !is_overruled(app, one));
             for (example, slot) in lessons_of {
                 let weight = match example.strength {
@@ -380,7 +381,7 @@ impl TrainedModel {
 }
 
 impl AppExamples {
-    /// In acknowledgements.
+    /// In units of acknowledgements.
     fn example_weight(&self) -> f32 {
         let worth = |(example, _): &(TrainingExample, IndexSlot)| match example.strength {
             LabelStrength::Weak => 1.0,
@@ -398,7 +399,7 @@ fn is_positive((example, _): &&(TrainingExample, IndexSlot)) -> bool {
     example.polarity == LabelPolarity::Positive
 }
 
-/// What has a bound of its own.
+/// The kinds of examples with separate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RetentionClass {
     Weak,
@@ -415,13 +416,13 @@ impl TrainingExample {
         }
     }
 
-    /// What a person said counts at once; acknowledgements are taken in by the dozen.
+    /// Strong labels are settled at once; acknowledgements in batches.
     fn is_settled(&self, count: u64) -> bool {
         self.strength == LabelStrength::Strong || self.number <= settled(count)
     }
 }
 
-/// Up to how many labels of an app, and by how many of them at a time, acknowledgements reach the classifier.
+/// Label counts and the batch sizes up to them in which acknowledgements reach the classifier.
 const SETTLE_STEPS: &[(u64, u64)] = &[(8, 1), (16, 2), (48, 4), (128, 8), (u64::MAX, 16)];
 
 fn settled(count: u64) -> u64 {

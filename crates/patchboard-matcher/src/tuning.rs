@@ -1,50 +1,51 @@
-//! The numbers of the matcher in one place. They were found by measurement over several sets of apps and utterances, with
-//! others held back to see that they carry over; a little more or less of any of them changes little.
+//! All constants of the matcher. Found by measurement over several sets of apps and utterances, with others held out to
+//! check that they generalise; small changes of any of them have little effect.
 
 use super::signals::{APP_SIGNALS, NONE_SIGNALS};
 
 #[derive(Debug)]
 pub(super) struct Tuning {
-    // What the parts of an utterance say.
-    /// A phrase known as one, compared with a word's 1.
+    // Weights of the parts of an utterance.
+    /// A known phrase, relative to 1 for a word.
     pub(super) phrase_weight: f32,
-    /// What is left of a word that is part of such a phrase.
+    /// Factor for a word inside such a phrase.
     pub(super) inside_phrase: f32,
-    /// A vague word that can mean something after all.
+    /// A vague word that the lexicon knows.
     pub(super) vague_known: f32,
-    /// That the utterance is about the one it is said to.
+    /// The weight of addressing the assistant itself.
     pub(super) self_reference: f32,
 
-    // What the utterance and a description have in common, compared with the same word.
+    // Weights of matches between utterance and description, relative to a match of the same word.
     pub(super) concept: f32,
     pub(super) topic: f32,
     pub(super) spelling: f32,
-    /// Keeps utterances of one word from counting more than those of three.
+    /// Keeps one-word utterances from scoring higher than those of three words.
     pub(super) length_floor: f32,
 
-    // What the features of an utterance say, in the order of their classes.
+    // Weights of feature classes, in the order of [`FeatureClass`](super::features::FeatureClass).
     pub(super) class_weights: [f32; 7],
     pub(super) learning_rate: f32,
 
-    // How all evidence adds up. What grows or fades does so by half at this many examples for each app.
+    // Combination of all evidence. The `_half` values are the examples per app at which a weight has grown or faded by
+    // half.
     pub(super) description_half: f32,
     pub(super) experience_half: f32,
     pub(super) near_power: f32,
-    /// What each signal of an app counts, in their order, and of none of them.
+    /// Weights of the signals of an app, and of "no app", in signal order.
     pub(super) app_weights: [f32; APP_SIGNALS],
     pub(super) none_weights: [f32; NONE_SIGNALS],
-    /// By how much an app is ahead of the others to which a person gave these very words.
+    /// Lead over the others of an app to which a person gave exactly this text.
     pub(super) same_text_lead: f32,
     pub(super) embedding_weight: f32,
-    /// What embedding models say of unrelated texts.
+    /// Typical embedding similarity of unrelated texts.
     pub(super) usual_similarity: f32,
-    /// That it is like what an app should not have had: against that app; and for none of them, like what was given up
-    /// and what was refused and taken by nobody.
+    /// Weights of similarity to refused messages: against the refusing app, and for "no app" where the text is like
+    /// cancelled messages, or like messages that were refused and not taken by another app.
     pub(super) refused_penalty: f32,
     pub(super) none_near: f32,
     pub(super) none_refused: f32,
 
-    /// From here on a part of an utterance can have an app of its own.
+    /// Least confidence with which a clause gets an app of its own.
     pub(super) part_confidence: f32,
 }
 

@@ -1,18 +1,18 @@
-//! Word vectors: each word a direction, so that words used in like ways point in like directions, and an utterance is
-//! compared with a description although they share no word. The table is part of the program and is read in place;
-//! `bench/routing/README.md` says how it is made.
+//! Word vectors: words used in similar contexts have similar directions, so that an utterance matches a description
+//! although they share no word. The table is embedded in the binary and read in place; `bench/routing/README.md` says
+//! how it is made.
 
 use std::sync::{Arc, LazyLock};
 
 use super::tokenizer::WordToken;
 
-/// Numbers in one vector.
+/// Dimensions of one vector.
 pub(super) const DIMENSIONS: usize = 128;
-/// `PBWV`, the number of words, the number of dimensions; all numbers are little endian.
+/// Header: `PBWV`, the number of words, the number of dimensions; all numbers are little endian.
 const HEADER: usize = 12;
-/// Shorter parts of a compound word are more often chance than meaning.
+/// Shorter parts of a compound word match mostly by chance.
 const SHORTEST_PART: usize = 4;
-/// Shorter words are not taken apart, and lose no ending.
+/// Shorter words are not split into parts, and keep their endings.
 const SHORTEST_COMPOUND: usize = 8;
 const SHORTEST_INFLECTED: usize = 5;
 
@@ -21,15 +21,15 @@ static TABLE: LazyLock<VectorTable> = LazyLock::new(|| VectorTable::read(include
 /// Of length 1, or all zeros when no word was known.
 pub(super) type DenseVector = [f32; DIMENSIONS];
 
-/// A known word.
+/// A word of the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownWord {
     row: &'static [u8],
-    /// How much the word says by itself, 0 to 1.
+    /// The weight of the word by itself, 0 to 1.
     pub(super) weight: f32,
 }
 
-/// Sorted words with the ends of their texts, their weights and their rows.
+/// Sorted words: the end offsets of their texts, the texts, the weights and the vectors.
 #[derive(Debug, Default)]
 struct VectorTable {
     ends: &'static [u8],
@@ -42,7 +42,7 @@ impl VectorTable {
     fn read(bytes: &'static [u8]) -> VectorTable {
         let number = |at: usize| bytes.get(at..at + 4).and_then(le).unwrap_or(0) as usize;
         let count = number(4);
-        assert!(bytes.starts_with(b"PBWV") && number(8) == DIMENSIONS, "the table of word vectors is of another kind");
+        assert!(bytes.starts_with(b"PBWV") && number(8) == DIMENSIONS, "the table of word vectors has another format");
         let (ends, rest) = bytes.split_at(HEADER).1.split_at(count * 4);
         let length = ends.rchunks(4).next().and_then(le).unwrap_or(0) as usize;
         let (texts, rest) = rest.split_at(length);
@@ -84,7 +84,7 @@ fn le(bytes: &[u8]) -> Option<u32> {
 
 impl KnownWord {
     fn add_to(self, sum: &mut DenseVector, weight: f32) {
-        // Rows are stored with length 127, or as near to it as whole numbers come.
+        // Rows are stored with length 127, up to rounding.
         let weight = weight / 127.0;
         for (sum, byte) in sum.iter_mut().zip(self.row) {
             *sum += weight * f32::from(i8::from_le_bytes([*byte]));
@@ -92,7 +92,7 @@ impl KnownWord {
     }
 }
 
-/// The vector of one word, or the sum of those of the parts of a compound word; of length 1.
+/// The vector of one word, or the sum of the vectors of a compound's parts; of length 1.
 pub(super) fn word_vector(word: &str) -> Option<(DenseVector, f32)> {
     let mut vector = [0.0; DIMENSIONS];
     let weight = if let Some(known) = find_known_word(word) {
@@ -100,7 +100,7 @@ pub(super) fn word_vector(word: &str) -> Option<(DenseVector, f32)> {
         known.weight
     } else {
         let (first, last) = parts(word)?;
-        // The last part of a compound says what kind of thing it is, the first one which.
+        // The last part of a compound names the kind of thing, the first part which one.
         first.add_to(&mut vector, 1.0);
         last.add_to(&mut vector, 1.0);
         first.weight.max(last.weight)
@@ -109,7 +109,7 @@ pub(super) fn word_vector(word: &str) -> Option<(DenseVector, f32)> {
     Some((vector, weight))
 }
 
-/// The sum of the vectors of all words by what they say; `None` when none is known.
+/// The weighted sum of the vectors of all words; `None` if no word is known.
 pub(super) fn text_vector<'a>(words: impl IntoIterator<Item = &'a WordToken>) -> Option<DenseVector> {
     let mut sum = [0.0; DIMENSIONS];
     let mut is_known = false;
@@ -131,8 +131,8 @@ pub(super) fn cosine(one: &DenseVector, other: &DenseVector) -> f32 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// A vector as it is kept: whole numbers of one byte, of length 127 or as near to it as they come. Shared, since what was
-/// learned is copied whenever something is learned.
+/// A quantised vector: one byte per dimension, of length 127 up to rounding. Shared, since the trained model is cloned
+/// on every training.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompactVector(Arc<[i8; DIMENSIONS]>);
 
@@ -158,7 +158,7 @@ fn normalize(vector: &mut DenseVector) {
     }
 }
 
-/// The word as it is, or without an ending.
+/// Finds the word as it is, or without an ending.
 fn find_known_word(word: &str) -> Option<KnownWord> {
     const ENDINGS: &[&str] = &["s", "es", "e", "en", "n", "er", "em", "t", "st", "ed", "ing"];
     TABLE.find(word).or_else(|| {
@@ -176,7 +176,7 @@ fn parts(word: &str) -> Option<(KnownWord, KnownWord)> {
     if word.len() < SHORTEST_COMPOUND || !word.is_ascii() {
         return None;
     }
-    // The longer the last part, the less it is chance.
+    // Try long last parts first: they match by chance less often.
     (SHORTEST_PART..=word.len() - SHORTEST_PART).find_map(|at| {
         let (first, last) = word.split_at(at);
         let last = find_known_word(last)?;

@@ -1,4 +1,4 @@
-//! Results that may be given out again. Pure: whoever asks says what time it is.
+//! The cache of tool results. Pure: the caller passes the time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use tokio::time::Instant;
 
 use crate::tool::ToolOutput;
 
-/// All results together; the oldest go first.
+/// Bytes of all results; past it the oldest are dropped.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 const MAX_RESULTS: usize = 4096;
-/// A larger result is not kept.
+/// Larger results are not cached.
 const MAX_RESULT: usize = 4 * 1024 * 1024;
 
-/// Whose result of which call.
+/// Identifies a call within a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CacheKey {
     pub(super) session: Arc<str>,
-    /// The pool that has the tool: a name may come to mean another one.
+    /// The pool that has the tool: the same name may later resolve to another pool.
     pub(super) pool: Arc<str>,
-    /// As the pool calls it.
+    /// The tool's name within the pool.
     pub(super) tool: Arc<str>,
-    /// All that the result may depend on, always in the same order.
+    /// All inputs of the result, in a fixed order.
     pub(super) arguments: Arc<str>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ResultCache {
     results: HashMap<CacheKey, CachedResult>,
-    /// Oldest first. May name what is gone or has been replaced since.
+    /// Oldest first. May contain entries that are removed or replaced.
     order: VecDeque<(CacheKey, u64)>,
     bytes: usize,
     counter: u64,
@@ -61,7 +61,7 @@ impl ResultCache {
         self.bytes += bytes;
         self.order.push_back((key.clone(), self.counter));
         self.results.insert(key, CachedResult { output, expires_at: until, bytes, number: self.counter });
-        // The order may hold names of what is long gone; it is bounded too.
+        // The queue may contain removed entries, so it is bounded too.
         while self.bytes > MAX_BYTES || self.results.len() > MAX_RESULTS || self.order.len() > 2 * MAX_RESULTS {
             let Some((oldest, number)) = self.order.pop_front() else { break };
             if self.results.get(&oldest).is_some_and(|kept| kept.number == number) {
@@ -70,7 +70,7 @@ impl ResultCache {
         }
     }
 
-    /// Says how many results went.
+    /// Returns the number of removed results.
     pub(super) fn remove_session(&mut self, session: &str) -> usize {
         let of_it: Vec<CacheKey> = self.results.keys().filter(|key| &*key.session == session).cloned().collect();
         for key in &of_it {

@@ -1,11 +1,11 @@
-//! What a worker process and the server show each other with every call, so that nobody else who reaches either of them
-//! is taken for the other.
+//! The secret that a worker process and the server present to each other with every call, so that no other process that
+//! reaches either of them can impersonate the other.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The secret of one worker process. Clones are the same one.
+/// The secret of one worker process. Clones share it.
 #[derive(Clone)]
 pub struct WorkerSecret(Arc<SecretState>);
 
@@ -15,7 +15,7 @@ struct SecretState {
 }
 
 impl WorkerSecret {
-    /// Made of random bits by whoever may draw them.
+    /// `text` must be made of random bits.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(Arc::new(SecretState { text: text.into(), is_required: AtomicBool::new(false) }))
     }
@@ -24,12 +24,12 @@ impl WorkerSecret {
         &self.0.text
     }
 
-    /// The worker shows it: from now on nobody is taken for the worker who does not. There is no way back.
+    /// The worker presents the secret: from now on calls without it are rejected. Cannot be undone.
     pub fn require(&self) {
         self.0.is_required.store(true, Ordering::Release);
     }
 
-    /// Workers of other makes know nothing of it and never show it.
+    /// Workers of other implementations do not know the secret and never present it.
     pub fn is_required(&self) -> bool {
         self.0.is_required.load(Ordering::Acquire)
     }

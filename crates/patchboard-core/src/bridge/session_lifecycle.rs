@@ -1,4 +1,4 @@
-//! Sessions from their beginning to their end, with all that is kept for them elsewhere.
+//! Opening and ending of sessions, with cleanup of the data kept for them elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::error::BoardError;
 use crate::tool::ToolSpec;
 use crate::worker::{WorkerId, WorkerTool};
 
-/// Sessions that nobody used for too long are looked for this often.
+/// How often expired sessions are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// The server's own tools are stopped when their session ends; whoever does not hear of it in this time is not waited for.
+/// Built-in tools are cancelled when their session ends; the cleanup waits for them no longer than this.
 const CALLS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A call in a session, for as long as it takes.
+/// A call in a session, for its duration.
 #[derive(Debug)]
 pub(crate) struct SessionCall {
     pub(crate) scope: SessionScope,
-    /// Beneath which run it stands.
+    /// The call chain that the call belongs to.
     pub(crate) call_chain: Option<CallChain>,
     _lease: SessionLease,
     tasks: Arc<SessionTasks>,
-    /// Who ends the session waits for this.
+    /// The cleanup of the session waits until this is dropped.
     tracking_token: Option<TaskTrackerToken>,
 }
 
-/// Keeps a session from growing old; dropping it counts as a use.
+/// Keeps a session from expiring; dropping it counts as a use.
 #[derive(Debug)]
 pub(crate) struct SessionLease {
     bridge: Bridge,
     id: Arc<str>,
-    /// `None` for those whose use does not count.
+    /// `None` for callers whose use does not count.
     serial: Option<SessionSerial>,
 }
 
@@ -65,7 +65,7 @@ impl Drop for SessionLease {
 }
 
 impl SessionCall {
-    /// A worker's tool has a life of its own: it is told that the session is over and may go on.
+    /// For a worker's tool: the worker is notified that the session has ended, and the tool may go on.
     pub(crate) fn stop_tracking(&mut self) {
         self.tracking_token = None;
     }
@@ -80,6 +80,7 @@ impl Bridge {
     pub(crate) async fn open(&self, wanted: &OpenSession, caller: &Caller) -> Result<(), BoardError> {
         let opener = SessionOpener::of(caller);
         loop {
+            // Before the check, or a notification in between would be lost.
             let cleaned_up = self.0.cleanup_done.notified();
             let opening = self.sessions().open(wanted, &opener, self.0.clock.now(), Instant::now())?;
             match opening {
@@ -90,9 +91,10 @@ impl Bridge {
         }
     }
 
-    /// Says how many things went with it: the session itself, its tools, its results, its variables.
+    /// Ends a session and returns the number of removed resources: itself, its tools, cached results and variables.
     pub(crate) async fn close(&self, id: &str, who: BridgeCaller<'_>) -> u32 {
         loop {
+            // Before the check, or a notification in between would be lost.
             let cleaned_up = self.0.cleanup_done.notified();
             let closing = self.sessions().close(id, who);
             match closing {
@@ -105,7 +107,7 @@ impl Bridge {
         }
     }
 
-    /// Says how many things went with it. Where this is dropped half-way, somebody else goes on.
+    /// Returns the number of removed resources. If the future is dropped half-way, another task continues.
     async fn clean_up(&self, ended: EndedSession) -> usize {
         let mut cleaning = CleanupGuard { bridge: self, ended: Some(ended) };
         let Some(ended) = &cleaning.ended else { return 0 };
@@ -115,7 +117,7 @@ impl Bridge {
         if let Some(gate) = &ended.tasks
             && tokio::time::timeout(CALLS_TIMEOUT, gate.tracker.wait()).await.is_err()
         {
-            tracing::warn!("tools go on in a session that is over");
+            tracing::warn!("tools are still running in an ended session");
         }
         let mut resources = ended.resources + self.cache().remove_session(&ended.id);
         if ended.has_variables {
@@ -140,7 +142,7 @@ impl Bridge {
     pub(crate) fn begin_call(&self, id: &str, who: BridgeCaller<'_>) -> Option<SessionCall> {
         let mut sessions = self.sessions();
         let seen = sessions.begin_call(id, who, Instant::now())?;
-        // Under the lock: whoever ends the session now waits for this call.
+        // Under the lock, so that a cleanup that begins now waits for this call.
         let at_work = Some(seen.tasks.tracker.token());
         drop(sessions);
         let number = (who == BridgeCaller::Client).then_some(seen.serial);
@@ -154,7 +156,7 @@ impl Bridge {
         })
     }
 
-    /// Tools of a pool's worker are that worker's; those of anybody else are the session's.
+    /// Registers a pool worker's tools with that worker, and any other client's tools with the session.
     pub(crate) fn register(
         &self,
         session: &str,
@@ -173,7 +175,7 @@ impl Bridge {
         }
     }
 
-    /// A tool registered in the session, and by whom.
+    /// A tool registered in the session, and the client that registered it.
     pub(crate) fn registered_tool(&self, session: &str, name: &str) -> Option<(ToolSpec, Arc<str>)> {
         self.sessions().tool(session, name).map(|tool| (tool.spec.clone(), tool.registered_by.clone()))
     }
@@ -182,7 +184,7 @@ impl Bridge {
         self.sessions().tools(session)
     }
 
-    /// Ends sessions that nobody used for too long, until `stop`.
+    /// Ends expired sessions until `stop`.
     pub(crate) async fn run_housekeeping(&self, stop: CancellationToken) {
         let mut sweep =
             tokio::time::interval(SWEEP_INTERVAL.min(self.0.options.session_ttl).max(Duration::from_millis(100)));
@@ -211,7 +213,7 @@ impl Bridge {
     }
 }
 
-/// Somebody cleans up after a session. Left half-way, it is to be done again.
+/// A cleanup in progress. If dropped before `finish`, the cleanup is queued again.
 struct CleanupGuard<'a> {
     bridge: &'a Bridge,
     ended: Option<EndedSession>,

@@ -1,7 +1,7 @@
-//! The table of sessions. Pure: whoever asks says who they are and what time it is.
+//! The table of sessions. Pure: the caller passes its identity and the time.
 //!
-//! A session that is over leaves its name behind until what is kept for it elsewhere is gone too: whoever takes the name
-//! next begins with nothing, and nothing of theirs goes with the one before.
+//! An ended session keeps its id reserved until its data elsewhere is deleted: the next session of that id starts
+//! empty, and the cleanup cannot delete the new session's data.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -28,13 +28,13 @@ mod transitions;
 pub(super) use quota::SessionOpener;
 use quota::SessionQuota;
 
-/// Longest id of a session in bytes.
+/// Longest session id in bytes.
 const MAX_ID: usize = 512;
-/// Tools one session may have.
+/// Most tools registered in one session.
 const MAX_TOOLS: usize = 1000;
-/// Sessions of the server's own making (those of agents and workers); those used longest ago go first.
+/// Most sessions created by the server itself (for agents and workers); past it those unused the longest are ended.
 const MAX_INTERNAL_SESSIONS: usize = 10_000;
-/// What a session says about itself.
+/// Most bytes of a session's metadata.
 const MAX_METADATA: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -42,14 +42,14 @@ pub(super) struct SessionTable {
     ttl: Duration,
     max_client_sessions: usize,
     by_id: HashMap<Arc<str>, BridgeSession>,
-    /// How many of them are of clients, which are counted.
+    /// Number of client sessions, which alone are subject to the quota.
     client_sessions: usize,
     quota: SessionQuota,
-    /// Which session stands for a conversation among workers.
+    /// The session that represents a conversation to workers.
     agent_sessions: HashMap<SessionKey, Arc<str>>,
-    /// Which session is a worker's own.
+    /// A worker's own session.
     worker_sessions: HashMap<WorkerId, Arc<str>>,
-    /// Names of sessions that are over. `None`: somebody is cleaning up.
+    /// Ids of ended sessions. `None`: a cleanup is in progress.
     ending: HashMap<Arc<str>, Option<EndedSession>>,
     opened: u64,
 }
@@ -57,44 +57,44 @@ pub(super) struct SessionTable {
 #[derive(Debug)]
 struct BridgeSession {
     kind: SessionKind,
-    /// Of a client's session.
+    /// Set for client sessions.
     opener: Option<SessionOpener>,
     scope: SessionScope,
-    /// Beneath which run those calls stand that its workers make.
+    /// The call chain that calls by its workers belong to.
     call_chain: Option<CallChain>,
     metadata: BTreeMap<String, String>,
     config: SessionConfig,
     created_at: Timestamp,
     used_at: Instant,
-    /// Calls under way of those whose use counts; for as long as there are any, it does not grow old.
+    /// Calls in progress by callers whose use counts; while there are any, the session does not expire.
     active_calls: usize,
     serial: SessionSerial,
     tasks: Arc<SessionTasks>,
     tools: BTreeMap<Arc<str>, RegisteredTool>,
 }
 
-/// One session among all there were, those of the same name included.
+/// Identifies one session among all that had the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionSerial(u64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SessionKind {
     Client,
-    /// A worker's own.
+    /// A worker's own session.
     Worker(WorkerId),
-    /// Stands for a conversation whose agent calls workers.
+    /// Represents a conversation whose agent calls workers.
     Agent,
 }
 
-/// Who asks. Sessions of the server's own making are for workers only, whoever comes to know their names.
+/// The caller. Sessions created by the server are accessible to workers only, even to a client that knows the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BridgeCaller<'a> {
     Client,
-    /// By its id.
+    /// By worker id.
     Worker(&'a str),
 }
 
-/// For whom and where calls of a session work.
+/// The session, owner and folder that calls in a bridge session run with.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionScope {
     pub(crate) session: SessionKey,
@@ -103,22 +103,22 @@ pub(crate) struct SessionScope {
     pub(crate) folder_grant: Option<FolderGrant>,
 }
 
-/// What ends with the session: calls of the server's own tools, which might leave something behind in it.
+/// Calls of built-in tools in the session. They are cancelled when it ends, or they might leave data behind in it.
 #[derive(Debug, Default)]
 pub(super) struct SessionTasks {
     pub(super) stop: CancellationToken,
     pub(super) tracker: TaskTracker,
 }
 
-/// A tool of a program that nobody can call back.
+/// A tool registered by a client that the server cannot call back.
 #[derive(Debug, Clone)]
 pub(super) struct RegisteredTool {
     pub(super) spec: ToolSpec,
-    /// What the program calls itself.
+    /// The name the client gives itself.
     pub(super) registered_by: Arc<str>,
 }
 
-/// A session as one call sees it.
+/// A session as seen by one call.
 #[derive(Debug, Clone)]
 pub(super) struct SessionSnapshot {
     pub(super) id: Arc<str>,
@@ -128,23 +128,23 @@ pub(super) struct SessionSnapshot {
     pub(super) tasks: Arc<SessionTasks>,
 }
 
-/// What came of the wish to open a session.
+/// The result of trying to open or close a session.
 #[derive(Debug)]
 pub(super) enum SessionTransition {
     Done,
-    /// Not before this one is cleaned up.
+    /// The caller must clean up this session first.
     CleanUpFirst(EndedSession),
-    /// Not before somebody else is done with cleaning up.
+    /// The caller must wait until another task has cleaned up.
     WaitForCleanup,
 }
 
-/// A session that is over and has to be cleaned up.
+/// An ended session that must be cleaned up.
 #[derive(Debug)]
 pub(super) struct EndedSession {
     pub(super) id: Arc<str>,
-    /// Of its own, with itself.
+    /// Number of its tools, plus one for itself.
     pub(super) resources: usize,
-    /// A conversation's stay with the conversation.
+    /// `false` for an agent's session: its variables belong to the conversation.
     pub(super) has_variables: bool,
     pub(super) tasks: Option<Arc<SessionTasks>>,
 }
@@ -164,7 +164,7 @@ impl SessionTable {
         }
     }
 
-    /// Opens or goes on. The quota is for new ones only.
+    /// Opens a session or refreshes an existing one. The quota applies to new ones only.
     pub(super) fn open(
         &mut self,
         wanted: &OpenSession,
@@ -219,7 +219,7 @@ impl SessionTable {
         {
             self.expire(now);
         }
-        // Those that are being cleaned up hold memory too.
+        // Sessions in cleanup hold memory too.
         if self.client_sessions >= self.max_client_sessions
             || self.ending.len() >= self.max_client_sessions.saturating_add(MAX_INTERNAL_SESSIONS)
         {
@@ -241,8 +241,8 @@ impl SessionTable {
         Ok(SessionTransition::Done)
     }
 
-    /// Workers open every session they are called in, on every call. They make one, which is their own: a session that
-    /// is over does not come back because a worker is late.
+    /// Opens a session for a worker. Workers open every session they are called in, on every call, but may create only
+    /// their own: an ended session must not return because a worker is late.
     fn open_for_worker(
         &mut self,
         wanted: &OpenSession,
@@ -275,8 +275,8 @@ impl SessionTable {
         Ok(())
     }
 
-    /// The session that stands for a conversation among workers: the same one for as long as it is used. Its name says
-    /// nothing about the conversation and cannot be guessed. It is in use until `leave`.
+    /// Returns the session that represents a conversation to workers, creating it if it has expired. Its id is random
+    /// and reveals nothing about the conversation. It counts as in use until [`end_call`](Self::end_call).
     pub(super) fn agent_session(
         &mut self,
         place: SessionScope,
@@ -304,14 +304,15 @@ impl SessionTable {
         (id, session.serial)
     }
 
-    /// A use of the session that takes a moment.
+    /// Records a momentary use of the session.
     pub(super) fn touch(&mut self, id: &str, who: BridgeCaller<'_>, now: Instant) -> Option<SessionScope> {
         let (_, session) = self.find_accessible(id, who, now)?;
         session.record_use(who, now);
         Some(session.scope.clone())
     }
 
-    /// The beginning of a call in the session. A client's use of it lasts until `leave`; a worker's does not count.
+    /// Begins a call in the session. A client's call keeps the session alive until [`end_call`](Self::end_call); a
+    /// worker's does not.
     pub(super) fn begin_call(&mut self, id: &str, who: BridgeCaller<'_>, now: Instant) -> Option<SessionSnapshot> {
         let (id, session) = self.find_accessible(id, who, now)?;
         session.record_use(who, now);
@@ -327,7 +328,7 @@ impl SessionTable {
         })
     }
 
-    /// The end of a call.
+    /// Ends a call.
     pub(super) fn end_call(&mut self, id: &str, number: SessionSerial, now: Instant) {
         let Some(session) = self.by_id.get_mut(id).filter(|session| session.serial == number) else { return };
         session.active_calls = session.active_calls.saturating_sub(1);
@@ -337,14 +338,14 @@ impl SessionTable {
         }
     }
 
-    /// How calls in it are to be treated; says whose config it is.
+    /// The session's configuration, and the serial of the session it belongs to.
     pub(super) fn config(&self, id: &str) -> Option<(SessionConfig, SessionSerial)> {
         let session = self.by_id.get(id)?;
         let telemetry = session.config.telemetry || session.kind == SessionKind::Agent;
         Some((SessionConfig { telemetry, ..session.config }, session.serial))
     }
 
-    /// Is it still the same one?
+    /// Whether the id still belongs to that session.
     pub(super) fn is_current(&self, id: &str, number: SessionSerial) -> bool {
         self.by_id.get(id).is_some_and(|session| session.serial == number)
     }
@@ -360,7 +361,7 @@ impl SessionTable {
         Some((session.metadata.clone(), session.created_at))
     }
 
-    /// All of them or none.
+    /// Registers all of the tools or none.
     pub(super) fn register(
         &mut self,
         id: &str,
@@ -403,7 +404,7 @@ pub(super) fn not_found(id: &str) -> BoardError {
     BoardError::not_found(format!("Session not found: {}", clipped(id)))
 }
 
-/// Names come from clients and go back to them in words.
+/// Ids come from clients and are echoed in error messages.
 pub(crate) fn clipped(name: &str) -> &str {
     name.get(..name.floor_char_boundary(MAX_ID)).unwrap_or(name)
 }

@@ -1,4 +1,4 @@
-//! What the server and its workers tell about themselves, for whoever listens at the moment.
+//! Events that the server and its workers publish about themselves to current subscribers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ mod event_filter;
 
 pub use event_filter::{EventFilter, MAX_PATTERNS, TooManyPatterns};
 
-/// Signals a listener may be behind; the oldest are lost to it first, and it is told how many.
+/// Events that a subscriber may lag behind; past it the oldest are lost to it, and it learns how many.
 const CHANNEL_CAPACITY: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub enum MeasuredValue {
     Text(Arc<str>),
 }
 
-/// Cheap to clone. Where nobody listens, nothing is made.
+/// A broadcast of telemetry events. Without a subscriber no event is built.
 #[derive(Debug, Clone)]
 pub struct TelemetryBus(broadcast::Sender<Arc<TelemetryEvent>>);
 
@@ -42,7 +42,7 @@ impl Default for TelemetryBus {
 impl TelemetryBus {
     pub fn emit(&self, signal: impl FnOnce() -> TelemetryEvent) {
         if self.0.receiver_count() > 0 {
-            // The last listener may have gone in between.
+            // The last subscriber may have disconnected meanwhile.
             drop(self.0.send(Arc::new(signal())));
         }
     }

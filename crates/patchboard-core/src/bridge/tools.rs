@@ -1,5 +1,5 @@
-//! Tools of workers on their way through the board: who calls gets a session the worker knows, results that may be given
-//! out again are, and what happens is told.
+//! Wraps a pool's tools for the board: gives the caller a session that the worker knows, caches results and emits
+//! telemetry.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::port::{IdGenerator, ToolHost};
 use crate::tool::{CallMetadata, StructuredOutput, ToolKind, ToolOutput, ToolSpec};
 use crate::worker::SessionConfig;
 
-/// For results of a session that asks for caching and does not say for how long.
+/// For sessions that ask for caching without a TTL.
 const CACHE_TTL: Duration = Duration::from_secs(60);
 
-/// A pool's tools, as the board offers them.
+/// The tools of one pool.
 #[derive(Debug)]
 pub(crate) struct WorkerTools {
     pub(crate) pool: Arc<dyn ToolHost>,
@@ -86,7 +86,7 @@ impl WorkerTools {
         if let Some(parcel) = &scope.call_metadata {
             return self.call_pool(parcel, scope, call, arguments, stop).await;
         }
-        // Held until the call is over: its session is there for as long as the tool may call back.
+        // Held until the call ends, so that the session exists for as long as the tool may call back.
         let stay = self.open_agent_session(scope, nesting);
         let parcel = Arc::new(CallMetadata {
             session: stay.session().clone(),
@@ -98,7 +98,8 @@ impl WorkerTools {
         self.call_pool(&parcel, &scope, call, arguments, stop).await
     }
 
-    /// What an agent's conversation is called among workers. The name tells nothing about it.
+    /// Opens the session that represents an agent's conversation to workers. Its id reveals nothing about the
+    /// conversation.
     fn open_agent_session(&self, scope: &ToolScope, nesting: Option<&CallChain>) -> SessionLease {
         let ToolScope { session, owner, folder, folder_grant, .. } = scope.clone();
         let place = SessionScope { session, owner, folder, folder_grant };
@@ -138,18 +139,18 @@ impl WorkerTools {
         output
     }
 
-    /// For as long as its session is the one that asked: whoever has the name next gets results of their own.
+    /// Caches the result only while the id still belongs to the calling session, so that no later session gets it.
     fn cache_result(&self, key: CacheKey, number: SessionSerial, output: &ToolOutput, config: SessionConfig) {
         let ttl = if config.cache_ttl.is_zero() { CACHE_TTL } else { config.cache_ttl };
-        // Held meanwhile: results are forgotten after their session is taken out.
+        // The lock is held during `put`: results are removed after their session, so none can be added later.
         let sessions = self.bridge.sessions();
         if sessions.is_current(&key.session, number) {
             self.bridge.cache().put(key, output.clone(), ttl, Instant::now());
         }
     }
 
-    /// `None` for calls whose result is not given out again. Bytes are not looked at, so calls that carry any are not
-    /// either.
+    /// `None` if the result must not be cached. Binary payloads are not part of the key, so calls that carry any are
+    /// not cached.
     fn cache_key(
         &self,
         config: SessionConfig,
@@ -168,7 +169,8 @@ impl WorkerTools {
         if !tool.traits.as_ref()?.cacheable {
             return None;
         }
-        // Workers see these too. Two of them differ from call to call and say nothing about the result.
+        // Workers receive the metadata too, so it is part of the key. Two entries differ on every call and do not
+        // affect the result.
         let metadata =
             parcel.metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "correlation_id" | "timeout_ms"));
         let metadata: Vec<_> = metadata.collect();
@@ -214,7 +216,7 @@ impl WorkerTools {
     }
 }
 
-/// Where traces are kept, the worker goes on from this call instead of from where the caller was.
+/// With tracing enabled, the worker's spans continue this call's span instead of the caller's.
 fn with_current_trace(parcel: &CallMetadata, scope: &ToolScope) -> Option<ToolScope> {
     let parcel = CallMetadata { trace: Some(crate::trace::current_traceparent()?), ..parcel.clone() };
     Some(ToolScope { call_metadata: Some(Arc::new(parcel)), ..scope.clone() })

@@ -1,5 +1,5 @@
-//! Tools that workers run without ever having registered them. Nothing is known about such a tool but its name: it is
-//! found by being called, counts as one that writes, and is in no list of tools.
+//! Tools that workers run without having registered them. Only the name is known: such a tool is found by calling it,
+//! counts as writing, and is in no tool list.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,36 +14,37 @@ use crate::executor::registry::{RegisteredHost, ToolSet};
 use crate::port::{IdGenerator, ToolNameStatus, UnregisteredTools};
 use crate::tool::{ToolEffect, ToolKind, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 
-/// Longest name that is handed to a worker, in bytes.
+/// Longest name passed to a worker, in bytes.
 const MAX_NAME: usize = 128;
 
-/// What decides where a call of an unregistered name goes.
+/// What determines the target of a call with an unregistered name.
 #[derive(Debug)]
 pub(crate) struct NameContext<'a> {
-    /// What the caller may reach.
+    /// Tools that the caller may use.
     pub(crate) reachable: &'a ToolSet,
-    /// All tools there are: their names are taken, whoever may call them.
+    /// All tools: their names are taken, whichever callers may use them.
     pub(crate) all: &'a ToolSet,
     pub(crate) policy: &'a ApprovalPolicy,
     pub(crate) surface: Surface,
     pub(crate) form: NameForm,
 }
 
-/// How a name has to be written to reach a tool that is not registered.
+/// The form a name must have to reach an unregistered tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameForm {
-    /// `NAME` where a single pool can be meant, or `POOL.NAME`.
+    /// `NAME` if only one pool is possible, or `POOL.NAME`.
     Any,
-    /// `POOL.NAME` alone: a typing mistake must not reach a worker.
+    /// `POOL.NAME` only: a typing mistake must not reach a worker.
     Qualified,
 }
 
-/// A pool, and the name of a tool among its workers.
+/// A pool, and a tool's name within it.
 type PoolTarget<'a> = (&'a Arc<dyn UnregisteredTools>, &'a str);
 
 impl Bridge {
-    /// The tool under a name that no offered tool has, and an offer that has it: one of a pool's that is named with the
-    /// pool, or one that nobody registered. It may have another name than the one that was asked for. `None` where no worker may be asked for it; `Err` says that several could be.
+    /// Resolves a name that no offered tool has: a pool's tool qualified with the pool, or an unregistered tool. The
+    /// returned spec may have another name than `name`. `None` if no worker may be asked; `Err` if several pools are
+    /// possible.
     pub(crate) fn unregistered(
         &self,
         name: &str,
@@ -76,7 +77,7 @@ impl Bridge {
         if let Some((pool, own_name)) = named {
             return Ok(is_valid_name(own_name).then_some((pool, own_name)));
         }
-        // The name of a pool that does not allow it chooses no other pool.
+        // The name of a pool that does not allow unregistered tools must not fall through to another pool.
         let names_a_pool = || self.workers().iter().any(|pool| strip_pool_prefix(name, &pool.name).is_some());
         let is_open = context.form == NameForm::Any && is_valid_name(name) && context.all.find(name).is_none();
         if !is_open || pools.is_empty() || names_a_pool() {
@@ -90,21 +91,21 @@ impl Bridge {
     }
 }
 
-/// A tool of a pool that is offered under its own name, asked for with the pool's before it.
+/// An offered tool of a pool, addressed with the pool's name as a prefix.
 fn qualified_tool(name: &str, reachable: &ToolSet) -> Option<ToolSpec> {
     let (pool, own_name) = name.split_once('.')?;
     let (spec, host) = reachable.find(own_name)?;
     (host.kind() == ToolKind::Worker && host.qualifier() == Some(pool)).then(|| spec.clone())
 }
 
-/// The tool under the name whose approval rule is the stricter one: its own, or the one with the pool's before it. `None`
-/// where that rule denies it.
+/// The tool under its own or its qualified name, whichever has the stricter approval rule. `None` if that rule denies
+/// it.
 fn permitted(own_name: &str, qualifier: &str, asked: &str, context: &NameContext<'_>) -> Option<ToolSpec> {
     let qualified = format!("{qualifier}.{own_name}");
-    // A name that another tool has is that tool's, with its rules.
+    // If another tool has the plain name, that tool's rules do not apply here.
     let own = context.all.find(own_name).is_none().then_some(own_name);
     let mut names: Vec<&str> = own.into_iter().chain([&*qualified]).collect();
-    // Without a difference the caller reads the name it used.
+    // On a tie the caller gets the name that it used: `max_by_key` returns the last maximum.
     names.sort_by_key(|name| *name == asked);
     let specs = names.into_iter().map(spec);
     let strictest = specs.max_by_key(|spec| context.policy.decide(spec, context.surface))?;
@@ -120,7 +121,7 @@ fn spec(name: &str) -> ToolSpec {
         unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: None,
         kind: ToolKind::Worker,
-        // Whether it streams is only known when it is called.
+        // Whether it streams is unknown before the call.
         traits: Some(Arc::new(ToolTraits {
             streams: true,
             parameters: Vec::new(),
@@ -134,10 +135,10 @@ fn strip_pool_prefix<'a>(name: &'a str, pool: &str) -> Option<&'a str> {
     name.strip_prefix(pool)?.strip_prefix('.')
 }
 
-/// Could a worker have a tool of that name?
+/// Whether a worker could have a tool of that name.
 fn is_valid_name(name: &str) -> bool {
     let is_odd = |character: char| character.is_whitespace() || character.is_control();
-    // What Python keeps to itself begins with an underscore.
+    // Names with a leading underscore are private in Python.
     name.len() <= MAX_NAME && name.starts_with(char::is_alphanumeric) && !name.contains(is_odd)
 }
 

@@ -1,7 +1,6 @@
-//! What programs and agents keep in their sessions, and hear of when it changes. Nothing is acknowledged before it is
-//! stored.
+//! Session variables of clients and agents, with change notification. A change is acknowledged only once it is stored.
 //!
-//! - `shelf`: one session's variables, pure; `tools`: the tools that work on them.
+//! - [`variable_set`]: one session's variables, pure; `tools`: the tools that work on them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,17 +23,16 @@ pub(crate) use tools::VariableTools;
 
 use crate::variable_set::{ChangeOutcome, SetVariable, Variable, VariableSet, WatchUpdate};
 
-/// What a session's variables are kept under in its space.
+/// The key of a session's variables in its namespace.
 const STORAGE_KEY: &str = "variables";
-/// Sessions held in memory; those used longest ago are read again when they are needed. Ones that are watched count
-/// and stay, without their values.
+/// Sessions cached; past it the least recently used ones are unloaded and read again on demand. A watched session
+/// counts and stays, without its values.
 const MAX_CACHED_SESSIONS: usize = 256;
-/// Bytes of all of them held in memory, about.
+/// Approximate bound on the bytes of all cached values.
 const MAX_HELD_BYTES: usize = 64 * 1024 * 1024;
-/// Longer values have keys of their own, so that a change elsewhere does not write them again.
+/// Longer values have keys of their own, so that a change of another variable does not rewrite them.
 const MAX_INLINE: usize = 1024;
 
-/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct VariableStore(Arc<VariableShared>);
 
@@ -43,25 +41,25 @@ struct VariableShared {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     sessions: Mutex<SessionCache>,
-    /// Counts uses.
+    /// Logical clock for `last_used`.
     tick: AtomicU64,
-    /// Bytes held, about.
+    /// Approximate bytes of cached values.
     held_bytes: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct SessionCache {
     by_session: HashMap<SessionKey, Arc<CachedSession>>,
-    /// How many there are when the next look for idle ones is worth it.
+    /// The number of sessions at which the next search for idle ones is worthwhile.
     evict_threshold: usize,
 }
 
-/// A session that is in use, or was lately.
+/// A cached session.
 #[derive(Debug)]
 struct CachedSession {
-    /// Held over a commit: changes of one session come one after the other.
+    /// Held during a commit: changes of one session are serialised.
     state: tokio::sync::Mutex<LoadState>,
-    /// The newest cursor given out, 0 before the first; whoever watches looks again when it changes.
+    /// The newest cursor handed out, 0 before the first; watchers look again when it changes.
     cursor_sender: watch::Sender<u64>,
     last_used: AtomicU64,
     held_bytes: AtomicUsize,
@@ -70,15 +68,15 @@ struct CachedSession {
 #[derive(Debug)]
 enum LoadState {
     NotLoaded,
-    /// A commit was left alone half-way: nobody knows yet whether it counts.
+    /// A commit's future was dropped: whether it took effect is unknown.
     CommitInDoubt,
     Loaded(VariableSet),
 }
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Debug)]
 enum VariableError {
-    /// A sentence for whoever asked.
+    /// A message for the caller.
     Rejected(String),
     Store(StoreError),
 }
@@ -101,8 +99,8 @@ impl VariableStore {
         }))
     }
 
-    /// Deletes all of a session's variables, tells whoever watches, and says how many there were. To be called after a
-    /// session was purged too: what is held in memory goes with it.
+    /// Deletes all of a session's variables, wakes its watchers and returns the number of variables. Must also be
+    /// called after a session was purged, as it drops the cached values.
     pub(crate) async fn delete_all(&self, session: &SessionKey) -> usize {
         match self.try_delete_all(session).await {
             Ok(count) => count,
@@ -119,7 +117,7 @@ impl VariableStore {
         let now = self.0.clock.now();
         let before = match self.0.loaded(session, &room, &mut state).await {
             Ok(shelf) => shelf.clone(),
-            // What cannot be read can still be deleted.
+            // Unreadable variables can still be deleted.
             Err(StoreError::Corrupt { .. }) => {
                 VariableSet { cursor: *room.cursor_sender.borrow(), ..VariableSet::new(0) }
             }
@@ -144,7 +142,7 @@ impl VariableStore {
         self.update(session, |shelf, at| shelf.set(wanted, at)).await
     }
 
-    /// `None` when there is no such variable.
+    /// `None` if there is no such variable.
     async fn delete(&self, session: &SessionKey, name: &str) -> Result<Option<ChangeOutcome>, VariableError> {
         self.update(session, |shelf, _| Ok(shelf.delete(name))).await
     }
@@ -162,8 +160,8 @@ impl VariableStore {
         .await
     }
 
-    /// Waits for something newer than `since` (or than now) to happen to variables of these names, all where there are
-    /// none; comes back with nothing after `patience`, or when stopped.
+    /// Waits for a change newer than `since` (default: now) to variables that match `names` (all if empty). Returns
+    /// without changes after `patience`, or when cancelled.
     async fn watch(
         &self,
         session: &SessionKey,
@@ -192,7 +190,7 @@ impl VariableStore {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(news),
-                // The room has its own bell, so this never ends by itself.
+                // `room` keeps the sender alive, so this never fails.
                 _ = bell.changed() => {}
                 () = &mut over => return Ok(news),
             }
@@ -256,7 +254,7 @@ impl VariableStore {
         room.clone()
     }
 
-    /// Lets go of sessions used longest ago while there is too much of them.
+    /// Unloads the least recently used sessions while a bound is exceeded.
     fn evict_idle(&self) {
         let mut rooms = self.0.sessions();
         let is_too_much = || self.0.held_bytes.load(Ordering::Relaxed) > MAX_HELD_BYTES;
@@ -272,22 +270,22 @@ impl VariableStore {
                 break;
             }
             let Some(room) = rooms.by_session.get(&session) else { continue };
-            // Whoever works on it right now holds it; whoever watches has to read it again.
+            // A locked session is in use. Watchers keep theirs, but have to load the values again.
             if let Ok(mut state) = room.state.try_lock()
                 && let LoadState::Loaded(_) = *state
             {
                 *state = LoadState::NotLoaded;
                 self.0.set_held_bytes(room, 0);
             }
-            // Given out under this lock only, so nobody else can have it, or get it meanwhile. One whose last commit is
-            // in doubt stays, to be settled.
+            // References are handed out under this lock only, so a count of one cannot grow meanwhile. A session whose
+            // last commit is in doubt stays until that is settled.
             let is_idle = Arc::strong_count(room) == 1;
             let is_settled = room.state.try_lock().is_ok_and(|state| matches!(*state, LoadState::NotLoaded));
             if is_idle && is_settled {
                 rooms.by_session.remove(&session);
             }
         }
-        // Those in use cannot go: they are not looked through again for every call.
+        // Sessions in use cannot be evicted; raising the threshold avoids a scan on every call.
         let left = rooms.by_session.len();
         rooms.evict_threshold = if left > MAX_CACHED_SESSIONS { left.saturating_mul(2) } else { MAX_CACHED_SESSIONS };
     }
@@ -343,14 +341,15 @@ impl VariableShared {
                     variable.value = Arc::new(record::decode_value(&bytes).map_err(corrupt)?);
                     variable.bytes = bytes.len();
                 }
-                // Written and deleted together with the record, so this is not ours to explain; the rest is still good.
+                // Value and record are written in one commit, so this should not happen; the other variables are still
+                // valid.
                 (None, _) | (_, None) => drop(shelf.variables.remove(&name)),
             }
         }
         Ok(Some(shelf))
     }
 
-    /// Stores, then lets it count. Where this is dropped half-way, what counts is found out later.
+    /// Commits, then publishes the new state. If the future is dropped half-way, `CommitInDoubt` remains.
     async fn commit(
         &self,
         room: &CachedSession,
@@ -370,7 +369,7 @@ impl VariableShared {
         Ok(())
     }
 
-    /// To be called by whoever holds the room's state.
+    /// The caller must hold the session's state lock.
     fn set_held_bytes(&self, room: &CachedSession, bytes: usize) {
         let before = room.held_bytes.swap(bytes, Ordering::Relaxed);
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -378,7 +377,7 @@ impl VariableShared {
     }
 }
 
-/// Writes for the long values that differ.
+/// Writes of separately stored values that differ.
 fn large_value_writes(
     session: &SessionKey,
     before: &VariableSet,
@@ -416,7 +415,7 @@ fn put_write(session: &SessionKey, key: Arc<str>, value: Option<Vec<u8>>, at: Ti
     StoreWrite::PutValue { namespace: KvNamespace::Session(session.clone()), key, value, at }
 }
 
-/// Where the cursors of a session begin: past those of an earlier session of the same name.
+/// The first cursor of a session: past those of earlier sessions of the same id.
 fn first_cursor(now: Timestamp) -> u64 {
     u64::try_from(now.as_microsecond()).unwrap_or(0).max(1)
 }

@@ -1,4 +1,4 @@
-//! Asks the agent for a delivery, or finds out what it said when an earlier process asked.
+//! Runs the agent for a delivery, or reads the result of a run that an earlier process started.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::id::{RunId, Seq, SessionKey};
 use crate::store::{RunRow, RunState};
 
 impl DeliveryTask {
-    /// Asks the agent, or listens to what it said when an earlier process asked.
+    /// The agent's answer: from a new run, or from the run of an earlier process.
     pub(super) async fn agent_result(&mut self) -> TaskStep<AgentResult> {
         let asked = match self.is_recovered {
             true => self.find_earlier_run().await,
@@ -25,14 +25,14 @@ impl DeliveryTask {
         let (run, heard) = match asked {
             TaskStep::Suspend => return TaskStep::Suspend,
             TaskStep::Done(Err(error)) => return TaskStep::Done(Err(error)),
-            // Its events may be gone; how it ended is known all the same.
+            // Its events may be pruned; its outcome is known all the same.
             TaskStep::Done(Ok(Some((row, outcome)))) => {
                 let heard = self.follow_run(row.run).await;
                 (row.run, heard.map(|heard| RunTranscript { outcome, session: Some(row.session), ..heard }))
             }
             TaskStep::Done(Ok(None)) => match self.start_run().await {
                 Ok(run) => (run, self.follow_run(run).await),
-                // It did not begin; the next process asks.
+                // The run did not start; the next process starts it.
                 Err(_) if self.runs.is_draining() => return TaskStep::Suspend,
                 Err(error) => return TaskStep::Done(Err(error_text::start_failure(error))),
             },
@@ -47,14 +47,14 @@ impl DeliveryTask {
             RunOutcome::Failed => {
                 TaskStep::Done(Err(error_text::run_failure(heard.failure.as_deref().unwrap_or_default())))
             }
-            // Cut off by the end of this process: it is asked again.
+            // Interrupted by the shutdown of this process: the next one asks again.
             RunOutcome::Cancelled | RunOutcome::Interrupted if self.closing.is_cancelled() => TaskStep::Suspend,
             RunOutcome::Cancelled => TaskStep::Done(Err(BoardError::cancelled())),
             RunOutcome::Interrupted => TaskStep::Done(Err(BoardError::new(ErrorKind::Internal, "the run was dropped"))),
         }
     }
 
-    /// The run of an earlier process, if it came to an end of its own.
+    /// The run of an earlier process, if it completed or failed by itself.
     async fn find_earlier_run(&mut self) -> TaskStep<Result<Option<(RunRow, RunOutcome)>, BoardError>> {
         let name = self.delivery.run_name();
         let found = match self
@@ -82,7 +82,7 @@ impl DeliveryTask {
         }
         self.delivery.payload.interrupted_runs += 1;
         self.delivery.payload.earlier_runs = self.delivery.payload.earlier_runs.saturating_add(1);
-        // Counted before it is asked, or a message that kills its process would do so at every start.
+        // Recorded before the run starts, or a message that crashes the process would do so at every start.
         match self.service.save_with_retry(&self.delivery).await {
             Ok(()) => TaskStep::Done(Ok(None)),
             Err(error) => {
@@ -108,7 +108,7 @@ impl DeliveryTask {
         tokio::select! {
             biased;
             started = starting => started,
-            // It waits behind others.
+            // The run is still queued.
             () = self.service.draining().cancelled() => {
                 stop.cancel();
                 Err(BoardError::shutting_down())
@@ -116,7 +116,7 @@ impl DeliveryTask {
         }
     }
 
-    /// Listens to a run to its end. As long as somebody listens it goes on.
+    /// Follows a run to its end. A followed run keeps going.
     async fn follow_run(&self, run: RunId) -> Result<RunTranscript, BoardError> {
         let mut heard = RunTranscript::default();
         let mut next = Seq::FIRST;
@@ -144,18 +144,18 @@ impl DeliveryTask {
 
     async fn final_text(&self, run: RunId, heard: RunTranscript) -> String {
         let Some(session) = heard.session else { return heard.text };
-        // The conversation may be cleared, or have gone on, by now.
+        // The conversation may have been cleared or continued by now.
         self.runs.final_answer(session, run).await.unwrap_or(heard.text)
     }
 }
 
-/// What a run has told.
+/// What was received of a run's events.
 #[derive(Debug)]
 struct RunTranscript {
     outcome: RunOutcome,
     session: Option<SessionKey>,
     failure: Option<Arc<str>>,
-    /// Since the last tool call.
+    /// The text since the last tool call.
     text: String,
 }
 
@@ -166,7 +166,7 @@ impl Default for RunTranscript {
 }
 
 impl RunTranscript {
-    /// Is that the end?
+    /// Applies an event; `true` if it ends the run.
     fn apply(&mut self, event: &Event) -> bool {
         match event {
             Event::RunStarted { session, .. } => self.session = Some(session.clone()),

@@ -1,4 +1,4 @@
-//! What tells one delivery from another, so that what comes twice is answered once.
+//! Deduplication keys, so that a delivery received twice is answered once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,33 +7,33 @@ use jiff::Timestamp;
 
 use crate::webhook::DeliveryId;
 
-/// Longest id of a message in bytes; adapters have to shorten longer ones, because two that only differ at their ends
-/// are two.
+/// Longest message id in bytes. Adapters must shorten longer ones without truncating, since ids that differ only at
+/// their ends are distinct.
 pub(super) const MAX_ID: usize = 1024;
 
-/// Before a digest.
+/// Prefix of keys made from a digest.
 const DIGEST_PREFIX: &str = "body:";
 
-/// The key of a delivery, and the other keys an earlier one of the same content may have.
+/// The key of a delivery, and the keys that an earlier delivery of the same content may have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DeliveryKeys {
-    /// What equal deliveries have in common, whenever they come.
+    /// Common to equal deliveries, whatever their time.
     pub(super) shared: Arc<str>,
     pub(super) own: Arc<str>,
     pub(super) earlier: Option<Arc<str>>,
-    /// An older delivery of these keys is another one.
+    /// A delivery with these keys received before this time is a different one.
     pub(super) not_before: Option<Timestamp>,
 }
 
 impl DeliveryKeys {
-    /// The id the other service gave; it is good for ever.
+    /// Keys from the message id given by the other service; valid without limit.
     pub(super) fn of_message(id: &str) -> Self {
         let own: Arc<str> = format!("id:{id}").into();
         Self { shared: own.clone(), own, earlier: None, not_before: None }
     }
 
-    /// The content itself, for as long as `window`. Time is cut into slots of that length, so that the key can be used
-    /// again in a later one; who is in the window came in this slot or in the one before.
+    /// Keys from the content, valid for `window`. Time is divided into slots of that length, so that the key can recur
+    /// in a later slot; a delivery within the window lies in the current slot or the previous one.
     pub(super) fn of_content(digest: &str, window: Duration, now: Timestamp, delivery: DeliveryId) -> Self {
         let common: Arc<str> = format!("{DIGEST_PREFIX}{digest}").into();
         let length = i128::try_from(window.as_nanos()).unwrap_or(i128::MAX);
@@ -53,7 +53,7 @@ impl DeliveryKeys {
     }
 }
 
-/// What a key has in common with those of equal deliveries.
+/// The part of a key that equal deliveries share.
 pub(super) fn shared_part(key: &str) -> &str {
     match key.starts_with(DIGEST_PREFIX) {
         true => key.rsplit_once(':').map_or(key, |(common, _slot)| common),

@@ -1,4 +1,4 @@
-//! One delivery, as it is in memory while it is open.
+//! An open delivery in memory.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::record;
 use crate::store::DeliveryRow;
 use crate::webhook::{ChannelMessage, ChannelOptions, ChannelRequest, DeliveryId, DeliveryPayload, DeliveryState};
 
-/// Who is meant when a webhook says neither who wrote it nor in which conversation.
+/// The account if a webhook names neither the author nor the conversation.
 const UNKNOWN_ACCOUNT: &str = "webhook";
 
 #[derive(Debug)]
@@ -36,7 +36,8 @@ impl OpenDelivery {
         }
     }
 
-    /// The agent has answered. What it was asked is in the conversation and not needed here any longer; who asked is.
+    /// Sets the requests of the agent's answer. The question is in the conversation and dropped here; its author and
+    /// conversation are kept.
     pub(super) fn set_requests(&mut self, requests: Vec<ChannelRequest>) {
         self.state = DeliveryState::Answered;
         self.payload.message.content = String::new();
@@ -44,7 +45,7 @@ impl OpenDelivery {
         self.payload.requests = requests;
     }
 
-    /// Nothing more happens to it. What was said is in the conversation; here it is not needed any longer.
+    /// Closes the delivery. Its content is in the conversation and dropped here.
     pub(super) fn finish(&mut self, state: DeliveryState, problem: Option<String>) {
         self.state = state;
         self.payload.message = ChannelMessage::default();
@@ -52,13 +53,13 @@ impl OpenDelivery {
         self.payload.problem = problem;
     }
 
-    /// What the run is called that answers it.
+    /// The client id of the run for this delivery.
     pub(super) fn run_name(&self) -> Arc<str> {
         format!("delivery-{}-{}", self.id.0, self.payload.earlier_runs).into()
     }
 }
 
-/// Where a message comes from. Facts belong to the account or, where the adapter cannot tell, to the conversation.
+/// The origin of a message. Memories belong to the account or, where the adapter cannot tell it, to the conversation.
 pub(super) fn origin(channel: &str, message: &ChannelMessage) -> ConversationOrigin {
     let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
     let peer = given(&message.peer);
@@ -71,7 +72,7 @@ pub(super) fn origin(channel: &str, message: &ChannelMessage) -> ConversationOri
     }
 }
 
-/// The line a delivery stands in: one conversation, whoever answers it.
+/// The queue of a delivery: one per conversation, whichever agent answers.
 pub(super) fn conversation_key(origin: &ConversationOrigin) -> SessionKey {
     origin.session_key("")
 }

@@ -1,5 +1,5 @@
-//! What people are told when there is no answer. They did nothing wrong and cannot look inside: short, without
-//! internals.
+//! Texts for chat users when there is no answer. They cannot fix or inspect the cause, so the texts are short and
+//! reveal no internals.
 
 use crate::error::{BoardError, ErrorKind, RetryHint};
 
@@ -9,7 +9,7 @@ const RUN_BUDGET_PREFIX: &str = "the run's token limit";
 
 pub(super) const NO_ANSWER: &str = "There was no answer; please try again.";
 
-/// Why a run ended badly, from the one sentence that is on record of it.
+/// Classifies a failed run by its recorded message.
 pub(super) fn run_failure(message: &str) -> BoardError {
     let kind = if message.starts_with(PROVIDER_PREFIX) {
         ErrorKind::Upstream
@@ -23,7 +23,7 @@ pub(super) fn run_failure(message: &str) -> BoardError {
     redact_budget_keys(BoardError::new(kind, message))
 }
 
-/// Whatever is wrong with a provider, a missing key included, it is not this server that the caller should blame.
+/// Any provider failure, a missing key included, is reported as upstream, not as a fault of this server.
 pub(super) fn start_failure(mut error: BoardError) -> BoardError {
     if error.message.starts_with(PROVIDER_PREFIX) {
         error.kind = ErrorKind::Upstream;
@@ -31,7 +31,7 @@ pub(super) fn start_failure(mut error: BoardError) -> BoardError {
     redact_budget_keys(error)
 }
 
-/// The other side of a channel cannot change a budget, and keys of the configuration are not its business.
+/// Cuts off the budget details: the channel's users cannot change a budget and must not see configuration keys.
 fn redact_budget_keys(mut error: BoardError) -> BoardError {
     let about_a_budget = error.message.starts_with(BUDGET_PREFIX) || error.message.starts_with(RUN_BUDGET_PREFIX);
     if let (true, Some(end)) = (about_a_budget, error.message.find("): ")) {
@@ -40,7 +40,7 @@ fn redact_budget_keys(mut error: BoardError) -> BoardError {
     error
 }
 
-/// The server ended twice while it worked on the answer.
+/// The server stopped twice during the run.
 pub(super) fn interrupted() -> BoardError {
     BoardError::new(ErrorKind::Unavailable, "interrupted: the server stopped while it worked on the answer")
 }

@@ -1,4 +1,4 @@
-//! How much is open: deliveries of each channel, and what all of them hold in memory.
+//! Accounting of open deliveries: their number per channel, and their total memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,8 +7,8 @@ use crate::telemetry;
 use crate::webhook::DeliveryPayload;
 use crate::webhook::{ChannelOptions, DeliveryState};
 
-/// What open deliveries may hold in memory together; further ones are refused. Answers count too, and may lead over it:
-/// they are there already.
+/// Memory of all open deliveries; further ones are refused. Answers count too but are never refused, so they may exceed
+/// it.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Default)]
@@ -20,7 +20,7 @@ struct OpenTotals {
     bytes: usize,
 }
 
-/// Counts a delivery as open until it is dropped.
+/// Counts a delivery as open until dropped.
 #[derive(Debug)]
 pub(crate) struct LoadPermit {
     load: LoadTracker,
@@ -30,7 +30,8 @@ pub(crate) struct LoadPermit {
 }
 
 impl LoadTracker {
-    /// Counts one more and calls `enter`, both at once; the error says how many there are.
+    /// Counts a further delivery and calls `enter` under the same lock; the error is the channel's number of open
+    /// deliveries.
     pub(super) fn admit<T>(
         &self,
         channel: &ChannelOptions,
@@ -46,7 +47,7 @@ impl LoadTracker {
         Ok((enter(), held))
     }
 
-    /// Counts one that was taken before, whether or not there is room for it.
+    /// Counts a delivery accepted by an earlier process, regardless of the bounds.
     pub(super) fn admit_recovered(
         &self,
         channel: &ChannelOptions,
@@ -56,7 +57,7 @@ impl LoadTracker {
         self.count(&mut self.open(), channel, letter, state)
     }
 
-    /// How many of a channel are open.
+    /// The number of open deliveries of a channel, and the bytes of all channels.
     #[cfg(test)]
     pub(super) fn of(&self, channel: &str) -> (usize, usize) {
         let open = self.open();
@@ -83,7 +84,7 @@ impl LoadTracker {
 }
 
 impl LoadPermit {
-    /// It is in that state now, and holds that letter.
+    /// Updates the state and the size.
     pub(super) fn update(&mut self, state: DeliveryState, letter: &DeliveryPayload) {
         telemetry::delivery_state_changed(Some(self.state), Some(state));
         self.state = state;

@@ -1,4 +1,4 @@
-//! What earlier processes left open.
+//! Deliveries that earlier processes left open.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::store::{DeliveryRow, Durability, StoreWrite, WriteBatch};
 use crate::webhook::DeliveryPayload;
 use crate::webhook::DeliveryState;
 
-/// So long the deliveries of a channel that is not configured any more wait for it.
+/// How long deliveries of a channel that is no longer configured are kept.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 
 impl ChannelService {
-    /// Oldest first.
+    /// Returns the open deliveries, oldest first.
     pub(crate) async fn recover_open(self: &Arc<Self>) -> Result<Vec<AcceptedDelivery>, BoardError> {
         let mut arrived = Vec::new();
         let mut homeless = 0_usize;
@@ -66,7 +66,7 @@ impl ChannelService {
         };
         let batch = WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Delivery(given_up)] };
         if let Err(error) = self.store.commit(batch).await {
-            tracing::warn!(%error, "an old delivery could not be given up; the next start tries again");
+            tracing::warn!(%error, "an orphaned delivery could not be closed; the next start tries again");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! When something that failed is tried again, and when it is given up.
+//! Retry schedules and the classification of send results.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use crate::port::{FetchError, FetchResponse};
 
-/// Pauses grow up to this.
+/// Upper bound on the back-off.
 const LONGEST_PAUSE: Duration = Duration::from_secs(64);
-/// From the first attempt on; no attempt begins later.
+/// Measured from the first attempt; no attempt begins later.
 const RETRY_WINDOW: Duration = Duration::from_secs(600);
 const MAX_ATTEMPTS: u32 = 8;
 
@@ -26,12 +26,12 @@ impl RetrySchedule {
         Self { attempts: 0, max_attempts: Some(MAX_ATTEMPTS), first: tokio::time::Instant::now() }
     }
 
-    /// An adapter that is not there is asked for again without being a burden to anyone.
+    /// Without a limit on attempts: looking for a missing adapter is cheap.
     pub(super) fn for_adapters() -> Self {
         Self { max_attempts: None, ..Self::for_requests() }
     }
 
-    /// How long to wait before the next attempt, and no less than `asked_for`; `None` to give up.
+    /// The pause before the next attempt, at least `asked_for`; `None` to give up.
     pub(super) fn pause(&mut self, asked_for: Option<Duration>) -> Option<Duration> {
         self.attempts = self.attempts.saturating_add(1);
         if self.max_attempts.is_some_and(|most| self.attempts >= most) {
@@ -43,11 +43,11 @@ impl RetrySchedule {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SendOutcome {
     Sent,
-    /// It may work later; no earlier than that, if the other side said so.
+    /// May succeed later, no earlier than `after` if the other side gave a time.
     Retry {
         why: String,
         after: Option<Duration>,
@@ -55,7 +55,7 @@ pub(super) enum SendOutcome {
     Failed {
         why: String,
     },
-    /// This server is going away.
+    /// This server is shutting down.
     Stopped,
 }
 
@@ -76,7 +76,7 @@ impl SendOutcome {
     }
 }
 
-/// Seconds, or a date. What cannot be read is as good as not said.
+/// Parses `Retry-After`, in seconds or as a date. An unreadable value is ignored.
 fn retry_after(headers: &[(String, String)], now: Timestamp) -> Option<Duration> {
     let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"))?;
     let value = value.trim();
@@ -87,7 +87,7 @@ fn retry_after(headers: &[(String, String)], now: Timestamp) -> Option<Duration>
     Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
 }
 
-/// The host a request goes to. Nothing else of its address is for the log: secrets have their places in it.
+/// The host of a URL. The rest must not be logged, as it may contain secrets.
 pub(super) fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();

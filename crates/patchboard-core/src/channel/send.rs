@@ -1,5 +1,5 @@
-//! Brings an answer to the other service: one request after the other, each again while that may help. How many are out
-//! is on record, so that the next process does not begin anew.
+//! Sends an answer's requests to the other service one after the other, with retries. The number of sent requests is
+//! recorded, so that the next process does not start over.
 
 use super::retry::{RetrySchedule, SendOutcome, host};
 use super::service::PermitKind;
@@ -8,7 +8,7 @@ use crate::store::Durability;
 use crate::webhook::{ChannelRequest, DeliveryState};
 
 impl DeliveryTask {
-    /// Sends what is not out yet.
+    /// Sends the requests that are not sent yet.
     pub(super) async fn send_requests(&mut self) {
         while let Some(request) = self.delivery.payload.requests.get(self.delivery.payload.sent_count).cloned() {
             match self.send_one(&request).await {
@@ -18,11 +18,11 @@ impl DeliveryTask {
             }
             self.delivery.payload.sent_count += 1;
             let is_last = self.delivery.payload.sent_count >= self.delivery.payload.requests.len();
-            // A power cut may make one of them go out twice; losing one is what must not happen.
+            // A power failure may cause one request to be sent twice; none may be lost.
             if !is_last && let Err(error) = self.service.save(&self.delivery, Durability::Delta).await {
                 tracing::warn!(
                     channel = %self.delivery.channel.name, delivery = %self.delivery.id.0, %error,
-                    "it is not on record how much of an answer is out; a restart would send some of it again"
+                    "the number of sent requests could not be recorded; a restart would send some of them again"
                 );
             }
         }
@@ -46,7 +46,7 @@ impl DeliveryTask {
             let Some(pause) = backoff.pause(after) else { return TaskStep::Done(Err(why)) };
             tracing::debug!(
                 channel = %self.delivery.channel.name, delivery = %self.delivery.id.0, host = host(&request.url), why,
-                pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), "an answer is sent again"
+                pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), "sending an answer again"
             );
             if !self.service.pause(pause).await {
                 return TaskStep::Suspend;

@@ -1,4 +1,4 @@
-//! Where deliveries come in: known channels, what came before, how many may be open, and whose turn it is.
+//! Accepts deliveries: known channels, deduplication, load limits and per-conversation order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use crate::store::{DeliveryRow, Durability, Store, StoreError, StoreWrite, Write
 use crate::webhook::DeliveryPayload;
 use crate::webhook::{ChannelError, ChannelMessage, ChannelOptions, DeliveryId, DeliveryState, ParsedWebhook, Webhook};
 
-/// Agents asked at once over all channels together, and requests sent at once; further ones wait. Each channel has an
-/// equal share of its own: one whose agent or service is slow must not hold up the others.
+/// Concurrent agent runs, and concurrent requests, over all channels; further ones wait. Divided equally among the
+/// channels, so that one with a slow agent or service cannot block the others.
 const MAX_CONCURRENT: usize = 64;
-/// No channel has fewer, however many there are.
+/// Least share of a channel, however many there are.
 const LEAST_AT_ONCE: usize = 4;
-/// What an adapter may keep with a message to answer it.
+/// Most bytes of context that an adapter may store with a message for its answer.
 const MAX_CONTEXT: usize = 16 * 1024;
 /// Equal webhooks that wait for each other; further ones are refused.
 const MAX_WAITING_DUPLICATES: usize = 64;
-/// When whoever was refused should come again.
+/// The retry hint of a refusal.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Pauses before a store that fails is tried again.
+/// Back-off for a failing store.
 pub(super) const STORE_RETRY_PAUSES: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
-/// Further ones, which a server that goes away does not wait for: a full disk is not for ever. After the last the
-/// delivery is left as it is to the next start.
+/// Longer back-off, skipped once the server drains: a full disk may be temporary. After the last pause the delivery is
+/// left to the next start.
 const LATE_STORE_RETRY_PAUSES: [Duration; 5] = [
     Duration::from_secs(10),
     Duration::from_secs(30),
@@ -52,12 +52,12 @@ pub(crate) struct ChannelService {
     pub(super) store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
-    /// One delivery of a conversation after the other.
+    /// Serialises the deliveries of a conversation.
     pub(super) conversation_queues: SessionQueues,
-    /// One of several equal webhooks after the other, so that only the first is taken.
+    /// Serialises equal webhooks, so that only the first is accepted.
     duplicate_queues: SessionQueues,
     pub(super) load: LoadTracker,
-    /// Cancelled when the server drains: nothing waits any more, for its turn or for a better time.
+    /// Cancelled when the server drains: ends waiting for a turn, a permit or a retry.
     draining: CancellationToken,
 }
 
@@ -68,20 +68,20 @@ struct ChannelLanes {
     send_permits: Arc<Semaphore>,
 }
 
-/// What there are places for. Each has its own: what is answered does not wait for what is being thought about.
+/// The kinds of permits. Each has its own, so that sending does not wait for agent runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PermitKind {
     Asking,
     Sending,
 }
 
-/// A delivery that is on record and has its place in line.
+/// A recorded delivery with its position in the conversation's queue.
 #[derive(Debug)]
 pub(crate) struct AcceptedDelivery {
     pub(crate) delivery: OpenDelivery,
     pub(crate) place: QueueSlot,
     pub(crate) load_permit: LoadPermit,
-    /// It comes from an earlier process, which may have asked the agent already.
+    /// Accepted by an earlier process, which may have started a run already.
     pub(crate) is_recovered: bool,
 }
 
@@ -107,7 +107,7 @@ impl ChannelService {
             store,
             clock,
             ids,
-            // How many may wait is counted for each channel.
+            // Unbounded: the load tracker limits each channel.
             conversation_queues: SessionQueues::new(usize::MAX),
             duplicate_queues: SessionQueues::new(MAX_WAITING_DUPLICATES),
             load: LoadTracker::default(),
@@ -119,7 +119,7 @@ impl ChannelService {
         self.channels.get(name).map(|channel| &channel.options)
     }
 
-    /// The places of a channel.
+    /// The permits of a channel.
     pub(super) fn permits(&self, channel: &str, work: PermitKind) -> Option<&Arc<Semaphore>> {
         let channel = self.channels.get(channel)?;
         Some(match work {
@@ -132,7 +132,7 @@ impl ChannelService {
         self.plugins.as_ref().ok_or_else(|| unavailable("this server has no plugin host".to_owned()))
     }
 
-    /// What a webhook means, by its channel's adapter.
+    /// Parses a webhook with its channel's adapter.
     pub(crate) async fn parse_webhook(
         &self,
         channel: &ChannelOptions,
@@ -143,7 +143,7 @@ impl ChannelService {
         let incoming = read.map_err(|error| match error {
             ChannelError::Unavailable(why) => unavailable(why),
             ChannelError::Rejected(why) => BoardError::invalid(format!("parse_incoming failed: {why}")),
-            // The host has logged why; it may say more of the inside than is anybody's business.
+            // The host has logged the cause, which may contain internals that the caller must not see.
             ChannelError::Failed(_) => {
                 BoardError::new(ErrorKind::Upstream, "parse_incoming failed: the adapter broke; see the server's log")
             }
@@ -154,7 +154,7 @@ impl ChannelService {
         Ok(incoming)
     }
 
-    /// Puts a message on record; `None` if it is on record already.
+    /// Accepts and records a message; `None` if it is recorded already.
     pub(crate) async fn accept(
         self: &Arc<Self>,
         channel: &Arc<ChannelOptions>,
@@ -166,6 +166,7 @@ impl ChannelService {
             Some(id) => DeliveryKeys::of_message(&id),
             None => DeliveryKeys::of_content(digest, channel.replay_window, self.now(), fresh),
         };
+        // Held until the delivery is recorded, so that the next equal one finds it.
         let _first = self.wait_for_duplicates(&channel.name, &keys.shared).await?;
         let before = self.earlier(&channel.name, &keys).await?;
         let mut letter = DeliveryPayload { message, ..DeliveryPayload::default() };
@@ -180,7 +181,7 @@ impl ChannelService {
             },
         };
         let from = origin(&channel.name, &letter.message);
-        // All at once: the order of places is the order on record.
+        // Under one lock, so that the queue order equals the recorded order.
         let entering =
             || (self.conversation_queues.enqueue(&conversation_key(&from)), received_at.unwrap_or_else(|| self.now()));
         let admitted = self.load.admit(channel, &letter, entering);
@@ -198,25 +199,25 @@ impl ChannelService {
         Ok(Some(AcceptedDelivery { delivery, place, load_permit: held, is_recovered: false }))
     }
 
-    /// Records where a delivery stands.
+    /// Records the current state of a delivery.
     pub(super) async fn save(&self, delivery: &OpenDelivery, durability: Durability) -> Result<(), StoreError> {
         let writes = vec![StoreWrite::Delivery(delivery.row(self.now()))];
         self.store.commit(WriteBatch { durability, writes }).await
     }
 
-    /// The same, not giving up at once.
+    /// Like `save`, with retries.
     pub(super) async fn save_with_retry(&self, delivery: &OpenDelivery) -> Result<(), StoreError> {
         self.with_store_retry(|| self.save(delivery, Durability::Boundary)).await
     }
 
-    /// Asks the store, and again when it fails.
+    /// Calls the store, with retries on transient errors.
     pub(super) async fn with_store_retry<T, Asked>(&self, ask: impl Fn() -> Asked) -> Result<T, StoreError>
     where
         Asked: Future<Output = Result<T, StoreError>>,
     {
         for pause in STORE_RETRY_PAUSES {
             match ask().await {
-                Err(error) if is_transient(&error) => tracing::debug!(%error, "the store is asked again in a moment"),
+                Err(error) if is_transient(&error) => tracing::debug!(%error, "store operation failed; retrying soon"),
                 answer => return answer,
             }
             tokio::time::sleep(pause).await;
@@ -224,7 +225,7 @@ impl ChannelService {
         for pause in LATE_STORE_RETRY_PAUSES {
             match ask().await {
                 Err(error) if is_transient(&error) => {
-                    tracing::warn!(%error, "a delivery waits for the store, which is asked again later");
+                    tracing::warn!(%error, "store operation of a delivery failed; retrying later");
                 }
                 answer => return answer,
             }
@@ -235,7 +236,7 @@ impl ChannelService {
         ask().await
     }
 
-    /// Nothing waits any more; what is at work goes on.
+    /// Ends all waiting; work in progress continues.
     pub(crate) fn drain(&self) {
         self.draining.cancel();
     }
@@ -244,7 +245,7 @@ impl ChannelService {
         &self.draining
     }
 
-    /// `false` when the server goes away before.
+    /// Sleeps; `false` if the server drains first.
     pub(super) async fn pause(&self, pause: Duration) -> bool {
         tokio::select! {
             biased;
@@ -257,8 +258,8 @@ impl ChannelService {
         self.clock.now()
     }
 
-    /// While the caller of that delivery is told that it failed, nothing equal is taken: until the failure is on record
-    /// it would be a repetition. `None` when too many wait for that already.
+    /// Blocks equal deliveries while this delivery's caller is told of the failure: until the failure is recorded, a
+    /// retry would count as a duplicate. `None` if too many are waiting already.
     pub(super) async fn hold_duplicates(&self, delivery: &OpenDelivery) -> Option<SessionPermit> {
         self.wait_for_duplicates(&delivery.channel.name, dedup_key::shared_part(&delivery.key)).await.ok()
     }
@@ -272,7 +273,7 @@ impl ChannelService {
         for key in std::iter::once(&keys.own).chain(&keys.earlier) {
             let found = self.store.delivery(channel, key).await?;
             let is_recent = |row: &DeliveryRow| keys.not_before.is_none_or(|moment| row.received_at > moment);
-            // In the same slot it is recent, whatever the clock has done since.
+            // A delivery of the same slot is recent, even if the clock was changed since.
             if let Some(row) = found.filter(|row| *key == keys.own || is_recent(row)) {
                 return Ok(Some(row));
             }
@@ -280,14 +281,14 @@ impl ChannelService {
         Ok(None)
     }
 
-    /// How many of a channel are open, and what all together hold.
+    /// The number of open deliveries of a channel, and the bytes of all channels.
     #[cfg(test)]
     pub(crate) fn open(&self, channel: &str) -> (usize, usize) {
         self.load.of(channel)
     }
 }
 
-/// How often the agent was asked before, of a delivery whose caller was told that it failed.
+/// The number of earlier runs of a failed delivery whose caller was told of the failure.
 fn earlier_runs_of_reported(row: &DeliveryRow) -> Option<u32> {
     let letter = (row.state == DeliveryState::Failed).then(|| record::decode_delivery_payload(&row.body).ok())??;
     letter.is_failure_reported.then_some(letter.earlier_runs)
@@ -308,7 +309,7 @@ fn check(channel: &str, message: &ChannelMessage) -> Result<(), BoardError> {
     }
     let from = origin(channel, message);
     let others = [&from.guild, &from.team].into_iter().flatten().map(String::len).max().unwrap_or_default();
-    // The agent's name comes into the key too; it is short, and checked again then.
+    // The key will also contain the agent's name; it is short, and the length is checked again then.
     if conversation_key(&from).as_str().len().max(others) > SessionKey::MAX_BYTES {
         return Err(BoardError::invalid("account, peer, guild or team is too long"));
     }

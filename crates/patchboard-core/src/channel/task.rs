@@ -1,5 +1,5 @@
-//! The way of one delivery: its turn comes, the agent is asked, the adapter puts the answer into the other service's
-//! form, and it is sent. Each step is on record before the next; whatever ends the process, the next one goes on there.
+//! The processing of one delivery: wait for its turn, run the agent, have the adapter format the answer, send it. Each
+//! step is recorded before the next begins; after a crash the next process continues from there.
 
 use std::sync::Arc;
 
@@ -21,23 +21,23 @@ use crate::store::StoreError;
 use crate::telemetry;
 use crate::webhook::{ChannelError, ChannelReply, DeliveryState, FormattedReply, WebhookResponse};
 
-/// Requests of one answer; an adapter that wants more is refused.
+/// Most requests of one answer; an adapter that returns more gets an error.
 const MAX_REQUESTS: usize = 32;
 
-/// A caller that waits for the answer. It hears of failures as they are.
+/// The reply channel of a synchronous caller. It receives errors as they are.
 pub(crate) type ResponseSender = oneshot::Sender<Result<WebhookResponse, BoardError>>;
 
-/// What the agent said, or why it did not.
+/// The agent's answer, or why there is none.
 pub(super) type AgentResult = Result<String, BoardError>;
 
-/// Is there anything more to do in this process?
+/// Whether this process has more to do.
 pub(super) enum TaskStep<T> {
     Done(T),
-    /// What is on record is for the next process to go on with.
+    /// The next process continues from the record.
     Suspend,
 }
 
-/// Brings one delivery to its end.
+/// Processes one delivery to its end.
 #[derive(Debug)]
 pub(crate) struct DeliveryTask {
     pub(super) runs: Arc<dyn RunStarter>,
@@ -47,9 +47,9 @@ pub(crate) struct DeliveryTask {
     load_permit: LoadPermit,
     pub(super) caller: Caller,
     pub(super) is_recovered: bool,
-    /// Cancelled when even what is at work has to end.
+    /// Cancelled when work in progress must end too.
     pub(super) closing: CancellationToken,
-    /// Position of the webhook in its trace.
+    /// The trace context of the webhook.
     pub(super) trace: Option<Arc<str>>,
 }
 
@@ -66,7 +66,7 @@ impl DeliveryTask {
         let caller = Caller {
             surface: Surface::Webhook,
             principal: format!("channel:{}", delivery.channel.name).into(),
-            // No connection: only the operator answers what its runs ask.
+            // No connection: only the operator answers questions of its runs.
             connection: ConnectionId(0),
             grants: GrantSet::NONE.with(Grant::Converse),
         };
@@ -97,7 +97,7 @@ impl DeliveryTask {
         Box::pin(self.send_requests()).await;
     }
 
-    /// Asks the agent and puts on record what is to be sent. `false` when the delivery is over already.
+    /// Runs the agent and records the requests to send. `false` if the delivery is closed already.
     async fn ask_and_record(&mut self, waiting: Option<ResponseSender>) -> TaskStep<bool> {
         let heard = {
             let Some(_asking) = self.acquire_permit(PermitKind::Asking).await else { return TaskStep::Suspend };
@@ -107,12 +107,12 @@ impl DeliveryTask {
         if let Some(waiting) = waiting.filter(|waiting| !waiting.is_closed()) {
             said = match self.respond_to_caller(waiting, said).await {
                 Ok(step) => return step,
-                // It has gone in the meantime.
+                // The caller has disconnected.
                 Err(said) => said,
             };
         }
         if let Err(error) = &said {
-            // The person hears no more than that there is no answer.
+            // The chat user learns only that there is no answer.
             self.log_problem(&error.to_string(), "a message could not be answered");
         }
         let reply = self.reply(&said, false);
@@ -126,7 +126,7 @@ impl DeliveryTask {
         }
     }
 
-    /// The error gives back what was said, because nobody waits any more.
+    /// The error returns the answer when the caller has disconnected.
     async fn respond_to_caller(
         &mut self,
         waiting: ResponseSender,
@@ -134,9 +134,9 @@ impl DeliveryTask {
     ) -> Result<TaskStep<bool>, AgentResult> {
         let reply = self.reply(&said, true);
         if let Err(error) = said {
-            // Whoever hears of a failure may try again at once.
+            // The caller may retry as soon as it sees the failure.
             let _tried_again_later = self.service.hold_duplicates(&self.delivery).await;
-            // It comes back if nobody has heard it.
+            // `send` returns the error if the caller has disconnected.
             if let Err(unheard) = waiting.send(Err(error)) {
                 return Err(unheard.map(|_| String::new()));
             }
@@ -152,7 +152,7 @@ impl DeliveryTask {
             FormattedReply::default()
         });
         let FormattedReply { requests, answer } = outgoing;
-        // Told before it is recorded: whoever dies in between answers twice rather than never.
+        // Responds before recording: a crash in between causes a duplicate answer rather than none.
         if waiting.send(Ok(answer.unwrap_or(plain))).is_err() {
             return Err(said);
         }
@@ -179,7 +179,7 @@ impl DeliveryTask {
                 self.load_permit.update(DeliveryState::Answered, &self.delivery.payload);
                 TaskStep::Done(true)
             }
-            // Not sent: the next start would not know of it and send it again.
+            // Not sent: without a record the next start would send it again.
             Err(error) => {
                 self.log_unrecorded(&error);
                 TaskStep::Suspend
@@ -187,7 +187,7 @@ impl DeliveryTask {
         }
     }
 
-    /// The answer in the form of the other service. An adapter that is being replaced is waited for.
+    /// Formats the answer with the adapter. Waits for an adapter that is being replaced.
     async fn format(&self, reply: ChannelReply) -> TaskStep<Result<FormattedReply, String>> {
         let mut backoff = RetrySchedule::for_adapters();
         loop {
@@ -214,7 +214,7 @@ impl DeliveryTask {
         }
     }
 
-    /// One of so many that do the same.
+    /// Acquires one of the channel's permits; `None` while draining if none is free at once.
     pub(super) async fn acquire_permit(&self, work: PermitKind) -> Option<OwnedSemaphorePermit> {
         let places = self.service.permits(&self.delivery.channel.name, work)?;
         tokio::select! {
@@ -225,7 +225,7 @@ impl DeliveryTask {
     }
 
     pub(super) async fn fail(&mut self, why: String) {
-        self.log_problem(&why, "an answer could not be brought");
+        self.log_problem(&why, "an answer could not be delivered");
         self.close(DeliveryState::Failed, Some(why)).await;
     }
 
@@ -240,7 +240,7 @@ impl DeliveryTask {
     pub(super) fn log_unrecorded(&self, error: &StoreError) {
         tracing::error!(
             channel = %self.delivery.channel.name, delivery = %self.delivery.id.0, %error,
-            "it cannot be recorded how far a delivery is; the next start goes on with it"
+            "the progress of a delivery could not be recorded; the next start continues it"
         );
     }
 

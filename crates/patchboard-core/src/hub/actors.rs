@@ -1,4 +1,4 @@
-//! Every message that is not over has a steward; who it is, and how letters reach it.
+//! The table of message actors: one per unfinished message, and how inputs reach its mailbox.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::{BoardError, ErrorKind, RetryHint};
 use crate::hub::message_actor::{ActorInput, ActorMailbox, ActorStart, MAILBOX_CAPACITY, MessageActor};
 use crate::id::MessageId;
 
-/// Messages that are over and kept at hand, because apps go on reporting on what they acknowledged.
+/// Actors of ended messages that stay in memory, because apps go on reporting on what they acknowledged.
 const MAX_IDLE: usize = 1_000;
 
 #[derive(Debug, Default)]
@@ -22,18 +22,18 @@ pub(super) struct MessageActors {
     idle: usize,
 }
 
-/// Where a message's steward can be reached.
+/// The sending side of a message actor.
 #[derive(Debug)]
 pub(super) struct ActorHandle {
     mailbox: mpsc::Sender<ActorInput>,
-    /// Set when there was no room in it for an app that came or went.
+    /// Set when the mailbox had no room for an `AppJoined` or `AppLeft`.
     missed_app_change: Arc<AtomicBool>,
-    /// `None` until it is read back from the store.
+    /// `None` until the report is read back from the store.
     pub(super) report: watch::Receiver<Option<Arc<MessageReport>>>,
 }
 
 impl ActorHandle {
-    /// `false`: nobody is at work on it any more.
+    /// `false` if the actor has stopped.
     fn send(&self, input: ActorInput) -> bool {
         match self.mailbox.try_send(input) {
             Ok(()) => true,
@@ -55,7 +55,7 @@ impl ActorHandle {
     }
 }
 
-/// Clears the desk of a steward that panicked, so that the next letter calls another one.
+/// Removes the table entry of an actor that panicked, so that the next input spawns a new one.
 struct PanicCleanup {
     hub: Hub,
     message: MessageId,
@@ -64,14 +64,14 @@ struct PanicCleanup {
 impl Drop for PanicCleanup {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            tracing::error!(message.id = %self.message, "a message's steward panicked; the message waits for the next word about it");
+            tracing::error!(message.id = %self.message, "a message actor panicked; the message waits for its next input");
             self.hub.actors().by_message.remove(&self.message);
         }
     }
 }
 
 impl Hub {
-    /// Gives the message to a steward of its own.
+    /// Spawns the message's actor.
     pub(super) fn spawn_actor(&self, message: MessageId, begin: ActorStart) {
         let mut stewards = self.actors();
         self.spawn_actor_locked(&mut stewards, message, begin);
@@ -95,7 +95,7 @@ impl Hub {
         });
     }
 
-    /// Goes on with a message that is on record.
+    /// Spawns an actor for a stored message unless one is running.
     pub(super) fn resume_actor(&self, message: MessageId) {
         let mut stewards = self.actors();
         if !stewards.by_message.contains_key(&message) {
@@ -103,19 +103,19 @@ impl Hub {
         }
     }
 
-    /// Leaves a letter for the message's steward, calling one if nobody is at work on it.
+    /// Sends an input to the message's actor, spawning one if none is running.
     pub(super) fn send_to_actor(&self, message: MessageId, input: ActorInput) {
         let mut stewards = self.actors();
         if !stewards.by_message.contains_key(&message) {
             self.spawn_actor_locked(&mut stewards, message, ActorStart::Stored);
         }
         if let Some(desk) = stewards.by_message.get(&message) {
-            // The steward takes itself off the list under the same lock, and only with an empty mailbox.
+            // Cannot be lost: an actor removes itself under the same lock, and only with an empty mailbox.
             desk.send(input);
         }
     }
 
-    /// The same only if somebody is at work on it.
+    /// Sends an input only if an actor is running; returns whether it was sent.
     pub(super) fn send_if_running(&self, message: MessageId, input: ActorInput) -> bool {
         self.actors().by_message.get(&message).is_some_and(|desk| desk.send(input))
     }
@@ -126,7 +126,7 @@ impl Hub {
         }
     }
 
-    /// A steward has nothing left to do. `false`: there is mail.
+    /// Removes an idle actor. Returns `false`, and keeps it, if its mailbox is not empty.
     pub(in crate::hub) fn remove_actor(
         &self,
         message: MessageId,
@@ -142,7 +142,7 @@ impl Hub {
         true
     }
 
-    /// May a message that is over stay at hand for a while?
+    /// Reserves one of the [`MAX_IDLE`] slots for an ended message; `false` if none is free.
     pub(in crate::hub) fn reserve_idle(&self) -> bool {
         let mut stewards = self.actors();
         let may = stewards.idle < MAX_IDLE;

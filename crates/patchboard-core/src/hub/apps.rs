@@ -1,4 +1,4 @@
-//! Apps come, prove that they live, and go.
+//! Registration, liveness and departure of apps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use crate::reply::{AppSummary, BoardReply, InboxEvent, RegistrationRefusal};
 use crate::store::{Durability, KvNamespace, StoreError, StoreWrite, WriteBatch};
 use patchboard_matcher::{Matcher, NO_APP};
 
-/// Where what is known of apps is kept.
+/// Store key of the known apps.
 const KNOWN_APPS_KEY: &str = "hub/apps";
-/// A connection that gives no sign of life for this long loses its name to whoever asks for it.
+/// A connection that does not prove liveness within this time loses its name to the app that requests it.
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(2);
-/// Of all capabilities together; what is named after these is not looked at. Profiles are kept and compared for long.
+/// Total size of an app's capabilities; the rest is dropped. Profiles are stored and compared on every message.
 const MAX_CAPABILITY_BYTES: usize = 4096;
-/// How long the next message waits for one that came before it.
+/// How long the announcement waits for one message before it goes on to the next.
 const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Where what was learned about one app is kept.
+/// Store key of one app's training data.
 fn training_key(app: &str) -> Arc<str> {
     format!("hub/learned/{}", app.to_ascii_lowercase()).into()
 }
@@ -39,7 +39,7 @@ impl Hub {
         let known = match record::decode_known_apps(&bytes) {
             Ok(known) => known,
             Err(error) => {
-                tracing::error!(%error, "what is known of apps cannot be read back; they are known again when they register");
+                tracing::error!(%error, "the known apps cannot be read back; each is added again when it registers");
                 return Ok(());
             }
         };
@@ -67,7 +67,7 @@ impl Hub {
             return Ok(BoardReply::AppNotRegistered(RegistrationRefusal::AlreadyRegistered));
         }
         if let Err(refused) = self.check_pairing(&profile.name, token) {
-            tracing::info!(app = %profile.name, ?origin, ?refused, "an app was not let in");
+            tracing::info!(app = %profile.name, ?origin, ?refused, "an app's registration was refused");
             return Ok(BoardReply::AppNotRegistered(refused));
         }
         let client = self.0.ids.next();
@@ -76,17 +76,16 @@ impl Hub {
             return Ok(BoardReply::AppNotRegistered(refused));
         }
         tracing::info!(app = %profile.name, conn.id = %caller.connection, "app registered");
-        // Not waited for: whoever asked may be gone before the store has answered.
+        // Not awaited: the caller may disconnect before the store has answered.
         self.0.foreground_tasks.spawn(self.clone().announce_app(profile.name.clone(), caller.connection));
         if let Err(error) = self.save_known_apps().await {
-            // The app is here all the same; only a restart would not know it.
+            // The app is connected all the same; only a restart would not know it.
             tracing::warn!(app = %profile.name, %error, "a registration could not be stored");
         }
         Ok(BoardReply::AppRegistered { client })
     }
 
-    /// Tells the messages that wait that an app is there, one after the other, so that they come in the order in which
-    /// they were said.
+    /// Announces an app to the parked messages one after the other, so that it receives them in submission order.
     async fn announce_app(self, app: Arc<str>, connection: ConnectionId) {
         let mut waiting: Vec<MessageId> = self.actors().by_message.keys().copied().collect();
         waiting.sort_unstable();
@@ -96,18 +95,18 @@ impl Hub {
             }
             let (heard, done) = oneshot::channel();
             if self.send_if_running(message, ActorInput::AppJoined { app: app.clone(), ack: Some(heard) }) {
-                // One that is busy with something else is not waited for long.
+                // An actor that is busy with something else must not delay the others.
                 drop(tokio::time::timeout(ANNOUNCE_TIMEOUT, done).await);
             }
         }
     }
 
-    /// Makes the connection the app of that name, unless another one that has it lives.
+    /// Registers the connection under the name, unless the current holder proves that it is alive.
     async fn claim_name(&self, connection: ConnectionId, profile: &Arc<AppProfile>) -> Result<(), RegistrationRefusal> {
         loop {
             let (holder, proofs, inbox) = {
                 let mut roster = self.roster();
-                // It may have asked twice before the first was answered.
+                // The connection may have sent a second request before the first was answered.
                 if roster.by_connection(connection).is_some() {
                     return Err(RegistrationRefusal::AlreadyRegistered);
                 }
@@ -148,13 +147,13 @@ impl Hub {
                 if roster.known_app(name).is_some_and(|known| known.is_approved) {
                     return Ok(());
                 }
-                // Listed, so that the operator sees who asks.
+                // Listed, so that the operator sees the request.
                 roster.remember_applicant(name, self.0.clock.now());
                 Err(RegistrationRefusal::NotApproved)
             }
             PairingMode::Token => {
                 let wanted = self.roster().known_app(name).and_then(|known| known.token);
-                // Hashes of random tokens: how long a comparison takes tells nothing about the token.
+                // Hashes of random tokens: comparison time reveals nothing about the token.
                 match (wanted, shown) {
                     (Some(wanted), Some(shown)) if wanted == shown => Ok(()),
                     (Some(_) | None, Some(_) | None) => Err(RegistrationRefusal::WrongToken),
@@ -163,7 +162,7 @@ impl Hub {
         }
     }
 
-    /// The next thing for the asking connection's app.
+    /// The next inbox event of the calling connection's app.
     pub(crate) async fn next_inbox_item(
         &self,
         caller: &Caller,
@@ -190,9 +189,9 @@ impl Hub {
 
     pub(crate) async fn unregister(&self, caller: &Caller) -> Result<BoardReply, BoardError> {
         if self.disconnect_app(caller.connection) {
-            // Not waited for by anybody who cares; when it was last seen is a hint.
+            // A failure is not reported: `seen_at` is only a hint.
             if let Err(error) = self.save_known_apps().await {
-                tracing::debug!(%error, "an app's leaving could not be stored");
+                tracing::debug!(%error, "an app's departure could not be stored");
             }
         }
         Ok(BoardReply::Done)
@@ -265,7 +264,7 @@ impl Hub {
             known.token = Some(token);
             known.is_approved = true;
         });
-        // Whoever has the name came by the token that no longer works.
+        // The current holder registered with the token that no longer works.
         let holder = self.roster().by_name(name).map(|app| app.connection);
         if let Some(holder) = holder.filter(|_| self.0.options.pairing == PairingMode::Token) {
             self.disconnect_app(holder);
@@ -282,7 +281,7 @@ impl Hub {
         if unpair {
             self.roster().forget(&name);
             let holder = self.roster().by_name(&name).map(|app| app.connection);
-            // Where apps need the operator's leave, they lose it at once.
+            // Where pairing is required, unpairing takes effect at once.
             if let Some(holder) = holder.filter(|_| self.0.options.pairing != PairingMode::Open) {
                 self.disconnect_app(holder);
             }
@@ -293,7 +292,7 @@ impl Hub {
         Ok(BoardReply::Done)
     }
 
-    /// Stores who is known. One writer at a time, each with the newest list.
+    /// Stores the known apps. One writer at a time, each with the newest list.
     async fn save_known_apps(&self) -> Result<(), StoreError> {
         let _turn = self.0.roster_write_lock.lock().await;
         let value = record::encode_known_apps(self.roster().known());
@@ -311,13 +310,13 @@ impl Hub {
     }
 }
 
-/// Asks a connection for a sign of life.
+/// Sends a liveness probe to a connection and waits for the response.
 async fn probe_liveness(mut proofs: watch::Receiver<u64>, inbox: mpsc::Sender<InboxEvent>) -> bool {
     proofs.borrow_and_update();
-    // Full: it takes nothing, which is a sign too.
+    // A full inbox is not an error: the connection may still prove that it is alive.
     if inbox.try_send(InboxEvent::ProveAlive).is_err() && inbox.is_closed() {
         return false;
     }
-    // The sender goes with the connection: an error means that it left by itself.
+    // The sender is dropped with the connection: an error means that it has closed.
     matches!(tokio::time::timeout(LIVENESS_TIMEOUT, proofs.changed()).await, Ok(Ok(())))
 }

@@ -1,5 +1,5 @@
-//! One message from its submission to its end: routed, sent, answered, re-routed, waiting. Every message has its own
-//! steward, so that nothing that happens to one can hold up another.
+//! The actor of one message, from submission to end: routing, delivery, response, re-routing, waiting. Each message has
+//! its own actor, so that a stall of one message cannot delay another.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,32 +23,34 @@ mod dispatch;
 mod recording;
 mod responses;
 
-/// How long a message that is over stays at hand.
+/// How long the actor of an ended message stays in memory, for late responses.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-/// Pauses between tries to store or read what happened; the last one repeats.
+/// Back-off between attempts to write to or read from the store; the last pause repeats.
 const STORE_PAUSES: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(5)];
-/// Apps tend to come one after the other: so long after one, no model is asked again about a message that waits.
+/// Apps tend to register one after the other: for this long after an `AppJoined` input the models are not asked again
+/// about a parked message.
 const MODEL_COOLDOWN: Duration = Duration::from_secs(1);
-/// Letters that wait for one steward, more than one app can have under way. What is said beyond that is refused; that
-/// apps came or went is looked up afterwards.
+/// Mailbox capacity, above the number of requests that one app can have in flight. Past it, responses, resends and
+/// cancels are refused with a retry hint, and app joins and departures are looked up later
+/// ([`ActorMailbox::missed_app_change`]).
 pub(super) const MAILBOX_CAPACITY: usize = 2048;
-/// How often an app whose inbox is full is tried again.
+/// How often delivery to a full inbox is retried.
 const INBOX_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 type SubmitReply = oneshot::Sender<Result<Arc<MessageReport>, BoardError>>;
-/// Dropped when the steward has done what it can about it without asking a model.
+/// Dropped when the actor has done all it can about the app without asking a model.
 type JoinAck = oneshot::Sender<()>;
 type ReplySender = oneshot::Sender<Result<BoardReply, BoardError>>;
 
-/// What a steward starts from.
+/// What an actor starts from.
 #[derive(Debug)]
 pub(super) enum ActorStart {
     New {
         utterance: Arc<Utterance>,
         reply: SubmitReply,
     },
-    /// It is on record, and nobody is at work on it.
+    /// Stored, with no running actor.
     Stored,
 }
 
@@ -69,38 +71,39 @@ pub(super) struct MessageActor {
     mailbox: ActorMailbox,
 }
 
-/// What a steward is told, and whether something did not fit in.
+/// The actor's receiver, and a flag for app changes that did not fit.
 #[derive(Debug)]
 pub(super) struct ActorMailbox {
     pub(super) receiver: mpsc::Receiver<ActorInput>,
     pub(super) missed_app_change: Arc<AtomicBool>,
 }
 
-/// A steward with its message in hand.
+/// A message actor with its state loaded.
 struct ActiveMessage {
     hub: Hub,
     message: MessageId,
     report_sender: watch::Sender<Option<Arc<MessageReport>>>,
     mailbox: mpsc::Receiver<ActorInput>,
-    /// Apps came or went while there was no room for more letters.
+    /// Apps registered or left while the mailbox was full.
     missed_app_change: Arc<AtomicBool>,
-    /// Letters that came while it was busy.
+    /// Inputs received while a model was being asked.
     deferred_inputs: VecDeque<ActorInput>,
     writer: TopicWriter,
-    /// Its submission goes on record with the first thing that happens to it, in one commit.
+    /// `false` until the first commit, which stores the submission together with the first event.
     is_stored: bool,
     report: MessageReport,
-    /// Apps that have it and owe an answer.
+    /// Apps that were sent the message and have not responded yet.
     pending_responses: Vec<PendingResponse>,
-    /// The server has just started: until then, whoever is not there yet may still come.
+    /// Set after a restart: until then, apps of the previous process may still reconnect.
     reconnect_deadline: Option<Instant>,
-    /// The connection whose app had it last and did not answer in time: that one is not given it again by itself.
+    /// The connection whose app last failed to respond in time. The message is not sent to this connection again
+    /// automatically.
     silent_connection: Option<ConnectionId>,
-    /// When to try again although nothing happened.
+    /// When to try again without an input.
     retry_at: Option<Instant>,
-    /// No model is asked before: it failed a moment ago, or apps are just coming.
+    /// No model is asked before this time: a call has just failed, or apps are just registering.
     models_allowed_at: Option<Instant>,
-    /// Apps of which the models said that none clearly fits, since the message was last sent to anybody.
+    /// Apps that the models found no clear match among, since the message was last sent.
     unmatched_apps: Vec<Arc<AppProfile>>,
     model_failures: usize,
     submit_reply: Option<SubmitReply>,
@@ -110,14 +113,15 @@ struct ActiveMessage {
 
 struct PendingResponse {
     app: Arc<str>,
-    /// `None`: it had the message when the last process ended, and has not come back yet.
+    /// `None`: the app had the message when the previous process ended, and has not reconnected yet.
     connection: Option<ConnectionId>,
     until: Instant,
-    /// It could not take it yet: when to try again.
+    /// When to retry the delivery; set while the app's inbox is full.
     inbox_retry_at: Option<Instant>,
 }
 
-/// The hub is going down, or the message could not be taken: put everything down as it is on record.
+/// The hub is shutting down, or the submission could not be stored. The actor stops; the next process continues from
+/// the records.
 struct ActorStopped;
 
 impl MessageActor {
@@ -137,10 +141,10 @@ impl MessageActor {
             Ok(mut work) => {
                 match work.run_loop().await {
                     Ok(()) => return,
-                    // The rest is on record; the next process goes on with it.
+                    // The rest is recorded; the next process goes on with it.
                     Err(ActorStopped) if work.is_stored => {
                         work.drain_responses().await;
-                        tracing::trace!(message.id = %message, "put down");
+                        tracing::trace!(message.id = %message, "actor suspended");
                         return;
                     }
                     Err(ActorStopped) => (work.mailbox, hub::unknown_message()),
@@ -148,7 +152,7 @@ impl MessageActor {
             }
             Err(nothing) => nothing,
         };
-        // Nobody else knows of it: say so to whoever asked, and be gone.
+        // The message could not be stored or read: refuse the inputs in the mailbox, then remove the actor.
         while !hub.remove_actor(message, &letters, false) {
             while let Ok(letter) = letters.try_recv() {
                 letter.refuse(&error);
@@ -181,7 +185,7 @@ impl MessageActor {
         }
     }
 
-    /// A store that is merely slow or gone for a while must not cost a message its steward.
+    /// Retries while the store is slow or temporarily unavailable, so that the message keeps its actor.
     async fn load_report(&self) -> Result<Option<MessageReport>, StoreError> {
         let mut failures = 0;
         loop {
@@ -253,8 +257,8 @@ impl ActorInput {
 }
 
 impl ActiveMessage {
-    /// Apps that had the message when the last process ended may come back with their answers, or for it; and those
-    /// that did not have it yet may come.
+    /// After a restart: apps that had the message may reconnect with their response or to receive it again, and apps
+    /// that did not have it yet may register.
     fn await_reconnects(&mut self) {
         let until = Instant::now() + self.hub.options().response_timeout;
         self.reconnect_deadline = Some(until);
@@ -282,7 +286,7 @@ impl ActiveMessage {
         }
     }
 
-    /// What apps said before the end is put on record; nothing else is begun.
+    /// Records responses that apps sent before the shutdown; starts nothing else.
     async fn drain_responses(&mut self) {
         while let Some(letter) = self.deferred_inputs.pop_front().or_else(|| self.mailbox.try_recv().ok()) {
             if let ActorInput::Response { app, response, reply } = letter {
@@ -296,7 +300,7 @@ impl ActiveMessage {
         self.report.state.is_final() && self.pending_responses.is_empty()
     }
 
-    /// Stays at hand for late words. `None`: gone for good.
+    /// Waits for late inputs to an ended message. `None`: the actor was removed.
     async fn idle(&mut self) -> Result<Option<ActorInput>, ActorStopped> {
         let lingers = self.hub.reserve_idle();
         let until = Instant::now() + if lingers { IDLE_TIMEOUT } else { Duration::ZERO };
@@ -313,7 +317,7 @@ impl ActiveMessage {
                 }
             };
             match letter {
-                // Nothing to an ended message.
+                // An ended message is not routed again.
                 ActorInput::AppJoined { .. } | ActorInput::AppLeft { .. } => {}
                 letter @ (ActorInput::Response { .. } | ActorInput::Resend { .. } | ActorInput::Cancel { .. }) => {
                     if lingers {
@@ -325,7 +329,7 @@ impl ActiveMessage {
         }
     }
 
-    /// The next letter, or `None` when time is up for something.
+    /// The next input, or `None` when a deadline has passed.
     async fn next_input(&mut self) -> Result<Option<ActorInput>, ActorStopped> {
         if let Some(letter) = self.deferred_inputs.pop_front() {
             return Ok(Some(letter));
@@ -339,7 +343,7 @@ impl ActiveMessage {
         }
     }
 
-    /// When there is something to do although nobody says anything.
+    /// When to act without an input.
     fn next_deadline(&self) -> Instant {
         if self.pending_responses.is_empty() && !self.report.state.is_final() {
             let expiry = Instant::now() + self.time_to_expiry();
@@ -352,7 +356,6 @@ impl ActiveMessage {
         owing.min().unwrap_or_else(|| Instant::now() + MAX_SLEEP)
     }
 
-    /// Until it expires.
     fn time_to_expiry(&self) -> Duration {
         let left = self.report.expires_at().duration_since(self.hub.now());
         Duration::try_from(left).unwrap_or(Duration::ZERO).min(MAX_SLEEP)
@@ -371,7 +374,7 @@ impl ActiveMessage {
             }
             Some(ActorInput::AppLeft { app, connection }) => {
                 if !self.is_awaiting(&app, connection) {
-                    // Nobody fits better because somebody is gone.
+                    // An app that leaves makes no other app a better match.
                     return Ok(());
                 }
                 self.fail_attempt(&app, AttemptFailure::Disconnected).await?;
@@ -409,7 +412,7 @@ impl ActiveMessage {
         Ok(())
     }
 
-    /// Looks who is there, where it could not be told.
+    /// Compares with the roster when app changes may have been missed.
     async fn resync_apps(&mut self) -> Result<(), ActorStopped> {
         let owing: Vec<(Arc<str>, Option<ConnectionId>)> =
             self.pending_responses.iter().map(|owing| (owing.app.clone(), owing.connection)).collect();
@@ -433,7 +436,8 @@ impl ActiveMessage {
         let owes = self.pending_responses.iter().any(|owing| owing.is_from(app) && owing.connection.is_none());
         if owes {
             self.fail_attempt(app, AttemptFailure::Interrupted).await?;
-            // It had the message when the last process ended. Better twice, under the same id, than never.
+            // The app had the message when the previous process ended. A second delivery under the same id is better
+            // than none.
             if !self.report.has_tried(app) {
                 self.record(vec![MessageEvent::Sent { app: app.clone() }]).await?;
                 self.deliver_to(app).await?;
@@ -446,13 +450,13 @@ impl ActiveMessage {
         self.pending_responses.iter().any(|owing| owing.is_from(app) && owing.connection == Some(connection))
     }
 
-    /// No answer will come of this attempt.
+    /// Records that this attempt gets no response.
     async fn fail_attempt(&mut self, app: &Arc<str>, failure: AttemptFailure) -> Result<(), ActorStopped> {
         self.pending_responses.retain(|owing| !owing.is_from(app));
         self.record(vec![MessageEvent::Failed { app: app.clone(), failure }]).await
     }
 
-    /// Puts it into the app's inbox; that it was sent is on record.
+    /// Puts the message into the app's inbox; the caller has recorded `Sent` before.
     async fn deliver_to(&mut self, app: &Arc<str>) -> Result<(), ActorStopped> {
         let until = Instant::now() + self.hub.options().response_timeout;
         self.pending_responses.push(PendingResponse {
@@ -467,7 +471,7 @@ impl ActiveMessage {
     async fn push_to_inbox(&mut self, app: &Arc<str>) -> Result<(), ActorStopped> {
         let (connection, hand_at) = match self.hub.push_to_inbox(app, self.delivery(app)) {
             InboxOutcome::Queued(connection) => (connection, None),
-            // It has as long to make room as it has to answer.
+            // A full inbox counts against the response timeout.
             InboxOutcome::Full(connection) => (connection, Some(Instant::now() + INBOX_RETRY_INTERVAL)),
             InboxOutcome::Disconnected => return self.fail_attempt(app, AttemptFailure::Disconnected).await,
         };
@@ -478,10 +482,10 @@ impl ActiveMessage {
         Ok(())
     }
 
-    /// Whoever waits for it hears where it stands.
+    /// Replies to a pending submit or resend, and acknowledges a pending `AppJoined`.
     fn reply_to_waiters(&mut self) {
         self.join_ack = None;
-        // They may be gone; it is on its way all the same.
+        // The callers may have disconnected; the message is processed all the same.
         if let Some(taken) = self.submit_reply.take() {
             drop(taken.send(Ok(Arc::new(self.report.clone()))));
         }

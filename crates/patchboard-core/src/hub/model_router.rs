@@ -1,4 +1,4 @@
-//! Asks a model whom a message is for: reserved, recorded and settled like every model call.
+//! Asks a model which apps a message is for: reserved, recorded and settled like every model call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,9 @@ use crate::reloadable::Reloadable;
 use crate::store::{Durability, ModelCallRow, RunRow, RunState, Store, StoreWrite, UsageRow, WriteBatch};
 use crate::tokens;
 
-/// A model that takes longer is taken for gone; the message waits.
+/// Past this the model counts as unavailable, and the message waits.
 const MODEL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Questions under way at once; further ones wait their turn.
+/// Concurrent model calls; further ones wait for a permit.
 pub(crate) const MAX_CONCURRENT_CALLS: usize = 8;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct ModelRouter {
     pub(crate) call_permits: Semaphore,
 }
 
-/// What came of the call, whole or not.
+/// What was received from the stream, complete or not.
 #[derive(Default)]
 struct StreamAccumulator {
     provider: Option<Arc<str>>,
@@ -57,7 +57,7 @@ impl ModelRouter {
         refusals: &[(Arc<str>, Arc<str>)],
         stop: &CancellationToken,
     ) -> Result<ModelPicks, BoardError> {
-        // As it is configured now, to the end of this question.
+        // One configuration for the whole call, whatever is reloaded meanwhile.
         let agent = self.agent.get();
         agent.provider.check()?;
         let _turn = tokio::select! {
@@ -67,7 +67,7 @@ impl ModelRouter {
         };
         let question = RoutingPrompt::new(text, apps, refusals);
         let run = RunId(self.ids.next());
-        // Every question is a conversation of its own to the budgets, and one and the same to lists of sessions.
+        // For budgets every call is a session of its own; in session lists all calls share one session.
         let counted = session_of(&agent, &run.to_string());
         let schemas: u64 = question.tools.iter().map(tokens::estimate_tool).sum();
         let input = tokens::estimate(&question.system) + tokens::estimate_messages(&question.messages) + schemas;
@@ -179,7 +179,7 @@ async fn read_stream(
         }
         () = stop.cancelled() => Err(ModelError::Cancelled),
     };
-    // Ends the call upstream if it still runs.
+    // Ends the upstream call if it is still running.
     stop.cancel();
     listened
 }

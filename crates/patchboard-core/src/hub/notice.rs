@@ -1,7 +1,7 @@
-//! What apps and the hub have to say to the user, brought to every sink in bearable amounts and never swallowed.
+//! Notices of apps and of the hub, brought to every sink at a limited rate and never dropped silently.
 //!
-//! [`tray`] decides what is shown when and knows nothing of sinks or clocks; [`outlet`] feeds one sink. What is posted
-//! is shown, merged visibly with its like, summed up in a digest, or counted in one: nothing disappears.
+//! `queue` decides what is shown when and knows nothing of sinks or clocks; `sink_worker` feeds one sink. A posted
+//! notice is shown, merged visibly with its repeats, listed in a digest, or counted in one.
 
 mod queue;
 mod quiet_hours;
@@ -25,17 +25,17 @@ use sink_worker::SinkWorker;
 
 pub use quiet_hours::QuietHours;
 
-/// How long sinks have for what is left when the desk closes. After it they are stopped.
+/// How long sinks have to show the remaining notices at shutdown; then they are cancelled.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the operator decides.
+/// Options set by the operator.
 #[derive(Debug, Clone)]
 pub struct NoticeOptions {
-    /// Notices of one app, or of the hub, in a minute; so many may also come at once. At least 1.
+    /// Notices per minute of one app, or of the hub; also the largest burst. At least 1.
     pub per_minute: u32,
-    /// When only notices of high priority are shown.
+    /// Hours in which only notices of high priority are shown.
     pub quiet: Option<QuietHours>,
-    /// Where the user's clock stands.
+    /// The time zone of the quiet hours.
     pub zone: TimeZone,
 }
 
@@ -45,7 +45,7 @@ impl Default for NoticeOptions {
     }
 }
 
-/// Takes notices from everybody and hands them to the sinks.
+/// Accepts notices and distributes them to the sinks.
 #[derive(Debug)]
 pub struct Notifier {
     queue: Mutex<NoticeQueue>,
@@ -61,16 +61,16 @@ impl Notifier {
         Self { queue: tray, posted: Notify::new(), sinks, clock, opened: Instant::now() }
     }
 
-    /// Never waits, whatever the sinks do. What is posted before [`run`](Self::run) is kept for it, within the bounds.
+    /// Never blocks, whatever the sinks do. Notices posted before [`run`](Self::run) are queued, within the bounds.
     pub fn post(&self, notice: UserNotice) {
         let now = self.now();
         self.lock_queue().post(notice, now);
         self.posted.notify_one();
     }
 
-    /// Shows what is posted until `stop`; then what still waits, as far as sinks are quick about it. Run it once.
+    /// Shows notices until `stop`; then the queued rest, for as long as the shutdown timeout. Must run only once.
     pub async fn run(&self, stop: CancellationToken) {
-        // Sinks outlive `stop` by the farewell.
+        // Sinks keep running for the shutdown timeout after `stop`.
         let cut = CancellationToken::new();
         let (outlets, feeds): (Vec<SinkWorker>, Vec<_>) =
             self.sinks.iter().map(|sink| SinkWorker::new(sink.clone(), self.clock.clone(), cut.clone())).unzip();
@@ -96,10 +96,11 @@ impl Notifier {
             for notice in rest.into_iter().map(Arc::new) {
                 feeds.iter().for_each(|feed| feed.try_send(notice.clone()));
             }
-            // Without feeds the outlets end when they have shown what they have.
+            // Workers end when their senders are dropped and their queues are empty.
             drop(feeds);
             tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
             cut.cancel();
+            // `run` ends with `showing`, once all workers have stopped.
             std::future::pending::<()>().await;
         };
         tokio::select! {

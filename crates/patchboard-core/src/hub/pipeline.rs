@@ -1,4 +1,4 @@
-//! Asks the pipeline, and whoever it needs: an embedding model, a language model.
+//! Runs the routing stages and the models that they need: an embedding model, a language model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,36 +13,35 @@ use crate::hub::routing::{LocalOutcome, RoutingRequest};
 use crate::id::MessageId;
 use patchboard_matcher::EmbeddingSimilarity;
 
-/// An embedding that takes longer is done without.
+/// Past this, routing goes on without embeddings.
 const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(3);
-/// Descriptions whose vectors are remembered.
+/// Description embeddings kept; past it the cache is cleared.
 const MAX_DESCRIPTION_EMBEDDINGS: usize = 2000;
 
-/// What routing a message depends on besides its text, at one moment.
+/// The state that routing a message depends on besides its text, at one moment.
 #[derive(Debug)]
 pub(crate) struct RoutingContext {
     /// Connected and not yet tried.
     pub(crate) untried: Vec<Arc<AppProfile>>,
-    /// They had it and refused it.
+    /// Apps that refused the message.
     refused: Vec<Arc<AppProfile>>,
     pub(crate) expected_back: Vec<Arc<AppProfile>>,
     disconnected: Vec<Arc<AppProfile>>,
     follow_up: Option<Arc<str>>,
 }
 
-/// Where a message goes.
 #[derive(Debug)]
 pub(crate) enum RoutingOutcome {
     Deliver(RoutingDecision),
     WaitFor(Arc<str>, RoutingDecision),
-    /// Nobody clearly fits.
+    /// No app clearly fits.
     NoMatch(RoutingDecision),
-    /// The model that would decide cannot be asked now.
+    /// The routing model is unavailable.
     ModelUnavailable(BoardError),
 }
 
 impl RoutingContext {
-    /// All that a message is compared with, in the order of [`Question`].
+    /// All apps that the text is compared with, in the order of [`RoutingRequest`].
     fn candidates(&self) -> impl Iterator<Item = &Arc<AppProfile>> {
         self.untried.iter().chain(&self.refused)
     }
@@ -51,7 +50,7 @@ impl RoutingContext {
 impl Hub {
     pub(crate) fn routing_context(&self, report: &MessageReport) -> RoutingContext {
         let user = user_key(&report.utterance.surface, &report.utterance.principal);
-        // What was said before the question was asked is no answer to it.
+        // A message that was routed before predates the question, so it is no answer to it.
         let is_fresh = report.decisions.is_empty();
         let asked = lock(&self.0.follow_ups).open_question(&user, self.0.started.elapsed());
         let follow_up = asked.filter(|_| is_fresh);
@@ -62,7 +61,7 @@ impl Hub {
         let away = roster.disconnected();
         let connected = roster.connected().iter().map(|app| &app.profile);
         let named = |name: &str| connected.clone().chain(&away).find(|known| known.name.eq_ignore_ascii_case(name));
-        // Whoever went away and is back may have it again.
+        // An app that disconnected and reconnected may get the message again.
         let is_open = |name: &str| open.iter().any(|profile| profile.name.eq_ignore_ascii_case(name));
         let refusals = report.refusals();
         let refused = refusals.iter().filter(|(app, _)| !is_open(app)).map(|(app, _)| {
@@ -80,7 +79,7 @@ impl Hub {
         }
     }
 
-    /// Only the stages that need nobody else; `None` when they do not know.
+    /// Runs only the local stages; the closest candidates as an error when they are unsure.
     pub(crate) fn route_locally(
         &self,
         text: &str,
@@ -95,12 +94,12 @@ impl Hub {
         }
     }
 
-    /// Can anybody be asked whom the message is for?
+    /// Whether a model can be asked which app the message is for.
     pub(crate) fn can_ask_models(&self, view: &RoutingContext) -> bool {
         !view.untried.is_empty() && (self.0.embedder.is_some() || self.0.router.is_some())
     }
 
-    /// The stages that ask somebody else, and what is left when they do not know either.
+    /// Runs the stages that call models, then the fallback if they are unsure too.
     pub(crate) async fn route_with_models(
         &self,
         report: &MessageReport,
@@ -166,7 +165,7 @@ impl Hub {
         let routed = match self.route_locally(text, &report, &view) {
             Ok(routed) => routed,
             Err(closest) => {
-                // What a model call costs is settled, whether or not the asker stays to hear the answer.
+                // In a task of its own, so that the cost of a model call is settled even if the caller disconnects.
                 let hub = self.clone();
                 let stop = stop.child_token();
                 let withdrawn = stop.clone().drop_guard();
@@ -176,7 +175,7 @@ impl Hub {
                     .spawn(async move { hub.route_with_models(&report, &view, closest, &stop).await });
                 let routed = asking.await;
                 drop(withdrawn);
-                routed.map_err(|_| BoardError::new(ErrorKind::Internal, "routing failed inside"))?
+                routed.map_err(|_| BoardError::new(ErrorKind::Internal, "internal error in routing"))?
             }
         };
         match routed {
@@ -187,13 +186,13 @@ impl Hub {
         }
     }
 
-    /// An app told the user something about a message.
+    /// Opens a follow-up window if the app's notice asks a question.
     pub(crate) fn track_follow_up(&self, report: &MessageReport, app: &Arc<str>, notice: &AppNotice) {
         let user = user_key(&report.utterance.surface, &report.utterance.principal);
         lock(&self.0.follow_ups).record_notice(&user, app, notice, self.0.started.elapsed());
     }
 
-    /// A message went where an open question came from.
+    /// Closes the window once a message has gone to the app that asked.
     pub(crate) fn close_follow_up(&self, report: &MessageReport) {
         lock(&self.0.follow_ups).close_question(&user_key(&report.utterance.surface, &report.utterance.principal));
     }
@@ -217,7 +216,7 @@ impl Hub {
             Ok(Ok(vectors)) if vectors.len() == unknown.len() + 1 => vectors,
             Ok(Ok(_)) => return None,
             Ok(Err(error)) => {
-                tracing::debug!(%error, "routing without meanings");
+                tracing::debug!(%error, "routing without embeddings");
                 return None;
             }
             Err(_elapsed) => return None,
@@ -247,7 +246,7 @@ fn question<'a>(text: &'a str, report: &'a MessageReport, view: &'a RoutingConte
     }
 }
 
-/// Whoever comes at least a little closer than the next; where all are alike, none is worth a name.
+/// The best candidate if it leads by a margin; among equal candidates none is worth suggesting.
 pub(crate) fn clear_leader(candidates: &[ScoredApp]) -> Option<&ScoredApp> {
     const MIN_LEAD: f32 = 0.02;
     let next = candidates.get(1).map_or(0.0, |next| next.confidence);
@@ -263,7 +262,7 @@ fn no_match_decision(view: &RoutingContext, candidates: Vec<ScoredApp>) -> Routi
     RoutingDecision { stage: RoutingStage::Nobody, apps: Vec::new(), text: None, reason: reason.into(), candidates }
 }
 
-/// On the hub itself everybody is the one user of this machine, by whatever program.
+/// All local programs act for the one user of this machine, so they share a follow-up window.
 fn user_key(surface: &str, principal: &Arc<str>) -> Arc<str> {
     if surface == "hub" || surface == "cli" { "user".into() } else { principal.clone() }
 }

@@ -1,4 +1,4 @@
-//! What is known of messages, live or from the store.
+//! Message reports, from running actors or from the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::event::{Event, Topic};
 use crate::id::{MessageId, Seq};
 use crate::store::{MessageQuery, ResultPage, Store, StoreError};
 
-/// Records read at a time; stores give no more at once than they see fit.
+/// Records read at a time; a store may return fewer.
 const READ_BATCH: usize = 500;
 
 impl Hub {
-    /// The message as it is; with `newer_than`, as soon as there is more to tell, or when `stop` is cancelled.
+    /// The current report; with `newer_than`, waits until there is a newer version or `stop` is cancelled.
     pub(crate) async fn read(
         &self,
         message: MessageId,
         newer_than: Option<Seq>,
         stop: &CancellationToken,
     ) -> Result<Arc<MessageReport>, BoardError> {
-        /// How often a message nobody is at work on is looked at again.
+        /// How often a message without a running actor is read again.
         const POLL_INTERVAL: Duration = Duration::from_millis(250);
         let is_news = |report: &MessageReport| newer_than.is_none_or(|known| report.version > known);
         loop {
@@ -50,7 +50,7 @@ impl Hub {
                 Some(_) | None => {}
             }
             tokio::select! {
-                // An error is the steward's end; the store knows more then.
+                // An error means that the actor has stopped; the store has the newer state then.
                 changed = live.changed() => if changed.is_err() {
                     tokio::task::yield_now().await;
                 },
@@ -71,7 +71,7 @@ impl Hub {
             let live = self.actors().by_message.get(&row.message).and_then(|desk| desk.report.borrow().clone());
             match live {
                 Some(report) => items.push(report),
-                // Pruned since the rows were read, it is simply not there any more.
+                // May have been pruned since the rows were read; then it is left out.
                 None => items.extend(load_report(&*self.0.store, row.message).await?.map(Arc::new)),
             }
         }
@@ -79,7 +79,7 @@ impl Hub {
     }
 }
 
-/// What the store has of a message, however much it is.
+/// Reads the message's report from all its records.
 pub(in crate::hub) async fn load_report(
     store: &dyn Store,
     message: MessageId,

@@ -1,4 +1,4 @@
-//! Who is connected, and who was before.
+//! Connected apps, and known apps of the past.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use crate::app::KnownApp;
 use crate::id::ConnectionId;
 use crate::reply::InboxEvent;
 
-/// Things an app has not taken yet; what does not fit waits with the message.
+/// Inbox capacity of an app; a delivery that does not fit is retried by the message's actor.
 pub(super) const INBOX_CAPACITY: usize = 256;
-/// Apps remembered; the one seen longest ago is forgotten first.
+/// Most known apps; past it the one seen longest ago is forgotten.
 const MAX_KNOWN: usize = 256;
-/// For how long after it was last seen messages wait for an app that would fit.
+/// How long after a suitable app was last seen messages wait for it.
 const EXPECTED_BACK_WITHIN: SignedDuration = SignedDuration::from_hours(24 * 7);
 
-/// An app that is here. Its name is its identity, whatever connection it comes by.
+/// A connected app. Its name is its identity, whatever connection it uses.
 #[derive(Debug)]
 pub(crate) struct ConnectedApp {
     pub(crate) profile: Arc<AppProfile>,
     pub(crate) connection: ConnectionId,
     pub(crate) since: Timestamp,
     pub(crate) inbox: mpsc::Sender<InboxEvent>,
-    /// The other end, for the connection to take from; one at a time.
+    /// The receiver, for the connection to read from; one reader at a time.
     pub(crate) inbox_receiver: Arc<tokio::sync::Mutex<mpsc::Receiver<InboxEvent>>>,
-    /// Signs of life it was asked for and gave.
+    /// Number of liveness probes answered.
     pub(crate) liveness: tokio::sync::watch::Sender<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Roster {
         self.connected.push(app);
     }
 
-    /// Takes the connection's app off the list.
+    /// Removes the connection's app.
     pub(crate) fn leave(&mut self, connection: ConnectionId, now: Timestamp) -> Option<ConnectedApp> {
         let at = self.connected.iter().position(|app| app.connection == connection)?;
         let gone = self.connected.remove(at);
@@ -77,7 +77,7 @@ impl Roster {
         Some(gone)
     }
 
-    /// Remembers that an app nobody knows wants to come.
+    /// Remembers an unknown app that asked to register.
     pub(crate) fn remember_applicant(&mut self, name: &str, now: Timestamp) {
         if self.known_app(name).is_none() {
             let description = Arc::from("");
@@ -86,7 +86,7 @@ impl Roster {
         }
     }
 
-    /// Changes what is known of an app, making it known if it is not.
+    /// Changes a known app, adding it if it is unknown.
     pub(crate) fn update_known(&mut self, name: &str, now: Timestamp, change: impl FnOnce(&mut KnownApp)) {
         self.remember_applicant(name, now);
         if let Some(known) = self.known.iter_mut().find(|known| has_name(known, name)) {
@@ -98,13 +98,13 @@ impl Roster {
         self.known.retain(|known| !has_name(known, name));
     }
 
-    /// Those that may come back soon.
+    /// Disconnected apps that are likely to reconnect.
     pub(crate) fn expected_back(&self, now: Timestamp) -> Vec<Arc<AppProfile>> {
         let is_expected = |known: &&KnownApp| now.duration_since(known.seen_at) < EXPECTED_BACK_WITHIN;
         self.disconnected_known().filter(is_expected).map(|known| known.profile.clone()).collect()
     }
 
-    /// All that were here before and are not now.
+    /// All known apps that are not connected.
     pub(crate) fn disconnected(&self) -> Vec<Arc<AppProfile>> {
         self.disconnected_known().map(|known| known.profile.clone()).collect()
     }
@@ -123,7 +123,7 @@ impl Roster {
         }
         if self.known.len() >= MAX_KNOWN {
             let gone = |known: &&KnownApp| self.connected.iter().all(|app| !has_name(known, &app.profile.name));
-            // Whatever comes and asks, it does not push out what the operator let in while anything else is left.
+            // Apps that the operator approved or paired are evicted last, whatever other apps register.
             let rank = |known: &&KnownApp| (known.is_approved || known.token.is_some(), known.seen_at);
             let oldest = self.known.iter().filter(gone).min_by_key(rank);
             if let Some(name) = oldest.map(|known| known.profile.name.clone()) {

@@ -1,15 +1,14 @@
-//! Which app an utterance is meant for. The pipeline, in order, each stage a unit of its own:
+//! Decides which app an utterance is meant for. The pipeline, in order, each stage a unit of its own:
 //!
 //! 1. [`direct`]: the text begins with an app's name;
-//! 2. [`follow_up`]: an app asked something a moment ago;
+//! 2. [`follow_up`]: an app asked a question a moment ago;
 //! 3. [`rules`]: the user's own aliases and rules;
-//! 4. [`super::matcher`]: words, and what was learned from earlier messages; with an embedding model's help where there
-//!    is one;
-//! 5. [`model`]: a language model with one tool per app;
-//! 6. the catch-all app, or nobody: then a person is asked.
+//! 4. [`super::matcher`]: words and training examples, with embeddings where an embedding model is configured;
+//! 5. [`model_prompt`]: a language model with one tool per app;
+//! 6. the catch-all app, or none: then a person is asked.
 //!
-//! Everything here is synchronous. What needs somebody else (an embedding, a model) is said as such, and the asker comes
-//! back with the answer.
+//! Everything here is synchronous. Where a model's output is needed, the outcome says so, and the caller comes back
+//! with it.
 
 use std::sync::Arc;
 
@@ -25,26 +24,26 @@ pub mod rules;
 pub use model_prompt::ModelPicks;
 pub use rules::{HubRules, RoutingRule};
 
-/// Candidates a decision remembers.
+/// Candidates recorded in a decision.
 const MAX_CANDIDATES: usize = 10;
-/// How much better an app that is not connected must fit than one that is, for the message to wait for it.
+/// How much better a disconnected app must score than the best connected one for the message to wait for it.
 const WAIT_SCORE_FACTOR: f32 = 1.5;
 
-/// What is asked.
+/// Input of a routing decision.
 #[derive(Debug, Clone)]
 pub struct RoutingRequest<'a> {
     pub text: &'a str,
-    /// The text without the name of the app it was addressed to, once that is found out.
+    /// The text without the name of the app it was addressed to, once that is known.
     pub stripped_text: Option<&'a str>,
-    /// Connected, and it has not been tried with them.
+    /// Connected apps that were not tried yet.
     pub untried: &'a [Arc<AppProfile>],
-    /// Known from before and not connected now: expected back soon.
+    /// Known apps that are disconnected but likely to reconnect.
     pub expected_back: &'a [Arc<AppProfile>],
-    /// The same, however long ago they were here: the user may name them.
+    /// All known apps that are disconnected, whatever their age: the user may address them by name.
     pub disconnected: &'a [Arc<AppProfile>],
-    /// Whose question the user may be answering.
+    /// The app whose question the user may be answering.
     pub follow_up: Option<&'a str>,
-    /// Those that have refused it, who get no second try: nobody who is absent is waited for then.
+    /// Apps that refused the message and are not tried again. If there are any, no disconnected app is waited for.
     pub refused: &'a [Arc<AppProfile>],
     pub similarity: Option<&'a EmbeddingSimilarity>,
 }
@@ -62,13 +61,13 @@ impl<'a> RoutingRequest<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum LocalOutcome {
     Deliver(RoutingDecision),
-    /// It is meant for an app that is not connected.
+    /// The message is meant for an app that is not connected.
     WaitFor(Arc<str>, RoutingDecision),
-    /// The local stages do not know; these came closest.
+    /// The local stages are unsure; these apps came closest.
     Unsure(Vec<ScoredApp>),
 }
 
-/// The stages that need nobody else.
+/// The stages that need no model.
 #[derive(Debug, Default)]
 pub struct LocalRouter {
     pub rules: HubRules,
@@ -84,7 +83,7 @@ impl LocalRouter {
         self.route_by_matcher(question, question.effective_text(), matcher)
     }
 
-    /// Names, questions and rules: everything the user decided.
+    /// Direct address, follow-up and the user's rules: everything that the user decided.
     fn route_by_user_choice(&self, question: &RoutingRequest<'_>) -> Option<LocalOutcome> {
         let text = question.text;
         if let Some((name, rest)) = direct::split_address(text) {
@@ -111,14 +110,14 @@ impl LocalRouter {
         if question.has_refusals() {
             return None;
         }
-        // The user's rule names it, so it is waited for even if it was never seen.
+        // The user's rule names the app, so the message waits for it even if it was never seen.
         let absent = find(question.disconnected, app).map_or_else(|| Arc::from(app), |profile| profile.name.clone());
         Some(LocalOutcome::WaitFor(absent.clone(), decision(stage, &absent, rest, reason)))
     }
 
     fn route_by_matcher(&self, question: &RoutingRequest<'_>, text: &str, matcher: &Matcher) -> LocalOutcome {
         let stage = if question.similarity.is_some() { RoutingStage::Meaning } else { RoutingStage::Matcher };
-        // With those that refused it: what they had of the confidence is not for whoever is left.
+        // Ranked together with the apps that refused, so that their share of the confidence does not go to the others.
         let all: Vec<&AppProfile> = question.untried.iter().chain(question.refused).map(|profile| &**profile).collect();
         let mut ranking = matcher.rank(text, &all, question.similarity);
         let rest = question.stripped_text;
@@ -126,7 +125,7 @@ impl LocalRouter {
             RankingChoice::Deliver(chosen) => chosen,
             RankingChoice::Unsure => Vec::new(),
         };
-        // Similarities were asked for those that are there only.
+        // Similarities exist for connected apps only.
         let absent = if question.similarity.is_some() {
             None
         } else {
@@ -156,7 +155,7 @@ impl LocalRouter {
         })
     }
 
-    /// An app that is not connected and clearly fits better than whoever is.
+    /// A disconnected app that clearly fits better than the connected ones.
     fn better_disconnected(
         &self,
         question: &RoutingRequest<'_>,
@@ -164,7 +163,7 @@ impl LocalRouter {
         matcher: &Matcher,
         chosen: &[usize],
     ) -> Option<(Arc<str>, Vec<ScoredApp>)> {
-        // A refused message goes on to those who are there; several recipients are not held up by one.
+        // A refused message goes on to connected apps, and one absent recipient must not delay several others.
         if question.expected_back.is_empty() || question.has_refusals() || chosen.len() > 1 {
             return None;
         }
@@ -179,7 +178,7 @@ impl LocalRouter {
         (is_absent && is_better).then(|| (best.app.clone(), scored(&ranking)))
     }
 
-    /// What is left when the local stages are unsure and no model decides otherwise. `None`: a person has to.
+    /// The catch-all decision, for when the local stages are unsure and no model decides. `None`: a person has to.
     pub fn fallback(&self, question: &RoutingRequest<'_>, closest: &[ScoredApp]) -> Option<RoutingDecision> {
         let rest = question.stripped_text;
         if let Some(profile) = self.catch_all.as_deref().and_then(|name| find(question.untried, name)) {
@@ -191,7 +190,7 @@ impl LocalRouter {
         None
     }
 
-    /// What the model said, as a decision; `None` when it chose nobody.
+    /// The model's picks as a decision; `None` if it picked no app.
     pub fn decision_from_model(
         &self,
         question: &RoutingRequest<'_>,
@@ -227,7 +226,7 @@ fn scored(ranking: &AppRanking) -> Vec<ScoredApp> {
     let best = ranking.candidates.iter().take(MAX_CANDIDATES);
     best.map(|candidate| ScoredApp {
         app: candidate.app.clone(),
-        // What is put on record has to be a number.
+        // JSON records cannot hold NaN or infinity.
         score: if candidate.score.is_finite() { candidate.score } else { 0.0 },
         confidence: if candidate.confidence.is_finite() { candidate.confidence } else { 0.0 },
         reasons: candidate.reasons.clone(),

@@ -1,5 +1,5 @@
-//! The hub on a board of its own, with apps that do what a test tells them. Time is paused: whoever waits for something
-//! that never comes fails instead of hanging.
+//! A hub on its own board, with apps that do what a test scripts. Time is paused: waiting for an event that never comes
+//! fails the test instead of hanging it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,10 +34,10 @@ use crate::scripted::{
 };
 use crate::store::Store;
 
-/// Words no app has anything to do with.
+/// Words that relate to no app.
 pub(crate) const GIBBERISH: &str = "zxqv blorp wub";
 
-/// What a test may want otherwise than usual.
+/// Settings that differ from the defaults in a test.
 pub(crate) struct TestSetup {
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) clock: Arc<ManualClock>,
@@ -84,7 +84,7 @@ pub(crate) fn test_hub() -> TestHub {
     test_hub_with(|_| {})
 }
 
-/// A hub whose last resort is a model that follows these scripts.
+/// A hub with a model as its last stage that follows these scripts.
 pub(crate) fn with_model(scripts: impl IntoIterator<Item = Script>) -> TestHub {
     test_hub_with(|setup| {
         setup.hub.agent = Some("default".into());
@@ -162,7 +162,7 @@ pub(crate) fn test_hub_with(change: impl FnOnce(&mut TestSetup)) -> TestHub {
     TestHub { board, store, clock, model, shown }
 }
 
-/// The user, by way of the hub itself.
+/// The user, through the hub itself.
 pub(crate) fn user() -> Caller {
     Caller { surface: Surface::Hub, principal: "local".into(), connection: ConnectionId(1), grants: GrantSet::CLIENT }
 }
@@ -171,14 +171,14 @@ pub(crate) fn operator() -> Caller {
     Caller { principal: "operator".into(), grants: GrantSet::OPERATOR, connection: ConnectionId(2), ..user() }
 }
 
-/// Until every other task waits for something. There is one thread, so a bounded number of turns is enough.
+/// Yields until all other tasks are blocked. There is one thread, so a bounded number of turns is enough.
 pub(crate) async fn let_others_run() {
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Time is paused, so this passes only when nothing else is left to happen.
+/// Time is paused, so this passes only when no other task can run.
 const FOR_EVER: Duration = Duration::from_secs(30 * 24 * 3600);
 
 pub(crate) async fn within_time<T>(future: impl Future<Output = T>) -> T {
@@ -207,7 +207,7 @@ impl TestHub {
         Box::pin(within_time(self.board.ask(caller, command, CancellationToken::new())))
     }
 
-    /// Notices go to the sink from now on.
+    /// From now on notices go to the sink.
     pub(crate) fn run_background(&self) -> CancellationToken {
         let stop = CancellationToken::new();
         let keep = RetentionPolicy { runs: FOR_EVER, events: FOR_EVER };
@@ -247,7 +247,7 @@ impl TestHub {
         Ok(report(self.ask(&user(), Command::SubmitMessage(wanted)).await?))
     }
 
-    /// The message as it is when nobody has anything left to do.
+    /// The report once no task has work left.
     pub(crate) async fn read(&self, message: MessageId) -> Arc<MessageReport> {
         let_others_run().await;
         report(self.ask(&user(), Command::ReadMessage { message, newer_than: None }).await.unwrap())
@@ -273,12 +273,12 @@ impl TestHub {
         page.items
     }
 
-    /// What is on record of it, folded anew.
+    /// The report rebuilt from the records.
     pub(crate) async fn replayed(&self, message: MessageId) -> MessageReport {
         super::load_report(&*self.store, message).await.unwrap().expect("it is on record")
     }
 
-    /// Its records by kind.
+    /// The kinds of its records.
     pub(crate) async fn records(&self, message: MessageId) -> Vec<&'static str> {
         let records = self.store.events(&Topic::Message(message), Seq::FIRST, 1000).await.unwrap();
         let kind = |event: &Event| {
@@ -336,7 +336,7 @@ impl TestApp {
         Ok(item)
     }
 
-    /// The next delivery, waited for.
+    /// Waits for the next delivery.
     pub(crate) async fn delivery(&self) -> Arc<AppDelivery> {
         match self.take().await.unwrap() {
             InboxEvent::Deliver(delivery) => delivery,
@@ -344,7 +344,7 @@ impl TestApp {
         }
     }
 
-    /// What it was given by now, if anything.
+    /// The delivery received by now, if any.
     pub(crate) async fn given(&self) -> Option<Arc<AppDelivery>> {
         let_others_run().await;
         let taking = self.board.ask(&self.caller, Command::NextInboxEvent, CancellationToken::new());

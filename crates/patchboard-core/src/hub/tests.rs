@@ -1,4 +1,4 @@
-//! The hub as surfaces use it: through the board, with apps that answer as they like. Each file is one story.
+//! The hub through the board, as surfaces use it, with scripted apps. One file per topic.
 
 mod apps;
 mod delivering;

@@ -1,4 +1,4 @@
-//! Hub apps as tools: `app.<name>` for each that is connected, and `hub_send` for whoever fits.
+//! Hub apps as tools: `app.<name>` for each connected app, and `hub_send`, which is routed to the app that fits.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,12 +26,12 @@ const APP_TOOL_PREFIX: &str = "app.";
 const SEND_TOOL: &str = "hub_send";
 const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 const MAX_WAIT: Duration = Duration::from_secs(120);
-/// After an acknowledgement: apps that have more to say mostly say it soon.
+/// How long to wait for notices after an acknowledgement: most apps that send any do so soon.
 const WAIT_AFTER_ACK: Duration = Duration::from_secs(3);
-/// Of what an app says about itself, so many bytes are passed on to models.
+/// Most bytes of an app's own description that are passed on to models.
 const MAX_APP_CLAIM: usize = 1024;
 
-/// The tools of the apps that are connected, put together when that changes.
+/// The tools of the connected apps, rebuilt when an app registers or leaves.
 #[derive(Debug)]
 pub(super) struct AppToolList(Mutex<Arc<[ToolSpec]>>);
 
@@ -92,7 +92,7 @@ impl AppTools {
     ) -> Result<Arc<MessageReport>, BoardError> {
         let text = arguments.get("text").and_then(Value::as_str).unwrap_or_default();
         let wait = arguments.get("wait_ms").and_then(Value::as_u64).map_or(DEFAULT_WAIT, Duration::from_millis);
-        // Whoever follows up is whoever's agent this is.
+        // Follow-ups are tracked per principal, so the call acts for the owner of the agent.
         let caller = Caller {
             surface: Surface::Runs,
             principal: scope.owner.as_str().into(),
@@ -104,7 +104,7 @@ impl AppTools {
         self.await_answers(submitted, wait.min(MAX_WAIT), stop).await
     }
 
-    /// Until there is an answer, and a moment more for what comes with it.
+    /// Waits for a response, and a little longer for notices that come with it.
     async fn await_answers(
         &self,
         submitted: Arc<MessageReport>,
@@ -136,7 +136,7 @@ impl AppTools {
                     reading.await?
                 }
             };
-            // Nothing new, and yet an answer: nothing will come any more.
+            // `read` returned without a newer version: it was cancelled or the hub is shutting down.
             if read.version == report.version {
                 return Ok(read);
             }
@@ -165,7 +165,7 @@ fn output(report: &MessageReport) -> ToolOutput {
     let text = answer.to_string();
     match report.state {
         MessageState::Refused | MessageState::Expired | MessageState::Cancelled => ToolOutput::error(text),
-        // Nobody has to be told twice what waits for its app or for a person.
+        // Not an error: a message that waits for its app or for a person must not be sent a second time.
         MessageState::Queued | MessageState::Sent | MessageState::Delivered | MessageState::Held => {
             ToolOutput::ok(text)
         }
@@ -208,7 +208,7 @@ fn spec(name: String, description: String, text: &str) -> ToolSpec {
             "additionalProperties": false,
         })),
         effect: ToolEffect::Writes,
-        // It has an id of its own each time; a second one would be a second message.
+        // Each call submits a message of its own, so a retry could deliver the text twice.
         unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: Some(MAX_WAIT + Duration::from_secs(5)),
         kind: ToolKind::App,

@@ -1,6 +1,6 @@
-//! What is learned from what happens to messages, and when it is stored.
+//! What is learned from the outcome of messages, and when it is stored.
 //!
-//! Routing reads one matcher while the next one is taught: nobody waits for learning.
+//! Routing reads one matcher while a copy of it is trained, so routing never waits for training.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -15,18 +15,19 @@ use crate::record;
 use crate::store::{Durability, WriteBatch};
 use patchboard_matcher::{LabelPolarity, LabelStrength, Matcher, NO_APP, TrainingLabel};
 
-/// How much learning from acknowledgements a crash may cost. What people say is stored at once.
+/// How much learning from acknowledgements a crash may lose. Strong labels, from people and rejections, are saved at
+/// once.
 const SAVE_INTERVAL: Duration = Duration::from_secs(2);
-/// With so few examples learning takes less than a millisecond and is done at once.
+/// Below this many examples training takes under a millisecond and runs inline.
 const MAX_INLINE_EXAMPLES: usize = 100;
-/// Lessons that wait while earlier ones are learned. More acknowledgements teach nothing; what people say always does.
+/// Queued tasks past which weak labels are dropped; strong labels are always taken.
 const MAX_WAITING: usize = 1000;
 
-/// What is still to be learned.
+/// Training tasks that wait.
 #[derive(Debug, Default)]
 pub(super) struct Trainer {
     queue: VecDeque<TrainingTask>,
-    /// Somebody teaches and will see to whatever waits.
+    /// A trainer is running and will process the queue.
     is_running: bool,
 }
 
@@ -44,8 +45,8 @@ impl Hub {
         self.enqueue_training(TrainingTask::Learn { text, app: app.clone(), verdict, strength });
     }
 
-    /// The user gave a message up that the hub itself had to find an app for: its words are for none of them. `had` are
-    /// the apps that the hub chose and that were given it; none when it was held.
+    /// The user cancelled a message that the hub itself had to find an app for: its text is learned as being for no
+    /// app. `had` are the apps that the hub had chosen and sent it to; empty if the message was held.
     pub(crate) fn learn_cancelled(&self, text: &Arc<str>, had: &[Arc<str>]) {
         for app in had {
             self.learn(text.clone(), app, LabelPolarity::Negative, LabelStrength::Strong);
@@ -53,11 +54,11 @@ impl Hub {
         self.learn(text.clone(), &NO_APP.into(), LabelPolarity::Positive, LabelStrength::Strong);
     }
 
-    /// Returns when nothing that was learned about the app is left, in memory and, but for the next save, in the store.
+    /// Returns once the app's training data is gone from memory; the store follows at the next save.
     pub(super) async fn forget_training(&self, app: Arc<str>) {
         let (done, forgotten) = oneshot::channel();
         self.enqueue_training(TrainingTask::Forget { app, done });
-        // An error is the end of the process.
+        // An error means that the process is ending.
         forgotten.await.unwrap_or(());
     }
 
@@ -78,7 +79,7 @@ impl Hub {
         }
     }
 
-    /// Learns whatever waits; one at a time.
+    /// Processes the queue; only one trainer runs at a time.
     fn train(&self) {
         loop {
             let tasks = {
@@ -111,17 +112,17 @@ impl Hub {
             let labels = labels.iter().map(|(text, app, verdict, strength)| {
                 (&**text, TrainingLabel { app, polarity: *verdict, strength: *strength })
             });
-            // A lesson that cannot be learned must not be the last one.
+            // A panic must not end training for good.
             match std::panic::catch_unwind(AssertUnwindSafe(|| next.learn(labels))) {
                 Ok(()) => self.publish_matcher(next),
-                Err(_panic) => tracing::error!("learning from messages failed inside; these are not learned from"),
+                Err(_panic) => tracing::error!("internal error in training; these messages are not learned from"),
             }
             lock(&self.0.unsaved_apps).extend(changed);
             if is_urgent {
                 self.0.save_requested.notify_one();
             }
             for done in forgotten {
-                // Whoever asked may be gone.
+                // The caller may be gone.
                 done.send(()).unwrap_or(());
             }
         }
@@ -148,7 +149,7 @@ impl Hub {
         let stored = |app| matcher.export_training(app).map(|data| record::encode_training_data(&data));
         let writes = unsaved.iter().map(|app| self.training_write(app, stored(app))).collect();
         if let Err(error) = self.0.store.commit(WriteBatch { durability: Durability::Delta, writes }).await {
-            tracing::warn!(%error, "what was learned about apps could not be stored; trying again");
+            tracing::warn!(%error, "training data could not be stored; trying again");
             lock(&self.0.unsaved_apps).extend(unsaved);
         }
     }
@@ -157,7 +158,7 @@ impl Hub {
         self.0.matcher.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Routing goes by this one from now on.
+    /// Makes this the matcher that routing uses.
     pub(super) fn publish_matcher(&self, matcher: Matcher) {
         *self.0.matcher.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(matcher);
     }

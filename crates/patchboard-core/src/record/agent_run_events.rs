@@ -1,5 +1,5 @@
-//! Version 2, frozen: add a `v3.rs` instead of editing a shape here. An entry is an event with the node it happened
-//! in; kinds of version 1 keep their shape, new kinds stand beside them.
+//! Version 2, frozen: a new shape needs a new version in a file of its own. An entry is an event with the node it
+//! happened in; kinds of version 1 keep their shape, new kinds are added to them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(super) struct StoredBriefing {
     adaptive: bool,
     detached: bool,
     verbose: bool,
-    /// A path that is no UTF-8 loses the bytes that are not.
+    /// Bytes that are not valid UTF-8 are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folder: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -141,7 +141,7 @@ impl StoredRunEntry {
 }
 
 impl StoredRunEvent {
-    /// The one place that decides in which version's shape a kind is written. `Err` is a kind that this version does
+    /// The one place that decides which version's shape a kind is written in. `Err` is a kind that this version does
     /// not have; the next one does.
     pub(super) fn of(event: &event::Event) -> Result<Self, &MessageEvent> {
         let text = |pieces: &event::TextChunks| pieces.text().to_owned();
@@ -327,7 +327,7 @@ impl TryFrom<StoredBriefing> for run_spec::RunSpec {
             adaptive: stored.adaptive,
             detached: stored.detached,
             verbose: stored.verbose,
-            // Version 4 has it beside this.
+            // Stored in version 4.
             model: None,
             folder: stored.folder.map(|folder| Arc::from(Path::new(&folder))),
             folder_granted: stored.folder_granted,
@@ -374,7 +374,7 @@ impl From<&finding::StrategyFinding> for StoredFinding {
             }
             finding::StrategyFinding::Expanded { depth, candidates } => Self::Expanded { depth, candidates },
             finding::StrategyFinding::Evaluated { chosen, mut scores } => {
-                // JSON has no other numbers; such a score says nothing anyway.
+                // JSON cannot hold NaN or infinity; such a score has no meaning anyway.
                 scores.iter_mut().filter(|score| !score.is_finite()).for_each(|score| *score = 0.0);
                 Self::Evaluated { chosen, scores }
             }

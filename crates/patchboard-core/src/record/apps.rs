@@ -1,4 +1,4 @@
-//! What is kept of hub apps.
+//! The stored form of known hub apps.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{RecordError, chat_run_events};
 use crate::app;
 
-/// One variant for each version; frozen like the versions of other records.
+/// One variant per version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedKnownApps {

@@ -1,4 +1,4 @@
-//! Version 1, frozen: add a `v2.rs` instead of editing a shape here.
+//! Version 1, frozen: a new shape needs a new version in a file of its own.
 
 use std::sync::Arc;
 

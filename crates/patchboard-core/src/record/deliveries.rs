@@ -1,4 +1,4 @@
-//! What is on record of messages of channels.
+//! The stored form of channel deliveries.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::{RecordError, chat_run_events};
 use crate::webhook;
 use crate::webhook::{ChannelMessage, ChannelRequest};
 
-/// One variant for each version; frozen like the versions of other records.
+/// One variant per version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedDeliveryPayload {
@@ -44,7 +44,7 @@ struct StoredDeliveryPayload {
 #[derive(Serialize, Deserialize)]
 struct StoredChannelRequest {
     method: String,
-    /// Secrets are still names in it.
+    /// Secrets in it are still placeholders with their names.
     url: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     headers: Vec<(String, String)>,

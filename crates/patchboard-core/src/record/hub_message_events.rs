@@ -1,5 +1,5 @@
-//! Version 3, frozen: add a `v4.rs` instead of editing a shape here. What happens to an utterance on its way to apps;
-//! all other kinds are written as before.
+//! Version 3, frozen: a new shape needs a new version in a file of its own. The events of hub messages; all other kinds
+//! are written as before.
 
 use std::sync::Arc;
 
@@ -214,7 +214,7 @@ impl From<&message::Utterance> for StoredUtterance {
                 app::InputMethod::Text => StoredInputMethod::Text,
                 app::InputMethod::Voice => StoredInputMethod::Voice,
             },
-            // JSON has no other numbers; such a confidence is none.
+            // JSON cannot hold NaN or infinity; such a confidence is dropped.
             confidence: confidence.filter(|confidence| confidence.is_finite()),
             only,
             principal,
@@ -254,7 +254,7 @@ impl From<&message::RoutingDecision> for StoredDecision {
     }
 }
 
-/// JSON has no other numbers; such a score says nothing anyway.
+/// JSON cannot hold NaN or infinity; such a score has no meaning anyway.
 fn finite(score: f32) -> f32 {
     if score.is_finite() { score } else { 0.0 }
 }
@@ -293,7 +293,7 @@ impl From<StoredAppResponse> for message::AppResponse {
     }
 }
 
-/// Both ways between a core type and its stored form, both of which have the same variants.
+/// Conversions in both directions between a core type and its stored form with the same variants.
 macro_rules! same_variants {
     ($core:path, $stored:ident { $($variant:ident),+ }) => {
         impl From<$core> for $stored {

@@ -1,5 +1,5 @@
-//! Version 4, frozen: add a `v5.rs` instead of editing a shape here. The briefing of a run that differs from its agent in
-//! something that version 2 cannot say; what it can say keeps its shape.
+//! Version 4, frozen: a new shape needs a new version in a file of its own. The briefing of a run that differs from its
+//! agent in a way version 2 cannot express; everything else keeps its shape.
 
 use std::sync::Arc;
 

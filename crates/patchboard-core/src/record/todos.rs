@@ -1,11 +1,11 @@
-//! What is kept under a key has no column for its version, so each value names it itself.
+//! Key-value entries have no version column, so each value names its version itself.
 
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, chat_run_events};
 use crate::todo;
 
-/// One variant for each version; frozen like the versions of other records.
+/// One variant per version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedTodos {

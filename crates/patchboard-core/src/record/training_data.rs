@@ -1,10 +1,10 @@
-//! What the hub's matcher learned about one app: the examples, from which everything else is made again.
+//! The stored form of the matcher's training data of one app: the examples, from which everything else is derived.
 
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, chat_run_events};
 
-/// One variant for each version; frozen like the versions of other records.
+/// One variant per version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedTrainingData {

@@ -1,4 +1,4 @@
-//! What a session keeps, besides its long values, which are kept under keys of their own.
+//! The stored form of a session's variables, without long values, which have keys of their own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{RecordError, chat_run_events};
 use crate::error::BoxError;
 use crate::variable_set;
 
-/// One variant for each version; frozen like the versions of other records.
+/// One variant per version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedVariableSet {
@@ -25,7 +25,7 @@ enum VersionedVariableSet {
 
 #[derive(Serialize, Deserialize)]
 struct StoredVariable {
-    /// As JSON text, so that what it holds cannot make the record deeper. Left out where it is kept apart.
+    /// As JSON text, so that its nesting does not deepen the record. Missing if stored separately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     version: u64,
@@ -44,7 +44,7 @@ struct StoredTombstone {
     changed: u64,
 }
 
-/// `is_apart` says of which variables the values are not in the record.
+/// `is_apart` selects the variables whose values are not part of the record.
 pub(crate) fn encode_variable_set(
     kept: &variable_set::VariableSet,
     is_apart: fn(&variable_set::Variable) -> bool,
@@ -72,7 +72,7 @@ pub(crate) fn encode_variable_set(
     })
 }
 
-/// Also names the variables whose values are to be read from elsewhere; until then they are `null`.
+/// Also returns the variables whose values are stored separately; until they are read, they are `null`.
 pub(crate) fn decode_variable_set(bytes: &[u8]) -> Result<(variable_set::VariableSet, Vec<Arc<str>>), RecordError> {
     let malformed = |source| RecordError::Malformed { version: 1, source };
     let VersionedVariableSet::V1 { cursor, floor, variables, gone } =
@@ -92,7 +92,7 @@ pub(crate) fn decode_variable_set(bytes: &[u8]) -> Result<(variable_set::Variabl
     Ok((variable_set::VariableSet { cursor, oldest_complete_cursor: floor, variables, deleted: gone }, apart))
 }
 
-/// A value that is kept apart.
+/// Encodes a value that is stored separately.
 pub(crate) fn encode_value(value: &Value) -> Vec<u8> {
     chat_run_events::encode(value)
 }

@@ -1,4 +1,4 @@
-//! Workspaces and their threads. What is kept under a key has no column for its version, so each value names it itself.
+//! Workspaces and their threads. Key-value entries have no version column, so each value names its version itself.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{RecordError, chat_run_events};
 use crate::conversation;
 use crate::error::BoxError;
 
-/// One variant for each version; frozen like the versions of other records.
+/// One variant per version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedWorkspaces {
@@ -22,7 +22,7 @@ struct StoredWorkspace {
     created_at: String,
 }
 
-/// One variant for each version; frozen like the versions of other records.
+/// One variant per version; frozen like the versions of other records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedWorkspaceThreads {

@@ -1,5 +1,5 @@
-//! Agents as tools: `agent.<name>` asks another agent and is answered with what it says in the end. Its run is one of its
-//! own, on behalf of whoever called: the same principal, approvals and budget.
+//! Agents as tools: `agent.<name>` gives another agent a task and returns its final answer. The agent gets a run of its
+//! own, on behalf of the caller: the same principal, approvals and budget.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -21,9 +21,9 @@ use crate::port::ToolScope;
 use crate::tool::{Glob, StructuredOutput, ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 
 const NAME_PREFIX: &str = "agent.";
-/// Longest name of a conversation, in characters.
+/// Longest `thread_id`, in characters.
 const MAX_THREAD: usize = 200;
-/// The run's own limit comes first, so that its end is on record before the call gives up.
+/// Added to the run's own timeout, so that its end is recorded before the call gives up.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -35,12 +35,12 @@ pub(crate) struct AgentTools {
 }
 
 impl AgentTools {
-    /// A single agent is not offered itself, unless `exposed` says that programs may ask it.
+    /// An only agent is not offered, unless `exposed` allows programs to call it.
     pub(crate) fn new(agents: &AgentTable, exposed: &[Glob]) -> Self {
         Self { exposed: exposed.to_vec(), specs: RwLock::new(specs(agents, exposed)), starter: OnceLock::new() }
     }
 
-    /// Runs that have begun go on with the tools they were offered.
+    /// Replaces the agents. Runs in progress keep the tools they were offered.
     pub(crate) fn replace(&self, agents: &AgentTable) {
         *self.specs.write().unwrap_or_else(PoisonError::into_inner) = specs(agents, &self.exposed);
     }
@@ -158,7 +158,7 @@ fn specs(agents: &AgentTable, exposed: &[Glob]) -> Arc<[ToolSpec]> {
     specs.filter(is_offered).collect()
 }
 
-/// The message and, if one is named, the conversation.
+/// The message, and the conversation if one is given.
 fn parse_arguments(arguments: &Value) -> Result<(Arc<str>, Option<Arc<str>>), String> {
     let message = arguments.get("message").and_then(Value::as_str).ok_or("`message` must be a text")?;
     if message.trim().is_empty() {
@@ -199,7 +199,7 @@ fn spec(agent: &AgentSpec) -> ToolSpec {
         name: format!("{NAME_PREFIX}{name}").into(),
         description: description.into(),
         input_schema: Arc::new(schema),
-        // As much as its calls do, each of which is judged by itself.
+        // The agent can do as much as its own tool calls, each of which is approved by itself.
         effect: ToolEffect::Writes,
         unknown_outcome: UnknownOutcomePolicy::Ask,
         timeout: Some(agent.run_timeout.saturating_add(TIMEOUT_MARGIN)),

@@ -44,7 +44,7 @@ fn stale(shelf: &VariableSet) -> Vec<&str> {
     shelf.variables.iter().filter(|(_, variable)| variable.is_stale).map(|(name, _)| &**name).collect()
 }
 
-/// What a watcher hears, in short.
+/// What a watcher gets, in short.
 fn heard(shelf: &VariableSet, names: &[&str], since: u64) -> (Vec<String>, u64, bool) {
     let names: Vec<Glob> = names.iter().map(|&name| Glob::new(name)).collect();
     let WatchUpdate { changes, cursor, reset } = shelf.changes(&names, since);
@@ -91,7 +91,7 @@ fn what_depends_on_a_change_is_stale_until_it_is_set_again() {
     assert_eq!(stale(&shelf), Vec::<&str>::new());
     assert_eq!(set(&mut shelf, wish("a", json!(2))).1, ["b", "c", "d"]);
     assert_eq!(stale(&shelf), ["b", "c", "d"]);
-    // Still depends on what it did, although it was not said again.
+    // Dependencies persist when not given again.
     assert_eq!(set(&mut shelf, wish("b", json!(2))).1, ["c"]);
     assert_eq!(stale(&shelf), ["c", "d"]);
     assert_eq!(set(&mut shelf, wish("c", json!(2))).1, Vec::<String>::new());
@@ -99,7 +99,7 @@ fn what_depends_on_a_change_is_stale_until_it_is_set_again() {
     assert_eq!(stale(&shelf), Vec::<&str>::new());
     assert_eq!(shelf.delete("a").unwrap().stale, [Arc::from("b"), "c".into()]);
     assert_eq!(stale(&shelf), ["b", "c"]);
-    // One that comes again is a change too.
+    // A variable created again is a change too.
     set(&mut shelf, wish("b", json!(3)));
     set(&mut shelf, wish("c", json!(3)));
     assert_eq!(set(&mut shelf, wish("a", json!(3))).1, ["b", "c"]);
@@ -110,7 +110,7 @@ fn a_cycle_is_refused() {
     let mut shelf = shelf([needing("b", &["a"]), needing("c", &["z", "b"])]);
     assert_eq!(refused(&mut shelf, needing("a", &["a"])), "`a` cannot depend on itself");
     assert_eq!(refused(&mut shelf, needing("a", &["z", "c"])), "`a` cannot depend on `c`, which depends on `a`");
-    // Over one that was deleted there is no way.
+    // A deleted variable breaks the dependency path.
     shelf.delete("b");
     set(&mut shelf, needing("a", &["c"]));
     assert_eq!(refused(&mut shelf, needing("b", &["a"])), "`b` cannot depend on `a`, which depends on `b`");
@@ -130,7 +130,7 @@ fn watchers_hear_what_changed_once() {
     assert_eq!(heard(&shelf, &["b"], 102).0, ["b@1=\"b\" stale"]);
     shelf.delete("a");
     assert_eq!(heard(&shelf, &[], 103), (vec!["a@2 deleted".to_owned()], 104, false));
-    // Whoever begins has no use for what is gone.
+    // A watcher that starts from 0 gets no deletions.
     assert_eq!(heard(&shelf, &[], 0).0, ["b@1=\"b\" stale"]);
     set(&mut shelf, wish("a", json!(3)));
     assert_eq!(heard(&shelf, &["a"], 103).0, ["a@3=3"]);
@@ -140,7 +140,7 @@ fn watchers_hear_what_changed_once() {
 fn whoever_missed_too_much_hears_everything() {
     let mut shelf = shelf([wish("kept", json!(1))]);
     let everything = |cursor| (vec!["kept@1=1".to_owned()], cursor, true);
-    // Cursors of an earlier session of that name, and ones nobody gave out.
+    // Cursors of an earlier session of that id, and cursors that were never handed out.
     assert_eq!(heard(&shelf, &[], 99), everything(101));
     assert_eq!(heard(&shelf, &[], 102), everything(101));
     assert_eq!(heard(&shelf, &["other"], 99), (vec![], 101, true));
@@ -193,7 +193,7 @@ fn everything_is_bounded() {
     let many: Vec<String> = (0..=MAX_DEPENDENCIES).map(|number| format!("d{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(refused(&mut shelf, needing("a", &many)), "a variable depends on at most 64 others");
-    // Said twice is said once.
+    // Duplicates are merged.
     set(&mut shelf, needing("a", &[&many[..MAX_DEPENDENCIES], &many[..1]].concat()));
 
     let mut full = VariableSet::new(1);
@@ -202,7 +202,7 @@ fn everything_is_bounded() {
     }
     let reason = refused(&mut full, wish("v15", text(MAX_VALUE)));
     assert_eq!(reason, "the session's variables together would be larger than 4194304 bytes");
-    // Names count, and what is replaced does not.
+    // Names count, and replaced values do not.
     set(&mut full, wish("v15", text(MAX_VALUE - 16 * 3)));
     assert_eq!(full.total_bytes(), MAX_TOTAL);
     assert_eq!(set(&mut full, wish("v00", text(MAX_VALUE))).0, 2);
@@ -234,7 +234,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// The rules, said the slow way: who needs whom, and who is out of date.
+/// A naive reference implementation of dependencies and staleness.
 #[derive(Debug, Default)]
 struct Model {
     needs: BTreeMap<usize, BTreeSet<usize>>,
@@ -243,7 +243,7 @@ struct Model {
 }
 
 impl Model {
-    /// Everything from which a chain of needs leads to `name`.
+    /// All variables that depend on `name`, directly or not.
     fn dependents(&self, name: usize) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         loop {
@@ -268,7 +268,7 @@ proptest! {
         let names = |numbers: &BTreeSet<usize>| numbers.iter().map(|&number| name(number)).collect::<Vec<_>>();
         let mut model = Model::default();
         let mut shelf = VariableSet::new(10);
-        // A watcher that hears of every step knows as much as one that reads everything.
+        // A watcher that follows every step knows as much as one that reads everything.
         let mut known: BTreeMap<Arc<str>, (u64, bool, Arc<Value>)> = BTreeMap::new();
         let mut since = shelf.cursor;
         for (count, step) in steps.into_iter().enumerate() {

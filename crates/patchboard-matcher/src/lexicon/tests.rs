@@ -49,8 +49,8 @@ fn slips_are_corrected_and_strange_words_are_not() {
     }
 }
 
-/// Names that public sets of intents (CLINC150, BANKING77, MASSIVE, SNIPS) give to what people ask for. The lexicon is of
-/// words, and was not made from such a set.
+/// Intent names of public data sets (CLINC150, BANKING77, MASSIVE, SNIPS). The lexicon consists of words and was not
+/// made from such a set.
 const PUBLIC_NAMES: &str = "\
     accept_reservations account_blocked activate_my_card age_limit alarm_query alarm_remove alarm_set \
     apple_pay_or_google_pay application_status are_you_a_bot atm_support audio_volume_down audio_volume_mute \

@@ -1,4 +1,4 @@
-//! A floor under the quality of routing, well below what is measured, on the data of `cargo xtask bench routing`.
+//! Lower bounds on routing quality, well below the measured values, on the data of `cargo xtask bench routing`.
 
 use super::{app, rank};
 use crate::AppProfile;
@@ -23,7 +23,8 @@ fn desk() -> Desk {
     }
 }
 
-/// Right answers among the rows that have one, and wrong deliveries among all, after `most` examples for each app.
+/// The share of right answers among the rows that have one, and of wrong deliveries among all, after `most` examples
+/// per app.
 fn measured(desk: &Desk, most: usize) -> (f32, f32) {
     let mut matcher = Matcher::new();
     for app in &desk.apps {
@@ -37,7 +38,7 @@ fn measured(desk: &Desk, most: usize) -> (f32, f32) {
                 strength: LabelStrength::Weak,
             })
             .collect();
-        // All at once, or the classifier would be trained for each.
+        // In one batch, or the classifier would be retrained for each.
         matcher.model.replace_training_data(&app.name, TrainingData { label_count: examples.len() as u64, examples });
     }
     let (mut right, mut wrong) = (0, 0);
@@ -60,5 +61,5 @@ fn routing_stays_good() {
     }
 }
 
-/// Examples for each app, the least share of right answers, the largest of wrong deliveries.
+/// Examples per app, the least share of right answers, the largest share of wrong deliveries.
 const FLOORS: &[(usize, f32, f32)] = &[(0, 0.55, 0.07), (20, 0.64, 0.085), (100, 0.69, 0.065)];

@@ -4,7 +4,7 @@ use crate::{LabelPolarity, LabelStrength, Matcher, NO_APP};
 use LabelPolarity::{Negative, Positive};
 use LabelStrength::{Strong, Weak};
 
-/// Words that no description and no lexicon knows.
+/// Words that no description and no lexicon contains.
 const STRANGE: &[&str] =
     &["fribble", "gonzle", "trumpf", "quaddle", "snorf", "wibbet", "plonker", "drozz", "yimmer", "vosk"];
 
@@ -31,7 +31,7 @@ fn a_rejection_lowers_and_a_correction_turns() {
     assert!(after < before / 2.0, "{before} {after}");
     teach(&mut matcher, text, "notebook", Positive, Strong);
     assert_eq!(chosen(&matcher, text, &apps), ["notebook"]);
-    // Other rooms are still the lamps' own.
+    // Other rooms still go to `lamps`.
     assert_eq!(rank(&matcher, "turn on the kitchen lamp", &apps).candidates[0].app, "lamps".into());
 }
 

@@ -1,4 +1,4 @@
-//! Characters made comparable.
+//! Character folding for comparison.
 
 /// Appends the character in lower case and without its accent.
 pub(super) fn push(character: char, into: &mut String) {
@@ -44,12 +44,12 @@ pub(super) fn is_apostrophe(character: char) -> bool {
     matches!(character, '\'' | '’' | 'ʼ' | '＇')
 }
 
-/// Accents that follow their letter, joiners and variation selectors: part of what they follow.
+/// Combining accents, joiners and variation selectors: part of the preceding character.
 pub(super) fn is_mark(character: char) -> bool {
     matches!(character, '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Scripts that put no space between words.
+/// Scripts without spaces between words.
 pub(super) fn is_unspaced(character: char) -> bool {
     matches!(character,
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'

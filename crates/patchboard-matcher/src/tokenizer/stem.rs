@@ -1,5 +1,5 @@
 //! A light English stemmer: endings of number, tense and manner only, so that words of other languages, which pass
-//! through the same rules, stay apart. Both sides of every comparison are stemmed, so a stem need not be a word.
+//! through the same rules, stay distinct. Both sides of every comparison are stemmed, so a stem need not be a word.
 
 pub(crate) fn stem(word: &str) -> String {
     if word.len() < 3 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
@@ -50,7 +50,7 @@ fn tense(word: &str) -> String {
     word.to_owned()
 }
 
-/// `running` is `run`, but `falling` is `fall` and `passed` is `pass`.
+/// `running` becomes `run`, but `falling` becomes `fall` and `passed` becomes `pass`.
 fn undouble(head: &str) -> &str {
     match head.as_bytes() {
         [.., before, last] if before == last && !matches!(last, b'l' | b's' | b'z' | b'e' | b'o') => {
@@ -60,7 +60,7 @@ fn undouble(head: &str) -> &str {
     }
 }
 
-/// `bake`, `baking` and `baked` meet without the `e`; `city` and `cities` without the difference of `y` and `i`.
+/// Unifies `bake`, `baking` and `baked` by dropping the `e`, and `city` and `cities` by turning `i` into `y`.
 fn finish(word: &str) -> String {
     match word.strip_suffix('e') {
         Some(head) if head.len() >= 3 && !head.ends_with('e') => head.to_owned(),
@@ -75,7 +75,7 @@ fn is_vowel(byte: u8) -> bool {
     matches!(byte, b'a' | b'e' | b'i' | b'o' | b'u' | b'y')
 }
 
-/// Forms no ending explains; the right side is already a stem.
+/// Irregular forms; the right side is already a stem.
 const IRREGULAR: &[(&str, &str)] = &[
     ("ate", "eat"),
     ("began", "begin"),

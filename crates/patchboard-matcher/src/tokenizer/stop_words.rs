@@ -25,7 +25,7 @@ le les une des du et ou mais est sont suis je tu il elle nous vous ils mon ma me
 qui quoi dans sur avec pour par pas ne plus au aux s'il plait \
 che di il lo gli uno della e con per mio mia sono";
 
-/// Words that fit any topic, and those in which every app describes itself.
+/// Words that fit any topic, and words that most apps use to describe themselves.
 pub(super) const VAGUE_WORDS: &str = "\
 thing things something anything everything stuff way kind type sort part lot bit info information detail details \
 make makes making made use uses using used take takes taking put set sets keep keeps find finds finding check \

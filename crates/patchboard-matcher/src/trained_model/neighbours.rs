@@ -1,4 +1,4 @@
-//! The examples most like an utterance, found through the features they share.
+//! Finds the examples most similar to an utterance, by shared features.
 
 use std::collections::HashMap;
 
@@ -6,24 +6,24 @@ use super::{AppId, LabelStrength};
 use crate::features::FeatureHash;
 use crate::vectors::CompactVector;
 
-/// A feature that so many examples have, and so large a share of all, does not find the like ones.
+/// A feature in more examples than this, and in more than this fraction of all, is not used to find candidates.
 const MAX_POSTINGS: usize = 64;
 const COMMON_FRACTION: usize = 6;
-/// What a person said is nearer than what was only acknowledged.
+/// Factor for the similarity of an example labelled by a person.
 const STRONG_BONUS: f32 = 1.3;
-/// From this likeness on, one would call two utterances alike.
+/// Similarity from which two utterances count as similar.
 const SIMILAR_FROM: f32 = 0.5;
-/// And from this one on, the same.
+/// Similarity from which two utterances count as the same.
 const IDENTICAL_FROM: f32 = 0.98;
 
-/// As if there were so many more examples without the feature: three examples do not make a word common.
+/// Added to the number of examples without a feature: three examples do not make a word common.
 const RARITY_SMOOTHING: f32 = 50.0;
 
 pub(super) type IndexSlot = u32;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct NeighbourIndex {
-    /// Which examples have a feature.
+    /// The examples that have a feature.
     slots_by_feature: HashMap<FeatureHash, Vec<IndexSlot>>,
     slots: Vec<Option<IndexedExample>>,
     free: Vec<IndexSlot>,
@@ -81,7 +81,7 @@ impl NeighbourIndex {
         self.slots.get(slot as usize)?.as_ref()?.vector.as_ref()
     }
 
-    /// What there is like an utterance, for each of so many places.
+    /// The scores of the most similar examples, for each of `count` apps.
     pub(super) fn find_neighbours(
         &self,
         features: &[FeatureHash],
@@ -140,32 +140,32 @@ impl NeighbourIndex {
     }
 }
 
-/// Whether what few examples have says more than what many have.
+/// Whether features in few examples weigh more than those in many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RarityWeighting {
     Applied,
-    /// How like two examples are does not depend on the others.
+    /// The similarity of two examples does not depend on the others.
     Ignored,
 }
 
-/// What an app has that is like an utterance.
+/// An app's examples that are similar to an utterance.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct NeighbourScores {
-    /// The likeness of the nearest three, and of the nearest alone.
+    /// A blend of the three highest similarities, and the highest alone.
     pub(super) nearest_blend: f32,
     pub(super) nearest: f32,
-    /// How many are much like it.
+    /// Number of very similar examples.
     pub(super) similar_count: u32,
-    /// One that a person gave it is the same.
+    /// Whether one that a person labelled is the same text.
     pub(super) is_same_text: bool,
 }
 
-/// One number for the three nearest.
+/// Combines the three highest similarities.
 pub(super) fn blend([first, second, third]: [f32; 3]) -> f32 {
     0.6 * first + 0.25 * second + 0.15 * third
 }
 
-/// Keeps the largest, in descending order.
+/// Keeps the three highest values in descending order.
 pub(super) fn insert(best: &mut [f32; 3], mut value: f32) {
     for kept in best {
         if value > *kept {

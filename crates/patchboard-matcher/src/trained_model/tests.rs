@@ -51,7 +51,7 @@ fn every_kind_has_its_own_bound() {
         let left: Vec<&str> =
             kept.iter().filter(|one| (one.1, one.2) == (verdict, strength)).map(|one| one.0.as_str()).collect();
         assert_eq!(left.len(), most, "{kind}");
-        // The oldest went.
+        // The oldest was dropped.
         assert_eq!(left.first().copied(), Some(format!("{kind} b").as_str()));
     }
 }
@@ -104,7 +104,7 @@ fn nothing_is_learned_from_nothing() {
     assert_eq!(learned.training_data("lamp"), None);
 }
 
-/// Numbers would all be one word.
+/// Numbers would all normalise to one word.
 fn spelled(number: u64) -> String {
     number.to_string().bytes().map(|digit| char::from(b'a' + digit - b'0')).collect()
 }

@@ -1,4 +1,4 @@
-//! What is given out again, and for how long.
+//! What is served from the cache, and for how long.
 
 use bytes::Bytes;
 

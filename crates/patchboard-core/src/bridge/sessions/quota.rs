@@ -1,4 +1,4 @@
-//! How many sessions each client has open, so that one of them cannot fill the table.
+//! Session quotas per client, so that one of them cannot fill the table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use crate::caller::{Caller, Grant};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::ConnectionId;
 
-/// Who opened a session.
+/// The client that opened a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::bridge) struct SessionOpener {
     principal: Arc<str>,
     connection: ConnectionId,
-    /// The operator is not kept out by clients.
+    /// Operators are exempt, so that clients cannot lock them out.
     is_operator: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Who has a session, for how long, and what goes with it.
+//! Access to sessions, their expiry, and what is deleted with them.
 
 use super::*;
 use crate::caller::{Caller, GrantSet, Surface};
@@ -25,7 +25,7 @@ fn opener() -> SessionOpener {
 
 const WORKER: BridgeCaller<'_> = BridgeCaller::Worker("w_1");
 
-/// Opens it at once.
+/// Opens a session that needs no cleanup first.
 fn opened(sessions: &mut SessionTable, wanted: &OpenSession, now: Instant) {
     let opening = sessions.open(wanted, &opener(), at(0), now).unwrap();
     assert!(matches!(opening, SessionTransition::Done), "{opening:?}");
@@ -40,7 +40,7 @@ fn place() -> SessionScope {
     }
 }
 
-/// Ends it, and nothing is left of it; says how many things it had.
+/// Ends a session, completes its cleanup and returns the number of resources.
 fn ended(sessions: &mut SessionTable, id: &str, who: BridgeCaller<'_>) -> Option<usize> {
     match sessions.close(id, who) {
         SessionTransition::Done => None,
@@ -84,7 +84,7 @@ fn going_on_with_a_session_keeps_what_is_not_given_anew() {
     assert_eq!(sessions.config("s").unwrap().0, config);
     sessions.open(&OpenSession { metadata: metadata("bob"), ..wanted("s") }, &opener(), at(3), now).unwrap();
     assert_eq!(about(&mut sessions), Some((metadata("bob"), at(1))));
-    // It is the client's: a worker changes nothing about it.
+    // The session is the client's: a worker changes nothing about it.
     sessions
         .open(&OpenSession { metadata: metadata("eve"), config: None, ..by_worker("s") }, &opener(), at(4), now)
         .unwrap();
@@ -103,7 +103,7 @@ fn the_quota_is_for_new_sessions_of_clients_only() {
     opened(&mut sessions, &by_worker("session_1"), now);
     assert_eq!(ended(&mut sessions, "a", BridgeCaller::Client), Some(1));
     opened(&mut sessions, &wanted("c"), now);
-    // Too old is gone, taken out or not, and does not count twice.
+    // An expired session counts as missing, removed or not, and is counted once.
     for name in ["d", "e"] {
         opened(&mut sessions, &wanted(name), now + HOUR);
     }
@@ -115,7 +115,7 @@ fn a_session_lives_as_long_as_clients_use_it() {
     let (mut sessions, now) = (SessionTable::new(HOUR, 10), Instant::now());
     opened(&mut sessions, &wanted("s"), now);
     assert!(sessions.touch("s", BridgeCaller::Client, now + HOUR / 2).is_some());
-    // A worker's looks, its calls, and its opening it again, do not count.
+    // Reads, calls and repeated opens by a worker do not count as uses.
     opened(&mut sessions, &by_worker("s"), now + HOUR);
     assert!(sessions.touch("s", WORKER, now + HOUR + HOUR / 4).is_some());
     assert!(sessions.describe("s", WORKER, now + HOUR + HOUR / 4).is_some());
@@ -135,7 +135,7 @@ fn a_session_does_not_grow_old_during_a_call() {
     let late = now + 5 * HOUR;
     assert_eq!(sessions.expire(late), 0);
     assert!(sessions.touch("s", WORKER, late).is_some() && sessions.touch("agent-1", WORKER, late).is_some());
-    // The end of a call is a use.
+    // The end of a call counts as a use.
     sessions.end_call("s", seen.serial, late);
     sessions.end_call(&stand_in, number, late);
     assert_eq!(sessions.expire(late + HOUR / 2), 0);
@@ -169,7 +169,7 @@ fn a_name_is_free_again_when_everything_of_it_is_gone() {
     assert!(matches!(sessions.open(&wanted("s"), &opener(), at(0), now), Ok(SessionTransition::WaitForCleanup)));
     assert!(matches!(sessions.close("s", BridgeCaller::Client), SessionTransition::WaitForCleanup));
     assert!(sessions.open(&by_worker("s"), &opener(), at(0), now).is_err(), "a worker does not wait and gets none");
-    // Left half-way, the next one who comes goes on.
+    // After an interrupted cleanup another task continues.
     sessions.requeue_cleanup(ended);
     assert_eq!(sessions.ended_ids(), [Arc::from("s")]);
     let Ok(SessionTransition::CleanUpFirst(ended)) = sessions.open(&wanted("s"), &opener(), at(0), now) else {
@@ -178,7 +178,7 @@ fn a_name_is_free_again_when_everything_of_it_is_gone() {
     assert!(sessions.claim_cleanup("s").is_none());
     sessions.finish_cleanup(&ended.id);
     opened(&mut sessions, &wanted("s"), now);
-    // The same for one that was too old when its name was wanted.
+    // The same for a session found expired when its id was requested.
     let Ok(SessionTransition::CleanUpFirst(ended)) = sessions.open(&wanted("s"), &opener(), at(0), now + HOUR) else {
         panic!()
     };
@@ -202,7 +202,7 @@ fn a_worker_makes_one_session_and_does_not_bring_back_others() {
     assert_eq!(late.message, "Session not found: gone");
     let other = OpenSession { worker: Some(WorkerId("w_2".into())), ..wanted("session_1") };
     assert!(sessions.open(&other, &opener(), at(0), now).is_err(), "another worker's own");
-    // Its own lives as long as it uses it, and comes back if it is needed again.
+    // A worker's own session lives while the worker uses it, and is created again when needed.
     assert!(sessions.touch("session_1", WORKER, now + HOUR / 2).is_some());
     assert!(sessions.touch("session_1", WORKER, now + HOUR).is_some());
     opened(&mut sessions, &by_worker("session_1"), now + 9 * HOUR);
@@ -277,7 +277,7 @@ fn a_conversation_has_one_stand_in_that_is_not_counted_and_says_nothing() {
         sessions.end_call(&id, number, now);
     }
     assert_eq!(sessions.expire(now + HOUR), 2);
-    // What the conversation keeps does not go with it.
+    // A conversation's variables are not deleted with it.
     assert!(!sessions.claim_cleanup("agent-1").unwrap().has_variables);
     assert!(sessions.claim_cleanup("s").unwrap().has_variables);
     assert_eq!(&*sessions.agent_session(place(), None, || "agent-3".into(), at(0), now).0, "agent-3");
@@ -312,6 +312,6 @@ fn sessions_of_the_servers_own_making_are_bounded_and_those_in_use_stay() {
     assert!(sessions.is_current(&in_use.0, in_use.1));
     assert!(sessions.touch("agent-1", WORKER, now).is_none());
     assert!(sessions.touch(&format!("agent-{MAX_INTERNAL_SESSIONS}"), WORKER, now).is_some());
-    // Workers hear that those are over.
+    // The evicted sessions are queued for cleanup, which notifies workers.
     assert_eq!(sessions.ended_ids().len(), MAX_INTERNAL_SESSIONS / 100);
 }

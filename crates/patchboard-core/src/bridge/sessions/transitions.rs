@@ -1,14 +1,14 @@
-//! How sessions come into the table, grow old and go.
+//! How sessions enter the table, expire and leave it.
 
 use super::*;
 
 impl SessionTable {
-    /// Ends it. `Wait` while somebody else cleans up after it; `Done` when it is not for them to end. What a client
-    /// left behind under a name of an earlier server goes as well.
+    /// Ends a session. `WaitForCleanup` while another task cleans it up; `Done` if the caller must not end it. Data
+    /// that a client left under the id in an earlier process is deleted too.
     pub(in crate::bridge) fn close(&mut self, id: &str, who: BridgeCaller<'_>) -> SessionTransition {
         let is_known = self.by_id.get(id).map(|session| match who {
             BridgeCaller::Client => session.kind == SessionKind::Client,
-            // Told that a session is over, a worker says so in turn, and by then it may be another one.
+            // Workers echo the close of a session, by which time the id may belong to another one.
             BridgeCaller::Worker(worker) => matches!(&session.kind, SessionKind::Worker(owner) if *owner.0 == *worker),
         });
         match (is_known, who) {
@@ -27,7 +27,7 @@ impl SessionTable {
         }
     }
 
-    /// Takes out those nobody used for too long and says how many that are.
+    /// Removes expired sessions and returns their number.
     pub(in crate::bridge) fn expire(&mut self, now: Instant) -> usize {
         let ttl = self.ttl;
         let old = self.by_id.iter().filter(|(_, session)| !session.is_alive(now, ttl));
@@ -38,27 +38,27 @@ impl SessionTable {
         old.len()
     }
 
-    /// The names of those that are over and that nobody cleans up yet.
+    /// Ids of ended sessions that no task is cleaning up.
     pub(in crate::bridge) fn ended_ids(&self) -> Vec<Arc<str>> {
         self.ending.iter().filter(|(_, ended)| ended.is_some()).map(|(id, _)| id.clone()).collect()
     }
 
-    /// To be cleaned up now, unless somebody does already.
+    /// Claims the cleanup of a session; `None` if another task has it.
     pub(in crate::bridge) fn claim_cleanup(&mut self, id: &str) -> Option<EndedSession> {
         self.ending.get_mut(id)?.take()
     }
 
-    /// Nothing is left of it: the name is free.
+    /// Cleanup is complete: the id is free.
     pub(in crate::bridge) fn finish_cleanup(&mut self, id: &str) {
         self.ending.remove(id);
     }
 
-    /// Something is left of it: the next one who comes by goes on.
+    /// Cleanup was interrupted: the next task continues it.
     pub(in crate::bridge) fn requeue_cleanup(&mut self, ended: EndedSession) {
         self.ending.insert(ended.id.clone(), Some(ended));
     }
 
-    /// A session nobody used for too long is gone, taken out or not.
+    /// An expired session counts as missing, removed from the table or not.
     pub(super) fn find_accessible(
         &mut self,
         id: &str,
@@ -100,7 +100,7 @@ impl SessionTable {
         self.by_id.entry(id.clone()).insert_entry(session).into_mut()
     }
 
-    /// From here on it is nobody's; the server's own tools that are at work in it are stopped.
+    /// Removes the session from the table and cancels the built-in tools that run in it.
     pub(super) fn remove_session(&mut self, id: &str) {
         let Some((id, session)) = self.by_id.remove_entry(id) else { return };
         if let Some(opener) = &session.opener {
@@ -118,7 +118,8 @@ impl SessionTable {
         self.ending.insert(id.clone(), Some(EndedSession { id, resources, has_variables, tasks: Some(session.tasks) }));
     }
 
-    /// Those in use stay, however many that are; the number of calls is bounded elsewhere.
+    /// Ends idle internal sessions past the bound. Sessions in use stay, whatever their number; calls are bounded
+    /// elsewhere.
     pub(super) fn evict_idle(&mut self) {
         if self.by_id.len() - self.client_sessions < MAX_INTERNAL_SESSIONS {
             return;
@@ -126,7 +127,7 @@ impl SessionTable {
         let idle =
             self.by_id.iter().filter(|(_, session)| session.kind != SessionKind::Client && session.active_calls == 0);
         let mut idle: Vec<(Instant, Arc<str>)> = idle.map(|(id, session)| (session.used_at, id.clone())).collect();
-        // Some at once: looking for them takes time.
+        // Several at once, since the search is expensive.
         let some = idle.len().min(MAX_INTERNAL_SESSIONS / 100);
         if some > 0 && some < idle.len() {
             idle.select_nth_unstable(some - 1);
@@ -150,7 +151,7 @@ impl BridgeSession {
         }
     }
 
-    /// What a worker does keeps nobody's session but its own.
+    /// A worker's calls keep no session alive but its own.
     pub(super) fn record_use(&mut self, who: BridgeCaller<'_>, now: Instant) {
         let counts = match who {
             BridgeCaller::Client => true,

@@ -1,22 +1,21 @@
-//! Which signals one listener wants. Each has its own; none disturbs another.
+//! The event filter of one subscriber. Each has its own, so that none affects another.
 
 use crate::tool::Glob;
 
-/// Patterns a listener may name in all; further ones are refused.
+/// Most patterns of one subscriber; further ones are refused.
 pub const MAX_PATTERNS: usize = 256;
 
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
-    /// Nothing passes before it is switched on.
+    /// No event passes until it is enabled.
     enabled: bool,
-    /// How much of what no pattern matches passes; `None` for all.
+    /// The share of events that pass when no rule matches; `None` for all.
     default_rate: Option<f64>,
-    /// The last one that matches decides.
+    /// The last match decides.
     sampling_rules: Vec<(Glob, f64)>,
     allow: Vec<Glob>,
     deny: Vec<Glob>,
-    /// What was left over of shares so far, by the rule that decided: sampling without chance, so that a share of a
-    /// half passes every other signal.
+    /// Accumulated share per deciding rule: deterministic sampling, so that a share of a half passes every other event.
     sampling_credit: Vec<f64>,
 }
 
@@ -29,7 +28,8 @@ impl EventFilter {
         self.enabled = enabled;
     }
 
-    /// Without patterns, for everything, and earlier patterns are forgotten; with them, for what matches one of them.
+    /// Sets the share for all events and drops earlier rules if `patterns` is empty; else for events that match a
+    /// pattern.
     pub fn set_sampling(&mut self, share: f64, patterns: Vec<Glob>) -> Result<(), TooManyPatterns> {
         let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
         let kept = self.sampling_rules.iter().filter(|(known, _)| !patterns.contains(known)).count();
@@ -46,7 +46,7 @@ impl EventFilter {
         Ok(())
     }
 
-    /// Replaces what was said before. What is denied never passes; if anything is allowed, only that.
+    /// Replaces the earlier patterns. Denied events never pass; if any are allowed, only those pass.
     pub fn set_patterns(&mut self, allow: Vec<Glob>, deny: Vec<Glob>) -> Result<(), TooManyPatterns> {
         if allow.len() + deny.len() > MAX_PATTERNS {
             return Err(TooManyPatterns);
@@ -55,7 +55,7 @@ impl EventFilter {
         Ok(())
     }
 
-    /// Does a signal of that name pass? Asked once for each signal.
+    /// Whether an event passes. Must be called once per event, as it advances the sampling.
     pub fn accepts(&mut self, name: &str) -> bool {
         let matches = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(name));
         if !self.enabled || matches(&self.deny) || !(self.allow.is_empty() || matches(&self.allow)) {
@@ -72,7 +72,7 @@ impl EventFilter {
         }
         let Some(owed) = self.sampling_credit.get_mut(slot) else { return true };
         *owed += share;
-        // Sums of fractions miss their mark by a hair.
+        // Tolerates rounding errors in sums of fractions.
         let passes = *owed >= 1.0 - 1e-9;
         if passes {
             *owed -= 1.0;

@@ -1,4 +1,4 @@
-//! The variables on a store: what is acknowledged, what survives, and who hears of it. Time is paused.
+//! Variables on a store: what is acknowledged, what survives, and which watchers are notified. Time is paused.
 
 use std::future::Future;
 use std::pin::pin;
@@ -50,7 +50,7 @@ impl Bench {
         self.poll(None).await.cursor
     }
 
-    /// What a watcher hears without waiting.
+    /// What a watcher gets without waiting.
     async fn poll(&self, since: Option<u64>) -> WatchUpdate {
         self.watch(&[], since, Duration::ZERO).await
     }
@@ -90,7 +90,7 @@ fn names(news: &WatchUpdate) -> Vec<&str> {
     news.changes.iter().map(|change| &*change.name).collect()
 }
 
-/// Lets it work until it waits for something.
+/// Polls the future until it blocks.
 async fn begin<F: Future + Unpin>(future: &mut F) {
     let polled = std::future::poll_fn(|context| Poll::Ready(future.poll_unpin(context).is_pending()));
     assert!(polled.await, "it does not wait");
@@ -170,7 +170,7 @@ async fn setters_of_one_session_come_one_after_the_other() {
     let mut versions: Vec<u64> = join_all(sets).await.into_iter().map(|done| done.unwrap().version).collect();
     versions.sort_unstable();
     assert_eq!(versions, (1..=50).collect::<Vec<_>>());
-    // Of those that expect the same version one wins.
+    // Of several sets that expect the same version one succeeds.
     let sets = (0..20).map(|number| {
         let wanted = SetVariable { if_version: Some(50), ..wish("x", json!(number)) };
         async { bench.variables.set(&session("s"), wanted).await }
@@ -201,7 +201,7 @@ async fn nothing_is_acknowledged_or_seen_before_it_is_stored() {
 
 #[tokio::test]
 async fn a_set_that_is_dropped_half_way_is_found_out_later() {
-    // Whether or not the store still takes it, memory and store agree in the end.
+    // Whether or not the store accepts the commit, memory and store agree in the end.
     for is_taken in [true, false] {
         let bench = Bench::new();
         bench.set("x", json!(1)).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_set_that_is_dropped_half_way_is_found_out_later() {
             let mut setting = Box::pin(bench.set("x", json!(2)));
             begin(&mut setting).await;
             if is_taken {
-                // Taken by the store, and its answer never heard.
+                // The store accepted it, but the response was lost.
                 let after = {
                     let mut shelf = bench.variables.0.load(&session("s")).await.unwrap().unwrap();
                     shelf.set(wish("x", json!(2)), Timestamp::UNIX_EPOCH).unwrap();
@@ -241,7 +241,7 @@ async fn watching_waits_for_what_matches() {
         bench.set("x1", json!(1)).await.unwrap();
     });
     assert_eq!((names(&news), started.elapsed()), (vec!["x1"], Duration::from_secs(10)));
-    // What was before is no news, and nothing is missed between two waits.
+    // Earlier changes are not reported, and none is missed between two waits.
     bench.set("x2", json!(1)).await.unwrap();
     let news = bench.watch(&["x*"], Some(news.cursor), MINUTE).await;
     assert_eq!((names(&news), started.elapsed()), (vec!["x2"], Duration::from_secs(10)));
@@ -284,7 +284,7 @@ async fn forgetting_deletes_everything_and_tells_watchers() {
     assert_eq!((bench.kept("variables").await, bench.kept("variable/x").await), (None, None));
     assert_eq!(bench.value("x").await, None);
     assert_eq!(bench.variables.delete_all(&session("s")).await, 0);
-    // A new session of that name begins anew, and cursors of the old one are not taken for its own.
+    // A new session of that id starts anew, and cursors of the old one are not valid for it.
     assert_eq!(bench.set("x", json!(2)).await.unwrap().version, 1);
     let stale_cursor = news.cursor - 1;
     assert!(bench.poll(Some(stale_cursor)).await.reset);
@@ -338,7 +338,7 @@ async fn idle_sessions_are_let_go_and_watched_ones_still_hear() {
     begin(&mut watching).await;
     bench.set("x", json!(2)).await.unwrap();
     assert_eq!(names(&watching.await.unwrap()), ["x"]);
-    // Read again, as they were.
+    // Loaded again, unchanged.
     let first = bench.variables.get(&session("s0"), "x").await.unwrap().unwrap();
     assert_eq!(*first.value, json!(0));
 }

@@ -1,4 +1,4 @@
-//! The tools `variable_*`. They work on the session a call is made in; nothing in the arguments can name another.
+//! The `variable_*` tools. They work on the session of the call; arguments cannot name another one.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -24,18 +24,18 @@ const DELETE: &str = "variable_delete";
 const LIST: &str = "variable_list";
 const WATCH: &str = "variable_watch";
 
-/// Patterns one watcher may have.
+/// Most patterns of one watch.
 const MAX_PATTERNS: usize = 64;
-/// How long a watcher waits: unless told otherwise, and at most.
+/// How long a watch waits: by default, and at most.
 const DEFAULT_WAIT_MS: u64 = 30_000;
 const MAX_WAIT_MS: u64 = 60_000;
-/// The limit of the call itself is never what ends a wait.
+/// Above the longest wait, so that the call's own timeout never ends one.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(75);
 
 #[derive(Debug)]
 pub(crate) struct VariableTools(pub(crate) VariableStore);
 
-/// Always the same list: whoever asks may compare.
+/// Always the same list, so that callers may compare pointers.
 static SPECS: LazyLock<Arc<[ToolSpec]>> = LazyLock::new(|| [set(), get(), delete(), list(), watch()].into());
 
 impl ToolHost for VariableTools {
@@ -245,7 +245,7 @@ fn spec(name: &str, description: &str, effect: ToolEffect, properties: Value, re
         description: description.into(),
         input_schema: Arc::new(schema),
         effect,
-        // Done twice, a variable has a version more and the same value.
+        // A repeated set only increases the version.
         unknown_outcome: UnknownOutcomePolicy::Retry,
         timeout: None,
         kind: KIND,

@@ -1,4 +1,4 @@
-//! Whom the message goes to next, and what they are given.
+//! Chooses the next recipients of a message and builds their deliveries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::error::BoardError;
 use crate::hub::routing::direct;
 use crate::hub::{RoutingContext, RoutingOutcome};
 
-/// Pauses between tries to ask a model that cannot be reached; the last one repeats.
+/// Back-off between attempts to ask an unavailable model; the last pause repeats.
 const MODEL_PAUSES: [Duration; 4] =
     [Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300)];
-/// A message that so many apps refused is most likely for none of them: it goes to no other by itself.
+/// A message that this many apps refused is most likely for none of them: no further app is tried automatically.
 const MAX_REJECTIONS: usize = 3;
-/// Apps remembered as asked about; with more, the models are asked again.
+/// Apps remembered as unmatched by the models; past it the list is cleared and the models are asked again.
 const MAX_UNMATCHED_APPS: usize = 1000;
 
 impl ActiveMessage {
-    /// Whatever can be done now: nobody has the message, and it is not over.
+    /// Routes until the message is sent, parked or ended; does nothing while a response is pending.
     pub(super) async fn advance(&mut self) -> Result<(), ActorStopped> {
         while !self.report.state.is_final() && self.pending_responses.is_empty() {
             if self.time_to_expiry().is_zero() {
@@ -35,7 +35,7 @@ impl ActiveMessage {
             }
             let before = self.report.version;
             self.route_once().await?;
-            // Nothing happened that could lead on.
+            // No progress was made.
             if self.report.version == before || self.is_parked() {
                 return Ok(());
             }
@@ -87,12 +87,12 @@ impl ActiveMessage {
         }
     }
 
-    /// Have the models said already that none of these fits?
+    /// Whether the models have already matched none of these apps.
     fn has_asked_models(&self, view: &RoutingContext) -> bool {
         view.untried.iter().all(|profile| self.unmatched_apps.contains(profile))
     }
 
-    /// Asks the models, while letters keep coming. `None`: a letter made the question pointless.
+    /// Asks the models while inputs keep arriving. `None`: an input made the question pointless.
     async fn ask_models(
         &mut self,
         view: &RoutingContext,
@@ -109,15 +109,15 @@ impl ActiveMessage {
                 biased;
                 () = self.hub.shutdown().cancelled() => {
                     stop.cancel();
-                    // What the call has cost so far is still to be settled.
+                    // Wait for the call to end, so that its cost is settled.
                     asking.await;
                     return Err(ActorStopped);
                 }
                 routed = &mut asking => break routed,
-                // What does not fit any more waits in the mailbox.
+                // Past the capacity, inputs stay in the mailbox.
                 letter = self.mailbox.recv(), if !pointless && self.deferred_inputs.len() < MAILBOX_CAPACITY => {
                     let mut letter = letter.ok_or(ActorStopped)?;
-                    // Nobody who waits shall wait for a model.
+                    // The registration must not wait for a model call.
                     if let ActorInput::AppJoined { ack, .. } = &mut letter {
                         *ack = None;
                     }
@@ -126,7 +126,7 @@ impl ActiveMessage {
                         ActorInput::AppJoined { .. } | ActorInput::AppLeft { .. } => false,
                     };
                     if pointless {
-                        // Before whoever came meanwhile, or the same would be asked again for nothing.
+                        // Ahead of the inputs deferred meanwhile, or the models would be asked the same question again.
                         self.deferred_inputs.push_front(letter);
                         stop.cancel();
                     } else {
@@ -155,7 +155,7 @@ impl ActiveMessage {
         self.models_allowed_at = Some(Instant::now() + pause);
         self.retry_at = self.models_allowed_at;
         if self.report.state == MessageState::Held {
-            // A person has been asked already.
+            // The user has already been asked to choose.
             return Ok(());
         }
         let reason = format!("the model that routes cannot be asked: {error}");
@@ -163,7 +163,7 @@ impl ActiveMessage {
         self.park(ParkedState::Queued, reason, decision).await
     }
 
-    /// The one app it is for, if there is only one.
+    /// The app that the message is restricted to, if any.
     fn required_app(&self) -> Option<Arc<str>> {
         if let Some(app) = &self.report.pinned_app {
             return Some(app.clone());
@@ -175,7 +175,8 @@ impl ActiveMessage {
         let connection = self.hub.connection_of(app);
         let decision = self.required_decision(app);
         if self.is_exclusive_to(app) {
-            // Whoever called the app as a tool is told that it is not there, and does not expect it to act later.
+            // The caller used the app as a tool: it gets the refusal now, and the app must not act on the message
+            // later.
             if connection.is_some() && !self.report.has_tried(app) {
                 return self.send(decision).await;
             }
@@ -193,7 +194,7 @@ impl ActiveMessage {
         }
         match connection {
             Some(connection) if self.silent_connection != Some(connection) => self.send(decision).await,
-            // It may still answer; what it does not answer it may still be busy with, so it is not given it twice.
+            // The app may still respond, and may still be processing the message, so it is not sent twice.
             Some(_) => {
                 let reason = format!("{app} did not answer in time; waiting for its answer, or for it to come back");
                 self.park(ParkedState::Queued, reason, decision).await
@@ -205,13 +206,13 @@ impl ActiveMessage {
         }
     }
 
-    /// Nobody gets it until a person decides.
+    /// Holds the message until a person decides.
     async fn hold(&mut self, reason: String) -> Result<(), ActorStopped> {
         let decision = no_recipient(&reason);
         self.park(ParkedState::Held, reason, decision).await
     }
 
-    /// Why the one app it is for gets it.
+    /// The decision recorded with a delivery to the required app.
     fn required_decision(&self, app: &Arc<str>) -> RoutingDecision {
         let addressed = self.report.decisions.iter().rev().find(|decision| decision.stage.is_direct());
         match addressed {
@@ -220,7 +221,7 @@ impl ActiveMessage {
         }
     }
 
-    /// Was it for that app from the beginning, and for no other?
+    /// Whether the submitter restricted the message to this app.
     fn is_exclusive_to(&self, app: &str) -> bool {
         self.report.utterance.only_app.as_ref().is_some_and(|only| only.eq_ignore_ascii_case(app))
     }
@@ -229,7 +230,7 @@ impl ActiveMessage {
         let is_tool_call = self.is_exclusive_to(app);
         let addressed =
             direct::split_address(&self.report.utterance.text).filter(|(name, _)| app.eq_ignore_ascii_case(name));
-        // A tool's text is the text; a person's may begin with a name.
+        // The text of a tool call is passed on as it is; a person's text may begin with an app's name.
         let text = match addressed {
             _ if is_tool_call => None,
             Some((_, rest)) => Some(rest.into()),
@@ -245,7 +246,7 @@ impl ActiveMessage {
         }
     }
 
-    /// Nobody fits, or nobody is left.
+    /// Parks or ends a message that no app fits or that all apps have refused.
     async fn park_unmatched(&mut self, decision: RoutingDecision, view: &RoutingContext) -> Result<(), ActorStopped> {
         let refusals = self.refusals();
         if !view.untried.is_empty() || self.report.state == MessageState::Held {
@@ -329,7 +330,7 @@ impl ActiveMessage {
         self.report.decisions.iter().rev().find(names)
     }
 
-    /// What that app is given to read.
+    /// The text that this app is given.
     pub(super) fn text_for(&self, app: &str) -> Arc<str> {
         let stripped = self.decision_for(app).and_then(|decision| decision.text.clone());
         stripped.unwrap_or_else(|| self.report.utterance.text.clone())

@@ -1,4 +1,4 @@
-//! What is put on record, and what the user hears of it.
+//! Writes the events of a message to the log and posts the notices that go with them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::id::MessageId;
 use crate::store::{Durability, MessageRow, StoreWrite};
 
 impl ActiveMessage {
-    /// Waits, saying for what; once, however often it comes to the same.
+    /// Parks the message with a reason. A repeated park for the same reason is not recorded again.
     pub(super) async fn park(
         &mut self,
         rest: ParkedState,
@@ -28,7 +28,7 @@ impl ActiveMessage {
         let waits_already = self.is_parked() && self.report.state == state;
         let is_same = match rest {
             ParkedState::Queued => self.report.reason.as_deref() == Some(&*reason),
-            // Who comes closest changes with every app that comes; the question to the user does not.
+            // The closest app changes whenever an app registers; the question to the user does not.
             ParkedState::Held => true,
         };
         if waits_already && is_same {
@@ -40,12 +40,12 @@ impl ActiveMessage {
                 let closest = clear_leader(&decision.candidates).map(|candidate| &*candidate.app);
                 ("Which app is this for?", reason + &choose_hint(self.message, closest))
             }
-            // Of those that are left none is any nearer for it.
+            // After refusals, the scores do not make any of the remaining apps a suggestion.
             ParkedState::Held => ("No app took this message", reason + &choose_hint(self.message, None)),
         };
         let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
         let mut events = Vec::new();
-        // An app that is waited for was decided on before.
+        // When waiting for a known app, its decision is already recorded.
         if self.report.decisions.last().is_none_or(|last| **last != decision) {
             events.push(MessageEvent::Decided(Arc::new(decision)));
         }
@@ -68,7 +68,8 @@ impl ActiveMessage {
         Ok(())
     }
 
-    /// Puts it on record, however often that has to be tried: nothing may be told before, and nothing may be lost.
+    /// Records the events and retries until it succeeds: nothing may be announced before it is stored, and nothing may
+    /// be lost.
     pub(super) async fn record(&mut self, events: Vec<MessageEvent>) -> Result<(), ActorStopped> {
         let mut failures = 0;
         let at = loop {
@@ -79,7 +80,7 @@ impl ActiveMessage {
             match self.writer.append_returning_time(entries, vec![row(&foreseen, now)], Durability::Boundary).await {
                 Ok(at) => break at,
                 Err(error) if !self.is_stored => {
-                    // Nobody was told that it is taken, so nothing is lost.
+                    // The submission was not confirmed yet, so an error reply loses nothing.
                     if let Some(taken) = self.submit_reply.take() {
                         drop(taken.send(Err(error)));
                     }
@@ -87,8 +88,8 @@ impl ActiveMessage {
                 }
                 Err(error) => {
                     if failures == 0 {
-                        tracing::error!(message.id = %self.message, %error, cause = error.source_chain(), "a message's way cannot be stored; trying again");
-                        // It is taken: whoever submitted it need not wait until it can go on.
+                        tracing::error!(message.id = %self.message, %error, cause = error.source_chain(), "a message's events cannot be stored; trying again");
+                        // The message is stored: the submitter need not wait until the store recovers.
                         self.reply_to_waiters();
                     }
                     tokio::select! {
@@ -107,12 +108,12 @@ impl ActiveMessage {
         Ok(())
     }
 
-    /// Puts the submission on record by itself, where what comes next may take its time.
+    /// Stores the submission by itself, for when the next event may take long.
     pub(super) async fn store_submission(&mut self) -> Result<(), ActorStopped> {
         if self.is_stored { Ok(()) } else { self.record(Vec::new()).await }
     }
 
-    /// The report with these events added.
+    /// The report with these events applied.
     fn projected_report(&self, events: &[MessageEvent], at: Timestamp) -> MessageReport {
         let mut report = self.report.clone();
         for event in events {

@@ -1,4 +1,4 @@
-//! What apps and people say about a message, and what is learned from it.
+//! Responses of apps and requests of the user about a message, and the training labels that follow from them.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::id::Seq;
 use crate::reply::BoardReply;
 use patchboard_matcher::{LabelPolarity, LabelStrength};
 
-/// Records of one message after which no notices are taken, and after which no answers at all. Far more than anybody
-/// reads; an app that goes on is at fault.
+/// Record count of one message past which notices, and then all responses, are refused. Far more than is ever read; an
+/// app that exceeds it is faulty.
 const MAX_RECORDS_FOR_NOTICES: Seq = Seq(1000);
 const MAX_RECORDS_FOR_RESPONSES: Seq = Seq(2000);
 
 impl ActiveMessage {
-    /// Repeated answers change nothing and are not put on record again.
+    /// A repeated response changes nothing and is not recorded again.
     pub(super) async fn on_response(
         &mut self,
         app: &Arc<str>,
@@ -42,7 +42,7 @@ impl ActiveMessage {
         if self.report.version >= most {
             return Ok(Err(BoardError::new(ErrorKind::Exhausted, "too much was said about this message already")));
         }
-        // Before anybody can have read the question, the answer to it is expected.
+        // Before the record is visible, so that the window is open before the user can have read the question.
         if let AppResponse::Notice(notice) = &response {
             self.hub.track_follow_up(&self.report, app, notice);
         }
@@ -63,7 +63,8 @@ impl ActiveMessage {
         Ok(Ok(BoardReply::Done))
     }
 
-    /// An app took it. How much that says depends on who chose the app: most apps acknowledge everything.
+    /// Learns that an app accepted the message. The weight depends on what chose the app: most apps acknowledge
+    /// everything.
     fn learn_accepted(&self, app: &Arc<str>, stage: RoutingStage) {
         let strength = match stage {
             RoutingStage::Direct | RoutingStage::Alias => LabelStrength::Strong,
@@ -75,7 +76,7 @@ impl ActiveMessage {
             | RoutingStage::Meaning
             | RoutingStage::Model
             | RoutingStage::NextBest => LabelStrength::Weak,
-            // The words alone did not lead there.
+            // Not chosen by the words of the text.
             RoutingStage::FollowUp | RoutingStage::CatchAll | RoutingStage::Nobody => return,
         };
         self.hub.learn(self.text_for(app), app, LabelPolarity::Positive, strength);
@@ -92,7 +93,7 @@ impl ActiveMessage {
         });
     }
 
-    /// The user gives it up, also after an app took it: then it teaches whom it was not for.
+    /// Cancels the message, also after an app took it: then it is a negative example for that app.
     pub(super) async fn cancel(&mut self, by: &str) -> Result<(), ActorStopped> {
         let is_over = match self.report.state {
             MessageState::Queued | MessageState::Sent | MessageState::Held => false,
@@ -116,7 +117,7 @@ impl ActiveMessage {
         self.end(FinalState::Cancelled, reason).await
     }
 
-    /// Where the user chose the app, that they changed their mind says nothing about the words.
+    /// Where the user chose the app, a cancellation says nothing about the words.
     fn learn_cancelled(&self) {
         let was_found = |attempt: &&DeliveryAttempt| match attempt.stage {
             RoutingStage::Matcher | RoutingStage::Meaning | RoutingStage::Model | RoutingStage::NextBest => true,
@@ -136,7 +137,7 @@ impl ActiveMessage {
         }
     }
 
-    /// A person sends it again. Naming another app says that those who took it were the wrong ones.
+    /// Sends the message again on a person's request. Naming another app marks those that took it as wrong.
     pub(super) async fn reopen(&mut self, app: Option<Arc<str>>, by: Arc<str>) -> Result<(), ActorStopped> {
         if let Some(right) = &app {
             let wrong = self.report.attempts.iter().filter(|attempt| {

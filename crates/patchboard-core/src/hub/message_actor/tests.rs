@@ -1,4 +1,4 @@
-//! A steward's place in the hub: how long it stays, and what becomes of it. What it does is told in the hub's stories.
+//! The lifetime of message actors: idling, removal and restart. Their behaviour is tested in the hub's tests.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn over_it_stays_at_hand_for_a_while_and_is_called_again_when_needed() {
     assert_eq!(*bench.read(sent).await, bench.replayed(sent).await);
 }
 
-/// More than are kept at hand at once: they go at once, and nothing is lost by it.
+/// Past the bound on idle actors, further ones are removed at once, without loss.
 #[tokio::test(start_paused = true)]
 async fn many_that_are_over() {
     let bench = test_hub();
@@ -53,8 +53,8 @@ async fn many_that_are_over() {
     }
 }
 
-/// A store that hangs, an app that talks on meanwhile, and another one that goes: what does not fit into the mailbox is
-/// refused, and whoever left is missed afterwards.
+/// The store hangs while one app floods the mailbox and another disconnects: responses past the capacity are refused,
+/// and the departure is noticed afterwards.
 #[tokio::test(start_paused = true)]
 async fn more_letters_than_fit_are_refused_and_who_left_is_found_out() {
     let bench = with_model([call(&[("route_to_lamp", json!({})), ("route_to_notebook", json!({}))], 20, 5)]);

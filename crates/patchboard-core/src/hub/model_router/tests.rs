@@ -1,4 +1,4 @@
-//! A model chooses, and what that costs is counted whatever becomes of the call.
+//! Routing by a model, with the cost of every call counted, whatever its outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ async fn reasons_for_refusing_are_told_to_the_model() {
     assert!(asked[1].messages[0].text().contains("lamp: <data>I only do light</data>"));
 }
 
-/// Three refusals are enough: it is most likely for none of them, whatever the model thinks.
+/// After three refusals the model is not asked again: the message is most likely for no app.
 #[tokio::test(start_paused = true)]
 async fn what_several_apps_refused_is_held_and_the_model_not_asked_again() {
     let bench = with_model([chooses(&["a"]), chooses(&["b"]), chooses(&["c"]), chooses(&["d"])]);
@@ -171,7 +171,7 @@ async fn a_model_that_fails_is_asked_again_after_a_pause() {
     assert_eq!(waiting.state, MessageState::Queued);
     assert!(waiting.reason.as_ref().unwrap().starts_with("the model that routes cannot be asked: "), "{waiting:?}");
     assert_eq!(usage(&bench).await.0, 1, "a call that failed is settled too");
-    // Who comes meanwhile does not make it be asked before its time.
+    // Apps that register meanwhile do not cause an earlier retry.
     for connection in 10..13 {
         bench.register(connection, "radio").await.leave().await;
     }
@@ -196,7 +196,7 @@ async fn what_waits_for_the_model_expires_like_anything_else() {
     bench.register(1, "lamp").await;
     let sent = bench.submit(GIBBERISH).await.id;
     tokio::time::sleep(Duration::from_secs(90)).await;
-    // It expires well before the model is asked again, and nobody spins until then.
+    // The message expires before the model is asked again, without polling in between.
     bench.clock.advance_seconds(100);
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert_eq!(bench.read(sent).await.state, MessageState::Expired);

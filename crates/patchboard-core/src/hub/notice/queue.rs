@@ -1,8 +1,8 @@
-//! Which notices are shown when. Pure: time comes in with every call.
+//! Decides which notices are shown when. Pure: the caller passes the time.
 //!
-//! Every app has a shelf with two piles, one for what is urgent and one for the rest, each with a pace of its own. A
-//! notice is shown at once if its pile is empty and its pace allows; else it waits there, and when the pile may be
-//! shown, it is shown as a whole: a single notice as it is, several as one digest.
+//! Every app has two lanes, urgent and ordinary, each with its own rate limit. A notice is shown at once if its lane is
+//! empty and within its rate; else it is queued. When the lane may be shown, it is drained as a whole: a single notice
+//! as it is, several as one digest.
 
 mod app_queue;
 
@@ -16,14 +16,15 @@ use super::{NoticeOptions, text};
 use crate::app::{NoticePriority, UserNotice};
 use app_queue::{AppQueue, PriorityRates, QueueCapacity};
 
-/// Apps that are kept apart. Notices of more, all of them busy within a minute, are only counted, and the hub says so.
+/// Apps with a queue of their own. If this many were active within the last minute, notices of further apps are only
+/// counted, and the hub posts the count.
 const MAX_APP_QUEUES: usize = 256;
-/// Notices that wait, of all apps. More are counted in the digest of their app.
+/// Queued notices of all apps together. Past it, they are counted in the digest of their app.
 const MAX_WAITING: usize = 500;
-/// Notices ready for the sinks before anybody takes them. More wait.
+/// Notices ready for the sinks but not taken yet. Past it, notices are queued.
 const MAX_READY: usize = 256;
 
-/// The time: since the start for measuring, on the wall for quiet hours.
+/// Time since the start, for rates, and wall-clock time, for quiet hours.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClockReading {
     pub(super) uptime: Duration,
@@ -34,10 +35,10 @@ pub(super) struct ClockReading {
 pub(super) struct NoticeQueue {
     options: NoticeOptions,
     rates: PriorityRates,
-    /// The hub's own is under `None`.
+    /// The hub's own queue is under `None`.
     app_queues: BTreeMap<Option<Arc<str>>, AppQueue>,
     ready: Vec<UserNotice>,
-    /// Notices of apps that found no shelf.
+    /// Notices of apps for which there was no queue.
     overflow_count: u64,
 }
 
@@ -66,7 +67,7 @@ impl NoticeQueue {
         shelf.post(notice, now.uptime, self.rates, room, &mut self.ready);
     }
 
-    /// What is to be shown now, in this order.
+    /// Takes the notices to be shown now, in order.
     pub(super) fn take(&mut self, now: ClockReading) -> Vec<UserNotice> {
         let is_quiet = self.is_quiet(now);
         for shelf in self.app_queues.values_mut() {
@@ -77,7 +78,7 @@ impl NoticeQueue {
         std::mem::take(&mut self.ready)
     }
 
-    /// When to take next; never in the past of what was just taken. `None`: not before something is posted.
+    /// When to call `take` next; never in the past right after a `take`. `None`: not before the next post.
     pub(super) fn next_due(&self, now: ClockReading) -> Option<Duration> {
         let pause = match (&self.options.quiet, self.is_quiet(now)) {
             (Some(quiet), true) => Some(now.uptime + quiet.wait(now.wall, &self.options.zone)),
@@ -92,7 +93,7 @@ impl NoticeQueue {
         piles.chain(crowd).chain(waiting).min()
     }
 
-    /// Everything that waits, however fast it comes: there will be no later. In quiet hours only what is urgent.
+    /// Drains all queued notices regardless of rates, for shutdown. In quiet hours only the urgent ones.
     pub(super) fn close(&mut self, now: ClockReading) -> Vec<UserNotice> {
         let is_quiet = self.is_quiet(now);
         for shelf in self.app_queues.values_mut() {

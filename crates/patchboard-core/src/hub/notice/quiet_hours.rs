@@ -1,4 +1,4 @@
-//! Hours of the day in which only what is urgent is shown.
+//! Hours of the day in which only urgent notices are shown.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, civil};
 
-/// The clock may be set, and machines sleep: the end of quiet hours is looked for at least this often.
+/// Longest wait between checks for the end of quiet hours, since the clock may be set and machines sleep.
 const MAX_RECHECK: Duration = Duration::from_secs(60);
 
-/// From one time of the day until another, maybe across midnight: `22:00-07:00`.
+/// A time-of-day range, possibly across midnight: `22:00-07:00`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuietHours {
     from: civil::Time,
@@ -26,7 +26,7 @@ impl QuietHours {
         }
     }
 
-    /// How long to wait before asking again whether they are over; they are at `at`.
+    /// How long to wait before checking again whether the quiet hours that contain `at` are over.
     pub(super) fn wait(&self, at: Timestamp, zone: &TimeZone) -> Duration {
         let local = zone.to_datetime(at);
         let day = match local.time() < self.to {
@@ -34,7 +34,7 @@ impl QuietHours {
             false => local.date().tomorrow(),
         };
         let end = day.and_then(|day| day.to_datetime(self.to).to_zoned(zone.clone()));
-        // An hour that comes twice in autumn may put the end into the past; then it is simply looked for again.
+        // The hour repeated when daylight saving ends may put the end into the past; then it is checked again later.
         let left = end.map_or(SignedDuration::ZERO, |end| end.timestamp().duration_since(at));
         Duration::try_from(left).ok().filter(|left| !left.is_zero()).unwrap_or(MAX_RECHECK).min(MAX_RECHECK)
     }
@@ -54,7 +54,7 @@ impl FromStr for QuietHours {
     }
 }
 
-/// `07:00`, two digits each.
+/// Parses `07:00`, two digits each.
 fn time(text: &str) -> Option<civil::Time> {
     let (hour, minute) = text.trim().split_once(':')?;
     let number = |part: &str| {

@@ -1,4 +1,4 @@
-//! So many a minute, and as many at once after a silence.
+//! A rate per minute, with a burst of the same size after a silence.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RateLimit {
     interval: Duration,
-    /// How far ahead of the steady pace a burst may run.
+    /// How far ahead of the steady rate a burst may run.
     slack: Duration,
 }
 
@@ -19,14 +19,14 @@ impl RateLimit {
     }
 }
 
-/// Where one app stands: when the steady pace would allow the next one.
+/// The rate state of one lane: when the steady rate would allow the next notice.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RateState {
     next_steady_slot: Duration,
 }
 
 impl RateState {
-    /// From then on one may be shown.
+    /// When the next notice may be shown.
     pub(super) fn ready_at(self, rate: RateLimit) -> Duration {
         self.next_steady_slot.saturating_sub(rate.slack)
     }
@@ -35,7 +35,7 @@ impl RateState {
         self.next_steady_slot = self.next_steady_slot.max(now).saturating_add(rate.interval);
     }
 
-    /// Nothing is remembered of the past any more.
+    /// Whether the state equals that of a new lane.
     pub(super) fn is_idle(self, now: Duration) -> bool {
         self.next_steady_slot <= now
     }

@@ -1,4 +1,4 @@
-//! One sink and what it has yet to show. Sinks do not wait for each other.
+//! The worker of one sink, with its own queue, so that sinks do not wait for each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use super::text;
 use crate::app::{NoticePriority, UserNotice};
 use crate::port::{Clock, NoticeSink};
 
-/// Notices that may wait for a slow sink. More are counted, and the count is shown when the sink is back.
+/// Queue of a slow sink. Notices past it are counted, and the count is shown when the sink works again.
 pub(super) const MAX_QUEUED: usize = 256;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct SinkWorker {
     abort: CancellationToken,
 }
 
-/// Where an outlet gets its notices from. It ends when this is dropped and everything is shown.
+/// The sending side of a sink worker. The worker ends when it is dropped and the queue is empty.
 #[derive(Debug)]
 pub(super) struct SinkSender {
     queue: mpsc::Sender<Arc<UserNotice>>,
@@ -45,7 +45,6 @@ impl SinkWorker {
         (Self { sink, queue, missed_count: missed, clock, abort: cut }, feed)
     }
 
-    /// Shows one after the other.
     pub(super) async fn run(mut self) {
         let mut health = SinkHealth::Healthy;
         while let Some(notice) = self.queue.recv().await {
@@ -68,13 +67,13 @@ impl SinkWorker {
         }
     }
 
-    /// `stands_for` so many notices, if it cannot be shown.
+    /// `stands_for` is added to the missed count if the notice cannot be shown.
     async fn show(&self, notice: Arc<UserNotice>, stands_for: u64, health: &mut SinkHealth) {
         match self.sink.show(notice, self.abort.clone()).await {
             Ok(()) => *health = SinkHealth::Healthy,
             Err(error) => {
                 self.missed_count.fetch_add(stands_for, Ordering::Relaxed);
-                // Once is enough until it works again: a dead webhook must not fill the log.
+                // Warn once until the sink works again: a dead webhook must not fill the log.
                 match std::mem::replace(health, SinkHealth::Failing) {
                     SinkHealth::Healthy => {
                         tracing::warn!(sink = self.sink.name(), error, "a notice could not be shown");

@@ -1,4 +1,4 @@
-//! The desk with sinks, on paused time.
+//! The notifier with sinks, on paused time.
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// Shows as often as it is allowed to, and may be told to fail.
+/// A sink that shows as often as a permit is given, and fails on demand.
 #[derive(Debug)]
 struct Board {
     name: &'static str,
@@ -84,7 +84,7 @@ impl Running {
     }
 }
 
-/// Time is paused: it passes when everybody waits, so that after this everything due by then has happened.
+/// Time is paused: it advances when all tasks wait, so after this everything due by then has happened.
 async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
@@ -139,7 +139,7 @@ async fn more_than_a_sink_can_queue_is_counted_and_told() {
     pass(1).await;
     let seen = slow.seen();
     let (told, shown) = seen.split_last().unwrap();
-    // One was in its hands, the rest in its queue.
+    // One was being shown, the rest were queued.
     assert_eq!(shown.len(), sink_worker::MAX_QUEUED + 1);
     assert_eq!(told, "39 notices missing here: 39 notices could not be shown here; see `patchboard hub messages`");
     running.end().await;

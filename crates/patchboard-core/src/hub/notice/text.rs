@@ -1,4 +1,4 @@
-//! Notices as text: cleaned of what could deceive or break a display, counted, and summed up.
+//! Notices as text: sanitized, counted and summarised.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use crate::app::UserNotice;
 pub(super) const MAX_TITLE: usize = 200;
 pub(super) const MAX_BODY: usize = 2000;
 const MAX_APP: usize = 64;
-/// Of one notice in a digest.
+/// Characters of one notice in a digest.
 const MAX_LINE: usize = 120;
 /// Notices with a line of their own in a digest; the others are counted.
 const MAX_LINES: usize = 12;
 const HUB_TITLE: &str = "Patchboard";
 
-/// How often a notice came.
+/// How often a notice was posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RepeatCount {
-    /// All of them are in this one.
+    /// All of them, this one included.
     Total(u32),
-    /// One was shown before and is not counted.
+    /// Repeats only; the first was shown before and is not counted.
     Additional(u32),
 }
 
@@ -46,7 +46,7 @@ impl RepeatCount {
     }
 }
 
-/// As it may be shown: without control and direction characters, and not too long.
+/// Removes control and bidirectional characters, and limits the lengths.
 pub(super) fn sanitize(notice: UserNotice) -> UserNotice {
     let app = notice.app.map(|app| Arc::from(one_line(&app, MAX_APP)));
     let title = match one_line(&notice.title, MAX_TITLE) {
@@ -56,7 +56,7 @@ pub(super) fn sanitize(notice: UserNotice) -> UserNotice {
     UserNotice { title, body: several_lines(&notice.body, MAX_BODY).into(), app, ..notice }
 }
 
-/// With a word on how often it came.
+/// Appends the repeat count to the body.
 pub(super) fn with_repeat_count(notice: UserNotice, times: RepeatCount) -> UserNotice {
     let suffix = times.suffix();
     if suffix.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn with_repeat_count(notice: UserNotice, times: RepeatCount) -> UserN
     UserNotice { body: body.trim_start().into(), ..notice }
 }
 
-/// Several notices of one app as one. `left_out` were not even kept.
+/// Several notices of one app as one. `left_out` counts those that were not queued at all.
 pub(super) fn digest(waiting: &[(UserNotice, RepeatCount)], left_out: u64, latest: UserNotice) -> UserNotice {
     let mut body = String::new();
     let mut unseen = left_out;
@@ -92,7 +92,7 @@ pub(super) fn digest(waiting: &[(UserNotice, RepeatCount)], left_out: u64, lates
     UserNotice { title: format!("{total} more from {who}").into(), body: body.into(), message, ..latest }
 }
 
-/// What the hub says of notices for which it had no room at all.
+/// Title and body of the hub's notice about apps for which there was no queue.
 pub(super) fn overflow_text(count: u64) -> (Arc<str>, Arc<str>) {
     (
         format!("{count} more from other apps").into(),
@@ -100,7 +100,7 @@ pub(super) fn overflow_text(count: u64) -> (Arc<str>, Arc<str>) {
     )
 }
 
-/// What a sink says of notices it could not show when they came.
+/// Title and body of a sink's notice about notices that it failed to show.
 pub(super) fn missed_text(count: u64) -> (Arc<str>, Arc<str>) {
     let notices = if count == 1 { "1 notice" } else { &format!("{count} notices") };
     (
@@ -130,15 +130,15 @@ fn several_lines(text: &str, limit: usize) -> String {
     cut(clean.trim_end(), limit)
 }
 
-/// Enough of them to fill the limit and to see that there was more. Those that move the cursor, ring bells or turn the
-/// direction of what follows are gone.
+/// Drops characters that move the cursor, ring the bell or change the text direction. Yields one character more than
+/// the limit, so that [`cut`] can tell that there was more.
 fn clean_characters(text: &str, limit: usize) -> impl Iterator<Item = char> {
     let clean = |character| match character {
         '\n' | '\u{2028}' | '\u{2029}' => Some('\n'),
         '\t' => Some(' '),
         // Embeddings, overrides and isolates; the plain marks of right-to-left scripts stay.
         '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => None,
-        // Annotations hide text beside the text.
+        // Interlinear annotations can hide text.
         '\u{FFF9}'..='\u{FFFB}' => None,
         other if other.is_control() => None,
         other => Some(other),
@@ -146,7 +146,7 @@ fn clean_characters(text: &str, limit: usize) -> impl Iterator<Item = char> {
     text.chars().filter_map(clean).skip_while(|character| character.is_whitespace()).take(limit + 1)
 }
 
-/// At most so many characters, the last of them a mark where something is missing.
+/// At most `limit` characters; ends with `…` if something was cut off.
 fn cut(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         None => text.to_owned(),

@@ -1,7 +1,8 @@
-//! `name: text` and `name, text`.
+//! Direct address: `name: text` and `name, text`.
 
-/// The name a text begins with and the words after it. The name stands at the very beginning, begins with an ASCII
-/// letter and goes on with letters, digits, `-` and `_`; `:` or `,` follows at once; something must be left to say.
+/// Splits a text into the leading name and the rest. The name must stand at the very beginning, begin with an ASCII
+/// letter and go on with ASCII letters, digits, `-` and `_`; `:` or `,` must follow directly, and the rest must not be
+/// empty.
 pub fn split_address(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|character: char| !(character.is_ascii_alphanumeric() || matches!(character, '-' | '_')))?;
     let (name, after) = text.split_at(end);

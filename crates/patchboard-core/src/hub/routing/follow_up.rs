@@ -1,4 +1,4 @@
-//! An app that asked the user something gets the next words first.
+//! Follow-up windows: an app that asked the user a question gets the user's next message first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::app::NoticePriority;
 use crate::app::message::AppNotice;
 
-/// Users remembered; the one whose window closes first goes when there are more.
+/// Users with an open window; past it the one that expires first is dropped.
 const MAX_USERS: usize = 1024;
 
-/// Open questions, one per user: the newest.
+/// The latest open question of each user.
 #[derive(Debug)]
 pub struct FollowUpWindows {
     window: Duration,
@@ -28,7 +28,7 @@ impl FollowUpWindows {
         Self { window, open_questions: HashMap::new() }
     }
 
-    /// `now` is the time since some fixed moment.
+    /// `now` is the time since a fixed moment.
     pub fn record_notice(&mut self, user: &Arc<str>, app: &Arc<str>, notice: &AppNotice, now: Duration) {
         if self.window.is_zero() || !expects_answer(app, notice) {
             return;
@@ -43,19 +43,20 @@ impl FollowUpWindows {
         self.open_questions.insert(user.clone(), OpenQuestion { app: app.clone(), until: now + self.window });
     }
 
-    /// Whose question the user's next words may answer.
+    /// The app whose question the user's next message may answer.
     pub fn open_question(&self, user: &str, now: Duration) -> Option<Arc<str>> {
         self.open_questions.get(user).filter(|asked| asked.until > now).map(|asked| asked.app.clone())
     }
 
-    /// The question is answered: one message went to whoever asked.
+    /// Closes the window after one message was sent to the app that asked.
     pub fn close_question(&mut self, user: &str) {
         self.open_questions.remove(user);
     }
 }
 
-/// A title that is merely the app's name, which also stands in for none, is no title of the notice's own. One of its own
-/// says what the notice is: an error that is urgent is no question, whatever its text ends with.
+/// Whether the notice asks a question. A title equal to the app's name, which also replaces a missing title, does not
+/// count as one. A title of the notice's own decides alone: an urgent error is no question, whatever its body ends
+/// with.
 fn expects_answer(app: &str, notice: &AppNotice) -> bool {
     if notice.expects_reply {
         return true;

@@ -1,4 +1,4 @@
-//! What the user decided beforehand: other names for apps, and patterns that belong to one.
+//! The user's aliases and routing rules.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use crate::tool::Glob;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HubRules {
-    /// Another name and the app it means; compared without regard to case.
+    /// Alias and app; compared without regard to case.
     pub aliases: Vec<(Arc<str>, Arc<str>)>,
-    /// The first that matches decides.
+    /// The first match decides.
     pub rules: Vec<RoutingRule>,
 }
 
@@ -22,7 +22,7 @@ pub struct RoutingRule {
 }
 
 impl RoutingRule {
-    /// Patterns stand for the whole text; `*` is any run of characters, `?` any one. Case does not matter.
+    /// Patterns match the whole text; `*` is any run of characters, `?` any single one. Case does not matter.
     pub fn new<'a>(when: impl IntoIterator<Item = &'a str>, app: impl Into<Arc<str>>) -> Self {
         let when: Vec<&str> = when.into_iter().collect();
         let patterns = when.iter().map(|pattern| Glob::new(pattern.trim().to_lowercase())).collect();
@@ -35,7 +35,7 @@ impl RoutingRule {
 }
 
 impl HubRules {
-    /// Which stage decided, the app, the words without the alias, and why.
+    /// The stage, the app, the text without the alias, and the reason.
     pub(super) fn apply<'a>(&'a self, text: &'a str) -> Option<(RoutingStage, &'a str, Option<&'a str>, String)> {
         if let Some((name, rest)) = direct::split_address(text)
             && let Some((alias, app)) = self.aliases.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name))

@@ -1,4 +1,4 @@
-//! The stages in their order, each decided by something other than the words themselves where possible.
+//! The stages in order, each decided by something other than the words themselves where possible.
 
 use super::*;
 use crate::hub::routing::model_prompt::AppPick;
@@ -13,7 +13,7 @@ fn apps(names: &[&str]) -> Vec<Arc<AppProfile>> {
     names.iter().map(|name| Arc::new(described(name))).collect()
 }
 
-/// An app that had it and refused it.
+/// An app that refused the message.
 fn gone() -> Vec<Arc<AppProfile>> {
     vec![Arc::new(profile("gone", ""))]
 }
@@ -124,7 +124,7 @@ fn a_refused_message_goes_only_to_one_that_fits_as_well_as_a_first_one() {
     let fitting = Case { refused: gone(), ..case(&["recipes", "heating"], &[]) };
     fitting.check("turn up the thermostat", "matcher heating");
     fitting.check(GIBBERISH, "nobody");
-    // Whoever is alone is given what it fits somewhat, unless others were asked before.
+    // A single app is chosen at a low confidence, unless others refused before.
     let pipeline = LocalRouter {
         policy: ConfidencePolicy {
             min_single_app: 0.0,
@@ -157,7 +157,7 @@ fn others_get_the_words_without_the_name_they_were_addressed_to() {
     let choice = ModelPicks { picks: vec![AppPick { app: "lamp".into(), reason: None }] };
     let decision = case.pipeline.decision_from_model(&case.question("notebook: zxqv"), &choice, &[]).unwrap();
     assert_eq!((shown(&decision).as_str(), &*decision.reason), ("model lamp `zxqv`", "chosen by the model"));
-    // A comma alone makes no name: the words stay the user's.
+    // A comma alone does not make an address: the text stays as it is.
     let plain = Case { words: None, ..case };
     plain.check("Well, zxqv", "catch-all inbox");
 }

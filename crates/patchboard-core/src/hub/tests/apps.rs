@@ -1,4 +1,4 @@
-//! Apps come, prove that they live, are paired and forgotten.
+//! Registration, liveness, pairing and forgetting of apps.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn a_connection_that_asks_twice_at_once_is_still_one_app() {
         bench.try_register(2, profile("notebook", "x"), None),
         bench.try_register(2, profile("lamp", "x"), None),
     );
-    // The first waited for a sign of life that did not come.
+    // The first was still waiting for a liveness proof when the second was accepted.
     assert_eq!(first.err(), Some(RegistrationRefusal::AlreadyRegistered));
     assert!(second.is_ok());
     assert_eq!(names(&bench).await, ["lamp here", "notebook gone"]);
@@ -74,7 +74,7 @@ async fn the_name_of_the_dead_is_taken_over_after_two_seconds_with_what_it_had()
     let alive = bench.register(3, "notebook").await;
     assert_eq!(before.elapsed(), Duration::from_secs(2));
     let_others_run().await;
-    // As the one it was for, it comes before whoever else is there.
+    // The app it was addressed to gets it before any other connected app.
     let again = alive.delivery().await;
     assert_eq!((again.message, &*again.text, again.is_direct), (sent.id, "zxqv", true));
     assert_eq!(lamp.given().await, None);
@@ -106,7 +106,7 @@ async fn two_heirs_of_a_dead_name() {
         let bench = &bench;
         async move {
             let app = bench.try_register(connection, profile("notebook", "x"), None).await?;
-            // Whoever has the name proves it.
+            // The holder of the name proves that it is alive.
             assert_eq!(app.take().await.unwrap(), InboxEvent::ProveAlive);
             app.prove().await;
             Ok::<u64, RegistrationRefusal>(connection)

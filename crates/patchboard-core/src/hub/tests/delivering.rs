@@ -1,4 +1,4 @@
-//! How messages find their app.
+//! How messages reach their app.
 
 use crate::app::message::{AppNotice, AppResponse, MessageState, RoutingStage};
 use crate::app::{AppDelivery, InputMethod, NoticePriority};
@@ -157,7 +157,7 @@ async fn noted(bench: &TestHub, app: &TestApp) -> MessageId {
 async fn the_next_words_answer_the_question_and_no_others() {
     let bench = test_hub();
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
-    // Said before the question: not an answer to it, whatever happens to it later.
+    // Submitted before the question: never an answer to it, whatever happens later.
     let before = bench.submit(GIBBERISH).await;
     assert_eq!(before.state, MessageState::Held);
     let first = noted(&bench, &notebook).await;

@@ -1,4 +1,4 @@
-//! Stores that fail, apps that take nothing, and the server's end.
+//! Failing stores, full inboxes and the shutdown.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn an_app_that_never_makes_room_has_said_nothing() {
     }
     let over = bench.submit("notebook: one more").await.id;
     tokio::time::sleep(Duration::from_secs(31)).await;
-    // It never had it, so it is tried again, for as long as an app is that keeps going away.
+    // The app never received it, so it is retried, up to the same limit as for disconnects.
     assert_eq!(bench.short(over).await, "sent | notebook timeout: Response timeout | notebook sent");
     tokio::time::sleep(Duration::from_secs(61)).await;
     let report = bench.read(over).await;

@@ -1,4 +1,4 @@
-//! What is learned from what happens to messages, and that it is kept.
+//! What is learned from the outcome of messages, and that it is stored.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ async fn answers_and_corrections_teach() {
     notebook.ack(sent).await;
     notebook.notify(sent, "noted").await;
     assert_eq!(lessons(&bench).await, counts(1, 0), "the same again teaches nothing");
-    // A person says it was meant for another: wrong for the one, and right for the other once it takes it.
+    // The user corrects the recipient: negative for the first app, and positive for the second once it takes the
+    // message.
     bench.resend(sent, Some("lamp")).await;
     assert_eq!(lessons(&bench).await, counts(2, 0));
     lamp.ack(sent).await;
@@ -40,7 +41,7 @@ async fn answers_and_corrections_teach() {
     assert_eq!(lessons(&bench).await, counts(3, 1));
 }
 
-/// What the user gives up was not for the app that the hub chose; which app they chose themselves says nothing.
+/// A cancelled message is a negative example for the app that the hub chose; an app that the user chose learns nothing.
 #[tokio::test(start_paused = true)]
 async fn giving_up_teaches_where_the_hub_chose() {
     let bench = test_hub();
@@ -64,7 +65,7 @@ async fn giving_up_teaches_where_the_hub_chose() {
     assert_eq!(lessons(&bench).await, before.iter().map(more).collect::<Vec<_>>(), "once");
 }
 
-/// How much the matcher makes of an example is its own affair; that it is asked and told is the hub's.
+/// Tests that the hub asks and trains the matcher; the weight of an example is tested with the matcher.
 #[tokio::test(start_paused = true)]
 async fn what_an_app_took_speaks_for_it_the_next_time() {
     let bench = test_hub();

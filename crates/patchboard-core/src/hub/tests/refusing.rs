@@ -1,4 +1,4 @@
-//! Apps that refuse, say nothing, go away or change their mind.
+//! Apps that refuse, stay silent, disconnect or change their mind.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::id::MessageId;
 use crate::reply::BoardReply;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Addressed to `notebook`, and what `heating` clearly fits.
+/// Addressed to `notebook`, but clearly fits `heating`.
 const WARMER: &str = "notebook: turn up the thermostat";
 
-/// Where messages that name an app go on to others.
+/// A hub that re-routes messages that name an app.
 fn rerouting() -> TestHub {
     test_hub_with(|setup| setup.hub.reroute_direct = true)
 }
@@ -26,7 +26,7 @@ async fn heating(bench: &TestHub, connection: u64) -> TestApp {
     bench.try_register(connection, described, None).await.unwrap()
 }
 
-/// Why a message is held, without the command that ends the reason.
+/// Why a message is held, without the command at the end of the reason.
 async fn held(bench: &TestHub, message: MessageId) -> String {
     let report = bench.read(message).await;
     assert_eq!(report.state, MessageState::Held, "{}", short(&report));
@@ -85,12 +85,12 @@ async fn refused_by_all() {
     assert_eq!(bench.shown.titles(), ["No app took this message"]);
     let told = "“notebook: turn up the thermostat”: notebook: not mine; heating: No reason provided";
     assert_eq!(bench.shown.bodies(), [told]);
-    // Over: whoever comes later does not get it.
+    // The message has ended: an app that registers later does not get it.
     let radio = bench.register(3, "radio").await;
     assert_eq!(radio.given().await, None);
 }
 
-/// What each app has of a text, by name.
+/// Each app's confidence for a text, by name.
 async fn shares(bench: &TestHub, text: &str) -> Vec<(String, f32)> {
     let command = Command::ExplainRouting { text: text.into() };
     let BoardReply::RoutingExplained(decision) = bench.ask(&user(), command).await.unwrap() else {
@@ -177,7 +177,7 @@ async fn refused_by_the_app_it_names_a_message_is_held_with_the_command() {
         assert_eq!(held(&bench, sent).await, "notebook refused it: I only take notes");
         assert_eq!(bench.records(sent).await, ["submitted", "decided", "sent", "answered", "decided", "rested"]);
         assert_eq!(*bench.read(sent).await, bench.replayed(sent).await);
-        // Whoever comes, it waits for a person.
+        // It waits for a person, whichever apps register.
         notebook.reject(sent, "no, really").await;
         let radio = bench.register(4, "radio").await;
         radio.leave().await;
@@ -205,7 +205,7 @@ async fn an_app_that_is_named_and_says_nothing_is_waited_for() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.short(sent).await, waits);
     assert_eq!((notebook.given().await, heating.given().await), (None, None), "nobody is given it meanwhile");
-    // It comes back, and is given it again, at another time.
+    // The app reconnects and gets the message again, with a new time.
     notebook.leave().await;
     assert_eq!(bench.read(sent).await.state, MessageState::Queued);
     let notebook = bench.register(3, "notebook").await;
@@ -237,7 +237,7 @@ async fn an_app_that_is_named_and_away_is_waited_for_until_the_message_expires()
     let sent = bench.submit(WARMER).await;
     let waiting = "queued (waiting for notebook, which is not connected)";
     assert_eq!(short(&sent), waiting);
-    // Also when it leaves with it.
+    // The same if the app disconnects with the message.
     let notebook = bench.register(3, "notebook").await;
     notebook.delivery().await;
     notebook.leave().await;
@@ -321,7 +321,7 @@ async fn an_acknowledgement_after_the_end_makes_it_delivered() {
     let sent = bench.submit("notebook: zxqv").await;
     tokio::time::advance(TIMEOUT).await;
     assert_eq!(bench.read(sent.id).await.state, MessageState::Refused);
-    // Long after nobody has it at hand any more.
+    // Long after the actor has been removed.
     tokio::time::advance(Duration::from_secs(3600)).await;
     notebook.ack(sent.id).await;
     assert_eq!(bench.short(sent.id).await, "delivered | notebook delivered");
@@ -415,13 +415,13 @@ async fn a_person_may_send_it_to_one_app_after_the_other() {
     }
     let report = bench.read(sent).await;
     assert!(report.attempts.iter().all(|attempt| attempt.stage == RoutingStage::Manual), "{}", short(&report));
-    // Sent to whoever fits: nobody does, and the one that was never asked is none the nearer.
+    // Resent without an app: none fits, and the earlier refusals do not make the remaining app a better match.
     bench.resend(sent, None).await;
     assert_eq!(bench.read(sent).await.state, MessageState::Held);
     assert_eq!(apps[5].1.given().await, None);
 }
 
-/// An app that talks without end, in notices or by changing its mind, is stopped before it fills the disk.
+/// An app that floods the hub with notices or changing responses is stopped before it fills the disk.
 #[tokio::test(start_paused = true)]
 async fn talk_without_end_is_cut_off() {
     async fn said(bench: &TestHub, response: fn(usize) -> AppResponse) -> (usize, usize) {

@@ -1,4 +1,4 @@
-//! A process that dies anywhere leaves messages that the next one brings to their end.
+//! After a crash at any point the next process completes the messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::hub::test_hub::{
 use crate::id::{MessageId, Seq};
 use crate::store::{Store, StoreWrite, WriteBatch};
 
-/// What a process that died after so many commits has left.
+/// The store of a process that crashed after this many commits.
 async fn left(journal: &[WriteBatch]) -> Arc<FaultyStore> {
     let store = FaultyStore::new();
     for batch in journal {
@@ -27,7 +27,7 @@ fn is_about(batch: &WriteBatch, message: MessageId) -> bool {
     batch.writes.iter().any(told)
 }
 
-/// Answers whatever it is given, until there is nothing more.
+/// Acknowledges deliveries until there are no more.
 async fn serve(app: &TestApp) -> Vec<(MessageId, String)> {
     let mut served = Vec::new();
     while let Some(delivery) = app.given().await {
@@ -37,7 +37,7 @@ async fn serve(app: &TestApp) -> Vec<(MessageId, String)> {
     served
 }
 
-/// A story with everything in it: waiting for an app, a refusal, a timeout, a disconnect, a person's correction.
+/// A scenario with all cases: waiting for an app, a refusal, a timeout, a disconnect, a person's correction.
 async fn eventful(bench: &TestHub) -> MessageId {
     let sent = bench.submit("notebook: zxqv").await.id;
     let notebook = bench.register(1, "notebook").await;
@@ -89,7 +89,7 @@ async fn cut_anywhere_it_is_brought_to_its_end() {
             served.extend(serve(&lamp).await);
             let after = next.read(message).await;
             let context = format!("cut after {kept}: {}, then {}", short(&before), short(&after));
-            // The app it is for gets it, unless that one has refused it.
+            // The addressed app gets it, unless it refused it before.
             if before.refusal_of("notebook").is_some() {
                 assert_eq!((after.state, served), (MessageState::Held, Vec::new()), "{context}");
             } else {
@@ -175,7 +175,7 @@ async fn a_server_that_keeps_dying_does_not_bring_it_for_ever() {
     assert_eq!((report.state, report.attempts.len()), (MessageState::Held, 3));
 }
 
-/// Stores hand out so many records at a time; a long log is still read whole.
+/// Stores limit the records per read; a long log is still read completely.
 #[tokio::test(start_paused = true)]
 async fn a_long_log_is_read_whole_and_written_on() {
     let whole = test_hub();
@@ -210,7 +210,7 @@ async fn one_message_that_cannot_be_read_does_not_hold_up_the_others() {
     assert_eq!(notebook.delivery().await.message, sound);
 }
 
-/// The report survives a whole trip, whatever is in it.
+/// The report survives encoding and decoding, whatever it contains.
 #[tokio::test(start_paused = true)]
 async fn live_and_replayed_are_the_same() {
     let bench = test_hub();

@@ -1,4 +1,4 @@
-//! What people do to messages, and what time does.
+//! Requests of the user about messages, and the effect of time.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::store::Store;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Both clocks, as a day passes in life.
+/// Advances both clocks together.
 async fn pass(bench: &TestHub, time: Duration) {
     bench.clock.advance_seconds(i64::try_from(time.as_secs()).unwrap());
     tokio::time::advance(time).await;
@@ -44,7 +44,7 @@ async fn corrected_by_a_person_it_waits_for_the_app_they_named() {
     notebook.ack(sent.id).await;
     let corrected = bench.resend(sent.id, Some("lamp")).await;
     assert_eq!(short(&corrected), "queued (waiting for lamp, which is not connected) | past notebook delivered");
-    // The wrong one goes on reporting; that is no reason to stop waiting for the right one.
+    // A notice of the earlier app does not end the wait for the chosen one.
     notebook.notify(sent.id, "noted").await;
     assert_eq!(bench.read(sent.id).await.state, MessageState::Queued);
     let lamp = bench.register(3, "lamp").await;
@@ -104,7 +104,7 @@ async fn cancelling_what_an_app_has_taken_says_that_it_was_not_wanted() {
     assert_eq!(bench.records(sent.id).await, ["submitted", "decided", "sent", "answered", "ended"]);
     notebook.notify(sent.id, "noted").await;
     assert_eq!(bench.short(sent.id).await, disowned);
-    // Given back after all, it goes to nobody else.
+    // A rejection after the cancellation does not re-route the message.
     notebook.reject(sent.id, "not mine").await;
     let over = "cancelled (given up by local after notebook took it) | notebook rejected: not mine";
     assert_eq!(bench.short(sent.id).await, over);
@@ -158,16 +158,16 @@ async fn a_message_that_expires_in_the_hands_of_an_app_is_still_answered() {
     let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await;
-    // The wall clock is set forward by a day; nobody's patience is.
+    // The wall clock jumps forward by a day; timeouts are monotonic and unaffected.
     bench.clock.advance_seconds(24 * 3600);
-    // Passes only while nobody is busy: a steward that looks at the clock again and again would never let it.
+    // Time advances only while all tasks are idle: an actor that polled the wall clock would hang this test.
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(bench.short(sent.id).await, "sent | notebook sent");
     notebook.ack(sent.id).await;
     assert_eq!(bench.short(sent.id).await, "delivered | notebook delivered");
 }
 
-/// Who came and went while a message waited leaves no trace on it, and the user is not told again and again.
+/// Apps that come and go while a message waits leave no records, and the user is not notified again.
 #[tokio::test(start_paused = true)]
 async fn apps_that_come_and_go_do_not_stir_up_what_waits() {
     let bench = test_hub();

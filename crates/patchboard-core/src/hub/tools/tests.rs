@@ -30,7 +30,7 @@ fn call(name: &str, arguments: Value) -> Command {
     })
 }
 
-/// Whose runs may call tools that write.
+/// The principal whose runs may call tools that write.
 fn agent() -> Caller {
     Caller { surface: Surface::Runs, ..crate::hub::test_hub::user() }
 }
@@ -40,7 +40,7 @@ fn outcome(reply: BoardReply) -> (bool, Value) {
     (output.is_error, serde_json::from_str(&output.content).unwrap_or_else(|_| output.content.to_string().into()))
 }
 
-/// Calls the tool, and has the app answer what it is given.
+/// Calls the tool and lets the app respond to the delivery.
 async fn called(bench: &TestHub, name: &str, app: &TestApp, answers: &[AppResponse]) -> (bool, Value) {
     let calling = bench.ask(&agent(), call(name, json!({"text": "notebook: zxqv"})));
     let answering = async {
@@ -146,7 +146,7 @@ async fn tools_come_and_go_with_their_apps_and_their_words_are_fenced() {
     assert_eq!(names().await.len(), 1);
 }
 
-/// The hub is closed before runs are: a tool that waits hears of it and does not spin.
+/// The hub closes before runs do: a waiting tool returns at once and does not poll.
 #[tokio::test(start_paused = true)]
 async fn a_call_under_way_at_the_end() {
     let bench = test_hub();

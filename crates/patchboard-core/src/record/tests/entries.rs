@@ -1,4 +1,4 @@
-//! Entries of version 2: nodes and the kinds that came with them.
+//! Entries of version 2: nodes and the kinds added with them.
 
 use std::path::Path;
 use std::sync::Arc;

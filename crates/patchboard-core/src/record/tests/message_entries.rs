@@ -1,4 +1,4 @@
-//! Entries of version 3: what happens to an utterance on its way to apps.
+//! Entries of version 3: hub message events.
 
 use std::sync::Arc;
 

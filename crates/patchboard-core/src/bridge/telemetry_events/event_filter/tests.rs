@@ -1,4 +1,4 @@
-//! What passes, for one listener.
+//! Which events pass the filter of one subscriber.
 
 use super::*;
 

@@ -38,7 +38,7 @@ impl Bench {
         self.0.call(&scope, &call, &arguments, CancellationToken::new()).await
     }
 
-    /// What a program gets, which is what a model reads too.
+    /// The tool's output as programs and models get it.
     async fn ok(&self, name: &str, arguments: Value) -> Value {
         let output = self.call("s", name, arguments).await;
         assert!(!output.is_error, "{name}: {}", output.content);
@@ -151,7 +151,7 @@ async fn watching_is_told_in_full() {
     assert_eq!(heard["changes"], json!([x, y]));
     let heard = bench.ok("variable_watch", json!({"since": cursor, "names": ["z*", "y"]})).await;
     assert_eq!(heard["changes"], json!([y]));
-    // Before this session began.
+    // A cursor from before this session.
     let heard = bench.ok("variable_watch", json!({"since": 10_000_000})).await;
     assert_eq!(heard, json!({"changes": [y], "cursor": cursor + 3, "reset": true}));
 }

@@ -1,4 +1,4 @@
-//! What one app has waiting, and what it has just said.
+//! The queued notices of one app, and those it has just shown.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::app::{NoticePriority, UserNotice};
 use crate::hub::notice::rate_limit::{RateLimit, RateState};
 use crate::hub::notice::text::{self, RepeatCount};
 
-/// The same words again within this time are counted and shown as one.
+/// A notice with the same text within this time is counted and shown as one.
 const REPEAT_WINDOW: Duration = Duration::from_secs(5);
-/// How long notices of low priority wait for company.
+/// How long notices of low priority are held back, to be shown together with others.
 const LOW_PRIORITY_DELAY: Duration = Duration::from_secs(30);
-/// Notices of one app that wait in one pile. More are counted in its digest.
+/// Queued notices in one lane. Past it, notices are counted in the app's digest.
 const MAX_LANE_NOTICES: usize = 50;
-/// Urgent notices of one app in a minute. More wait for a digest, or one app could bury all others.
+/// Urgent notices of one app per minute. Past it they are queued for a digest, or one app could hide all others.
 const URGENT_PER_MINUTE: u32 = 30;
 
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ impl PriorityRates {
     }
 }
 
-/// What the whole tray leaves to one notice.
+/// What the bounds of the whole queue leave to one notice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueueCapacity {
     pub(super) can_queue: bool,
@@ -42,7 +42,7 @@ pub(super) struct QueueCapacity {
 pub(super) struct AppQueue {
     urgent: PriorityLane,
     ordinary: PriorityLane,
-    /// Shown within the last moments. The paces bound it.
+    /// Shown within the repeat window. Bounded by the rate limits.
     recently_shown: Vec<RecentNotice>,
 }
 
@@ -60,11 +60,11 @@ struct QueuedNotice {
     due_at: Duration,
 }
 
-/// Notices there was no room for.
+/// Notices that did not fit.
 #[derive(Debug)]
 struct LaneOverflow {
     count: u64,
-    /// Stands for them; its text is not used.
+    /// The latest of them, for the digest's metadata; its text is not used.
     latest: UserNotice,
     due_at: Duration,
 }
@@ -73,7 +73,7 @@ struct LaneOverflow {
 struct RecentNotice {
     notice: UserNotice,
     at: Duration,
-    /// How often it came again since.
+    /// Repeats since it was shown.
     repeats: u32,
 }
 
@@ -105,7 +105,7 @@ impl AppQueue {
         pile.rate_state.record_shown(now, rate);
         let is_ordinary = notice.priority != NoticePriority::High;
         self.show(notice, times, now, ready);
-        // Those of low priority waited for just that.
+        // Queued notices of low priority go out together with an ordinary one.
         if is_ordinary && self.ordinary.is_nonempty() && self.ordinary.rate_state.ready_at(rates.ordinary) <= now {
             self.flush_ordinary(now, rates.ordinary, ready);
         }
@@ -123,7 +123,7 @@ impl AppQueue {
         }
     }
 
-    /// `pause`: until when ordinary notices wait in any case.
+    /// `pause`: ordinary notices are due no earlier than this.
     pub(super) fn next_due(&self, rates: PriorityRates, pause: Option<Duration>) -> Option<Duration> {
         let urgent = self.urgent.due_at().map(|at| at.max(self.urgent.rate_state.ready_at(rates.urgent)));
         let ordinary = self.ordinary.due_at().map(|at| {
@@ -142,7 +142,7 @@ impl AppQueue {
         }
     }
 
-    /// From then on the app may show an ordinary notice.
+    /// When the app may next show an ordinary notice.
     pub(super) fn ready_at(&self, rates: PriorityRates) -> Duration {
         self.ordinary.rate_state.ready_at(rates.ordinary)
     }
@@ -155,18 +155,18 @@ impl AppQueue {
         self.urgent.queued.len() + self.ordinary.queued.len()
     }
 
-    /// Everything that was not shown yet.
+    /// Notices that were not shown yet.
     pub(super) fn unshown_count(&self) -> u64 {
         self.urgent.unshown_count() + self.ordinary.unshown_count()
     }
 
-    /// Forgetting it changes nothing.
+    /// Whether dropping this queue loses nothing.
     pub(super) fn is_idle(&self, now: Duration) -> bool {
         let rested = |pile: &PriorityLane| !pile.is_nonempty() && pile.rate_state.is_idle(now);
         rested(&self.urgent) && rested(&self.ordinary) && self.recently_shown.iter().all(|shown| shown.is_expired(now))
     }
 
-    /// Counts a notice with its like. What comes back is still to be placed.
+    /// Merges a repeat into the queued or shown notice. Returns what the caller must still queue or show.
     fn merge_repeat(&mut self, notice: UserNotice, now: Duration) -> Option<(UserNotice, RepeatCount)> {
         if let Some(twin) = self.urgent.find_duplicate(&notice) {
             twin.count_repeat(notice);
@@ -174,7 +174,7 @@ impl AppQueue {
         }
         if let Some(position) = self.ordinary.queued.iter().position(|one| one.has_same_text(&notice)) {
             if notice.priority == NoticePriority::High {
-                // It is urgent now: it goes over to the other pile, or is shown at once.
+                // The repeat is urgent: it moves to the urgent lane, or is shown at once.
                 let twin = self.ordinary.queued.remove(position);
                 return Some((notice, twin.repeat_count.plus(1)));
             }
@@ -193,7 +193,7 @@ impl AppQueue {
                 (shown.notice.at, shown.notice.message) = (notice.at, notice.message);
                 None
             }
-            // More urgent than before, so it is worth another look, with those that were only counted.
+            // More urgent than the shown one, so it is shown again, together with the repeats counted since.
             Some(shown) => {
                 let times = match shown.repeats {
                     0 => RepeatCount::Total(1),
@@ -206,7 +206,7 @@ impl AppQueue {
         }
     }
 
-    /// What came again since it was shown, and long enough ago, waits to be shown again, once.
+    /// Queues shown notices that were repeated, once their repeat window has passed.
     fn requeue_repeats(&mut self, now: Duration) {
         for shown in self.recently_shown.extract_if(.., |shown| shown.is_past_window(now)) {
             if shown.repeats > 0 {
@@ -214,7 +214,7 @@ impl AppQueue {
                     NoticePriority::High => &mut self.urgent,
                     NoticePriority::Normal | NoticePriority::Low => &mut self.ordinary,
                 };
-                // These came one by one and were not counted as waiting: there is always room for them.
+                // Not subject to the capacity: repeats are not counted as queued before this point.
                 pile.queued.push(QueuedNotice {
                     repeat_count: RepeatCount::Additional(shown.repeats),
                     due_at: shown.at.saturating_add(REPEAT_WINDOW),
@@ -245,7 +245,7 @@ impl AppQueue {
     }
 }
 
-/// A pile as it is shown.
+/// The content of a lane as it is shown.
 enum LaneSummary {
     Single(UserNotice, RepeatCount),
     Digest(UserNotice),
@@ -281,7 +281,7 @@ impl PriorityLane {
         self.queued.iter_mut().find(|waiting| waiting.has_same_text(notice))
     }
 
-    /// Takes everything off the pile.
+    /// Empties the lane.
     fn drain_summary(&mut self) -> Option<LaneSummary> {
         let mut waiting: Vec<(UserNotice, RepeatCount)> =
             self.queued.drain(..).map(|one| (one.notice, one.repeat_count)).collect();
@@ -307,13 +307,13 @@ impl PriorityLane {
         !self.queued.is_empty() || self.overflow.is_some()
     }
 
-    /// When the first of them would be shown if nothing stood in the way.
+    /// The earliest due time in the lane, regardless of its rate.
     fn due_at(&self) -> Option<Duration> {
         let waiting = self.queued.iter().map(|waiting| waiting.due_at);
         waiting.chain(self.overflow.as_ref().map(|left_out| left_out.due_at)).min()
     }
 
-    /// Something is on it that should have been shown already.
+    /// Whether a notice in the lane is due.
     fn is_overdue(&self, now: Duration) -> bool {
         self.due_at().is_some_and(|at| at <= now)
     }
@@ -336,7 +336,7 @@ impl RecentNotice {
         self.at.saturating_add(REPEAT_WINDOW) <= now
     }
 
-    /// Nothing is to be said about it any more.
+    /// Whether the entry has no more effect.
     fn is_expired(&self, now: Duration) -> bool {
         self.repeats == 0 && self.is_past_window(now)
     }

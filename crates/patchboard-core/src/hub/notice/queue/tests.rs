@@ -1,4 +1,4 @@
-//! Tables of what is posted and what is seen when. A bench plays the runner: it takes whenever something is due.
+//! Tables of posted and shown notices. The bench plays the notifier: it takes whenever something is due.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Midnight by the user's clock is the start of every test.
+/// Every test starts at midnight, local time.
 const MIDNIGHT: i64 = 1_773_100_800;
 
 struct Bench {
@@ -27,7 +27,7 @@ impl Bench {
         ClockReading { uptime, wall }
     }
 
-    /// Lets the time pass until then, showing what is due on the way.
+    /// Advances the time, showing what is due on the way.
     fn wait(&mut self, until: Duration) {
         self.show();
         while let Some(due) = self.tray.next_due(self.at(self.now)).filter(|due| *due <= until) {
@@ -128,7 +128,7 @@ fn the_same_again_is_counted_and_shown_once_more() {
     );
     check("0 notebook saved\n4 notebook saved", "0 notebook: saved\n5 notebook: saved (once more)");
     check("0 notebook saved\n5 notebook saved", "0 notebook: saved\n5 notebook: saved");
-    // The counting goes on from what was shown last.
+    // The repeat window restarts with every shown notice.
     check(
         "0 notebook saved\n1 notebook saved\n7 notebook saved\n9 notebook saved\n30 notebook saved",
         "0 notebook: saved\n5 notebook: saved (once more)\n10 notebook: saved (2 more times)\n30 notebook: saved",
@@ -165,7 +165,7 @@ fn more_than_the_rate_is_one_digest() {
     );
     let two = NoticeOptions { per_minute: 2, ..NoticeOptions::default() };
     check_with(two.clone(), "0 a n# x3\n0 b m# x3", "0 a: n1\n0 a: n2\n0 b: m1\n0 b: m2\n30 a: n3\n30 b: m3");
-    // While some wait, others do not overtake them.
+    // Queued notices are not overtaken.
     check_with(two.clone(), "0 a n# x4\n29 a late", "0 a: n1\n0 a: n2\n30 3 more from a: n3 / n4 / late");
     check_with(two, "0 hub n# x4", "0 hub: n1\n0 hub: n2\n30 2 more from the hub: hub: n3 / hub: n4");
 }
@@ -206,7 +206,7 @@ fn the_unimportant_waits_for_company() {
     check("0 a - x", "30 -a: x");
     check("0 a - x\n10 a - y", "30 -2 more from a: x / y");
     check("0 a - x\n10 a - y\n12 a now", "12 a: now\n12 -2 more from a: x / y");
-    // Of another app it is no company.
+    // A notice of another app does not flush the queue.
     check("0 a - x\n10 b now", "10 b: now\n30 -a: x");
     check("0 a - x\n10 a ! now", "10 !a: now\n30 -a: x");
 }
@@ -314,7 +314,7 @@ fn closing_shows_what_waits() {
 }
 
 proptest! {
-    /// Whatever is posted, every notice is accounted for in what is shown, and nothing loops.
+    /// Every posted notice is accounted for in what is shown, and nothing loops.
     #[test]
     fn nothing_disappears(
         posts in prop::collection::vec((0_u64..20, 0_usize..4, 0_usize..6, 0_usize..3), 0..200),
@@ -335,7 +335,7 @@ proptest! {
     }
 }
 
-/// How many notices one shown line speaks of.
+/// How many notices one shown line stands for.
 fn told_by(line: &str) -> u64 {
     let text = line.trim().split_once(' ').unwrap().1.trim_start_matches(['!', '-']);
     let number = |text: &str| text.rsplit(['(', ' ']).next().and_then(|number| number.parse::<u64>().ok());

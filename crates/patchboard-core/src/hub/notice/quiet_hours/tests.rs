@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Two hours ahead of Greenwich, always.
+/// A fixed offset of UTC+2.
 fn zone() -> TimeZone {
     tz::offset(2).to_time_zone()
 }
@@ -50,7 +50,7 @@ fn the_end_is_waited_for_exactly_but_never_long() {
     }
 }
 
-/// In the hour that comes twice the end may lie behind: waiting is still never zero.
+/// In the repeated hour the end may lie in the past: the wait is still never zero.
 #[test]
 fn clocks_that_are_put_back() {
     let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();

@@ -34,7 +34,7 @@ fn a_title_of_its_own_says_whether_a_notice_asks() {
         assert!(opens("Which list? ", "", priority));
         assert!(opens("今日？", "for the meeting", priority));
     }
-    // The app's own name says no more than no title does.
+    // The app's own name as a title counts as no title.
     assert!(opens(" NoteBook ", "Which list?", NoticePriority::Low));
     assert!(!opens("notebook?s", "Which list?", NoticePriority::High));
     assert!(after(&titled("Error", "it failed", NoticePriority::Low, true), 0).is_some(), "the app said so itself");
