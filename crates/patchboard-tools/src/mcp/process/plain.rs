@@ -1,5 +1,5 @@
-//! A server as a plain child in a process group of its own: all there is where processes cannot be jailed. What it sends
-//! away from its group outlives it.
+//! A server as a plain child in its own process group, used where processes cannot be jailed. Descendants that leave
+//! the group outlive it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use crate::launch::inherited_environment;
 #[derive(Debug)]
 pub(super) struct PlainServer {
     child: Child,
-    /// Until it was killed: its number may belong to somebody else later.
+    /// `None` after the kill: the group id may be reused.
     group: Option<Pid>,
 }
 
@@ -60,7 +60,7 @@ impl PlainServer {
 
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
-            // Nobody left to kill is what is wanted.
+            // The group may be gone already, which is the desired state.
             kill_process_group(group, Signal::KILL).ok();
         }
     }
