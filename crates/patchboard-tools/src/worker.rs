@@ -270,7 +270,7 @@ impl WorkerPools {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
-            tracing::warn!("workers do not end; they are left to their supervisors");
+            tracing::warn!("workers did not exit in time; they are left to their supervisors");
         }
     }
 }
@@ -282,7 +282,7 @@ impl WorkerSupervisor for WorkerPools {
 
     fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
         if !self.pools.iter().any(|pool| pool.register_tools(worker, &tools)) {
-            tracing::debug!(worker.id = %worker, "a worker that is gone says which tools it has");
+            tracing::debug!(worker.id = %worker, "tools registered by an unknown worker");
         }
     }
 

@@ -204,7 +204,7 @@ impl BashTool {
                     outcome = CommandOutcome::Ended(ending);
                 }
                 Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "a command could not be ended in order"),
+                Err(error) => tracing::warn!(%error, "cannot kill a command cleanly"),
             }
             // Output printed before the kill is still returned.
             drop(tokio::time::timeout(DRAIN_TIMEOUT, transcript.drain()).await);

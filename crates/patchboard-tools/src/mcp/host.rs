@@ -278,7 +278,7 @@ impl Drop for InFlightCall {
         self.tasks.spawn(async move {
             let withdrawal = handle.cancel(Some("the call is no longer wanted".to_owned()));
             if !matches!(tokio::time::timeout(CANCEL_TIMEOUT, withdrawal).await, Ok(Ok(()))) {
-                tracing::debug!("an MCP server could not be told that a call is no longer wanted");
+                tracing::debug!("cannot send the cancellation of a call to an MCP server");
             }
         });
     }

@@ -72,7 +72,7 @@ impl rmcp::ClientHandler for ClientHandler {
     }
 
     async fn on_logging_message(&self, said: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
-        tracing::debug!(mcp.server = &*self.0.server, "says: {}", clipped(&said.data, MAX_LOG));
+        tracing::debug!(mcp.server = &*self.0.server, "log message: {}", clipped(&said.data, MAX_LOG));
     }
 
     fn get_info(&self) -> ClientConfig {

@@ -19,7 +19,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// A command in its jail. Dropping this kills the command and its descendants.
 #[derive(Debug)]
 pub struct JailedCommand {
-    /// The pid inside the jail's own PID namespace.
+    /// The pid as the jail's own processes see it.
     pub(super) pid_inside: i32,
     pub(super) confinement: Confinement,
     pub(super) scratch: PathBuf,

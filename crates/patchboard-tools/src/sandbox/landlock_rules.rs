@@ -73,7 +73,7 @@ impl ClosedPaths {
         root: OwnedFd,
         grant: &mut dyn FnMut(GrantTarget) -> Result<(), String>,
     ) -> Result<GrantSummary, String> {
-        let failed = |error: io::Error| format!("cannot look at a folder of the jail: {error}");
+        let failed = |error: io::Error| format!("cannot inspect a folder of the jail: {error}");
         let stat = rustix::fs::fstat(&root).map_err(|error| failed(error.into()))?;
         // The current path of `root`, needed to find closed paths beneath it.
         let place = std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd())).map_err(failed)?;

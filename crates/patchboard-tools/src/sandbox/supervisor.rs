@@ -38,7 +38,6 @@ const NAMESPACE_INIT: &str = "first";
 ///
 /// `unshare` puts only children into a new PID namespace, so this program starts itself once more: that process is pid
 /// 1 and supervises, this one only waits for it.
-/// supervises, this one only waits for it.
 pub fn exec_main() -> Result<ExitCode, SandboxError> {
     let arguments: Vec<_> = std::env::args().skip(2).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -117,7 +116,8 @@ fn prepare_role(entered: EnteredNamespaces) -> Result<Option<SupervisorRole>, St
     let Some(left) = left.filter(|_| namespaces.processes) else {
         return Ok(Some(SupervisorRole { namespaces, own_mounts, ..SupervisorRole::new(me) }));
     };
-    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed("follow the server"))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(failed("set its parent-death signal"))?;
     namespace::keep_mount_capability().map_err(failed("keep the right to mount"))?;
     let mut first = Command::new("/proc/self/exe");
     first.args([EXEC_VERB, NAMESPACE_INIT, &me.to_string(), left.name()]).env_clear();
@@ -161,7 +161,7 @@ impl Supervisor {
         role: SupervisorRole,
     ) -> Result<Self, String> {
         let me = Some(getpid());
-        rustix::process::set_child_subreaper(me).map_err(failed("adopt orphans"))?;
+        rustix::process::set_child_subreaper(me).map_err(failed("become a subreaper"))?;
         // Under memory pressure the kernel should kill what a model started before the server. Failing to set the score
         // is no reason not to run the command.
         drop(std::fs::write("/proc/self/oom_score_adj", "500"));
@@ -198,7 +198,8 @@ impl Supervisor {
         let mut ended = signal(SignalKind::child()).map_err(failed("watch for the end"))?;
         let mut told_to_end = TerminationSignals::new().map_err(failed("watch for signals"))?;
         // Set after the signal handlers: earlier, the signal would kill the supervisor alone.
-        rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed("follow the server"))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+            .map_err(failed("set its parent-death signal"))?;
         let reports = self.server.try_clone().map_err(failed("talk to the server"))?;
         let leash = self.control_socket().map_err(failed("talk to the server"))?;
         let (command, confinement) = self.start()?;

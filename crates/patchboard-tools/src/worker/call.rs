@@ -238,7 +238,7 @@ impl WorkerCall<'_> {
                     break;
                 }
                 ChunkStep::ReceiverGone => {
-                    return Ok(ToolOutput::fault(ToolFault::Cancelled, "nobody takes the result"));
+                    return Ok(ToolOutput::fault(ToolFault::Cancelled, "the receiver of the result is gone"));
                 }
                 ChunkStep::TooLong => {
                     let message = "the result is too long to be had as a whole: ask for it piece by piece";

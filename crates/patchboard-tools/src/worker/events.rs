@@ -40,9 +40,9 @@ pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<Connect
             match read_stream(&pool, &worker, &mut rate).await {
                 Err(status) if status.code() == Code::Unimplemented => return,
                 Err(status) => {
-                    tracing::debug!(worker.id = %worker.id, "its events broke off: {}", super::start::status_text(&status));
+                    tracing::debug!(worker.id = %worker.id, "telemetry stream failed: {}", super::start::status_text(&status));
                 }
-                Ok(()) => tracing::debug!(worker.id = %worker.id, "its events ended"),
+                Ok(()) => tracing::debug!(worker.id = %worker.id, "telemetry stream ended"),
             }
             if opened.elapsed() >= HEALTHY_AFTER {
                 pause = MIN_BACKOFF;

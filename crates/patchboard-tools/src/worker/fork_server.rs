@@ -91,7 +91,7 @@ impl LazyForkServer {
             return Ok(lines.clone());
         }
         let lease = pool.context.ports.lease(2 * pool.options.count as usize)?;
-        let exhausted = "all lines of this pool are in use by workers that still finish what they have".to_owned();
+        let exhausted = "all callback ports of this pool are in use by draining workers".to_owned();
         Ok(lines.insert(PortBlock::from_lease(lease, exhausted)).clone())
     }
 
@@ -135,7 +135,7 @@ async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
         wait_until_ready(pool, &mut *process, &ready_file).await.and_then(|announced| match announced.address {
             WorkerAddress::ForkServer => Ok(()),
             WorkerAddress::Tcp(_) | WorkerAddress::Unix(_) => {
-                Err(WorkerFailure::new("it does not know `warm`: it is a worker already"))
+                Err(WorkerFailure::new("it does not support `warm`: it started as a worker"))
             }
         });
     if let Err(mut failure) = ready {
@@ -143,7 +143,7 @@ async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
         failure.output_tail = tail.summary();
         return Err(failure);
     }
-    let Some(input) = process.take_stdin() else { return Err(WorkerFailure::new("its standard input cannot be had")) };
+    let Some(input) = process.take_stdin() else { return Err(WorkerFailure::new("its standard input is unavailable")) };
     let (orders, waiting) = mpsc::channel(COMMAND_QUEUE);
     let parent = Arc::new(ForkServer {
         commands: orders,
@@ -324,7 +324,7 @@ impl WorkerProcess for ForkedWorker {
             }
             self.server.signal(self.pid, SIGKILL);
             if tokio::time::timeout(EXIT_WAIT, self.wait()).await.is_err() {
-                tracing::debug!(pid = self.pid, "a forked worker is not heard of after it was killed");
+                tracing::debug!(pid = self.pid, "no exit report for a killed forked worker");
             }
             self.has_ended = true;
         }

@@ -91,7 +91,7 @@ impl StdioTail {
             drop(listener.try_send(text.to_owned()));
         }
         drop(kept);
-        tracing::debug!(program, "says: {}", text.escape_debug());
+        tracing::debug!(program, "output: {}", text.escape_debug());
     }
 
     fn buffer(&self) -> MutexGuard<'_, StdioBuffer> {

@@ -66,7 +66,7 @@ impl PinnedPool {
         self.review().retry_at = judged.is_err().then(|| Instant::now() + REVIEW_RETRY);
         if let Err(error) = judged {
             let pool = &*self.0.name;
-            tracing::error!(pool, error, "the approved tools of a pool cannot be looked up; it is offered as it was");
+            tracing::error!(pool, error, "cannot load the approved tools of a pool; its offered tools stay unchanged");
         }
     }
 
@@ -79,7 +79,7 @@ impl PinnedPool {
             return Ok(Vec::new());
         }
         if when == ReviewCause::Approved && listed.is_empty() {
-            return Err("no worker of it is there now, so there is nothing to look at".into());
+            return Err("the pool has no worker now, so there are no tools to approve".into());
         }
         let offered: Vec<ListedTool> = listed.iter().map(listed_tool).collect();
         let mut pins = inner.pins.load(&inner.name).await?;

@@ -139,7 +139,7 @@ async fn send_heartbeat(pool: &WorkerPool, worker: &ConnectedWorker) -> Heartbea
         // The worker lost the server's session, without which it would not notice that the server is gone.
         && let Err(status) = initialize(pool, &worker.connection, &worker.session).await
     {
-        tracing::debug!(worker.id = %worker.id, "does not begin its session again: {}", status_text(&status));
+        tracing::debug!(worker.id = %worker.id, "cannot reopen its session: {}", status_text(&status));
     }
     HeartbeatReply::from_response(answer)
 }

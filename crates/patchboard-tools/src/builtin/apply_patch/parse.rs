@@ -184,7 +184,7 @@ impl<'a> PatchParser<'a> {
                 Some(' ') => PatchLine::Context(rest()),
                 Some('-') => PatchLine::Removed(rest()),
                 Some('+') => PatchLine::Added(rest()),
-                // Models often drop the space before an empty context line.
+                // The leading space of an empty context line is easily lost.
                 None => PatchLine::Context(String::new()),
                 Some(_) => return Err(ParseError::NotALine { line: self.line_number(), text: quoted(line) }),
             });
@@ -228,8 +228,7 @@ fn required_path(path: &str, line: usize) -> Result<String, ParseError> {
     if path.is_empty() { Err(ParseError::NoPath { line }) } else { Ok(path.to_owned()) }
 }
 
-/// Returns the text after `@@`. Line numbers of the unified format, as in `@@ -1,3 +1,4 @@ place`, are ignored because
-/// models get them wrong.
+/// Returns the text after `@@`. Line numbers of the unified format, as in `@@ -1,3 +1,4 @@ place`, are ignored.
 fn anchor_in(header: &str) -> Option<String> {
     let header = header.trim();
     let place = match header.split_once("@@") {

@@ -51,7 +51,7 @@ pub(super) async fn start(
         );
     }
     let (Some(input), Some(output)) = (jailed.take_stdin(), jailed.take_stdout()) else {
-        return Err("its standard input and output cannot be had".to_owned());
+        return Err("its standard input and output are unavailable".to_owned());
     };
     let streams = ServerStreams { input, output, errors: jailed.take_stderr() };
     Ok((JailedServer { jailed, status: None }, streams))

@@ -36,7 +36,7 @@ pub(super) fn start(order: ServerCommand<'_>) -> Result<(PlainServer, ServerStre
         .map_err(|error| format!("cannot start `{program}`: {error}"))?;
     let input = child.stdin.take().and_then(|input| pipe::Sender::from_owned_fd(input.into_owned_fd().ok()?).ok());
     let (Some(input), Some(output)) = (input, child.stdout.take()) else {
-        return Err(format!("cannot start `{program}`: its standard input and output cannot be had"));
+        return Err(format!("cannot start `{program}`: its standard input and output are unavailable"));
     };
     let streams = ServerStreams { input, output, errors: child.stderr.take() };
     let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

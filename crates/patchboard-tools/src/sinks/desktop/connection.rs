@@ -94,7 +94,7 @@ async fn read_line(stream: &mut (impl AsyncRead + Unpin)) -> Result<String, Stri
     let mut line = Vec::new();
     while !line.ends_with(b"\r\n") {
         if line.len() >= MAX_LINE {
-            return Err("the session bus talks too much when signing in".to_owned());
+            return Err("the session bus sent too long a line during authentication".to_owned());
         }
         line.push(stream.read_u8().await.map_err(broken)?);
     }
@@ -102,5 +102,5 @@ async fn read_line(stream: &mut (impl AsyncRead + Unpin)) -> Result<String, Stri
 }
 
 fn broken(error: std::io::Error) -> String {
-    format!("the session bus is gone: {error}")
+    format!("the connection to the session bus failed: {error}")
 }

@@ -46,7 +46,7 @@ impl WorkerPool {
                     let mut client = worker.connection.client();
                     let told = tokio::time::timeout(REPLY_TIMEOUT, client.cleanup_session(request)).await;
                     if !matches!(told, Ok(Ok(_))) {
-                        tracing::debug!(worker.id = %worker.id, "could not be told that a session is over");
+                        tracing::debug!(worker.id = %worker.id, "session cleanup request failed");
                     }
                 };
                 tokio::select! {
