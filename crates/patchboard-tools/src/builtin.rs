@@ -1,4 +1,4 @@
-//! The built-in tools: a table of them, and what they share.
+//! The built-in tools: their table, and what they share.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -48,7 +48,7 @@ pub use web_fetcher::web_fetcher;
 
 pub(crate) const TOOL_KIND: ToolKind = ToolKind::BuiltIn;
 
-/// The built-in tools, as one host of the registry.
+/// The built-in tools, as one host of the tool registry.
 #[derive(Debug)]
 pub struct BuiltinTools {
     tools: Vec<Box<dyn BuiltinTool>>,
@@ -57,14 +57,14 @@ pub struct BuiltinTools {
     guard: Option<ToolGuard>,
 }
 
-/// Hears of tools that write before they do.
+/// Calls the write guard before tools that write.
 #[derive(Debug, Clone)]
 struct ToolGuard {
     guard: Arc<dyn WriteGuard>,
     workspaces: Workspaces,
 }
 
-/// What a folder adds to the tools, looked at a moment ago.
+/// Specs of a folder, as of the time `at`.
 #[derive(Debug)]
 struct FolderSpecs {
     folder: Option<PathBuf>,
@@ -78,7 +78,8 @@ impl FolderSpecs {
     }
 }
 
-/// A folder is not looked at again within this: every turn asks, and what it adds is a hint for the model.
+/// A folder's specs are cached this long: every turn asks for them, and what a folder adds is only a hint for the
+/// model.
 const SPEC_CACHE_TTL: Duration = Duration::from_secs(1);
 const MAX_CACHED_FOLDERS: usize = 64;
 
@@ -89,15 +90,16 @@ pub struct BuiltinOptions {
     pub tasks: TaskTracker,
 }
 
-/// A built-in tool that not every server has, made by its own constructor and added with `Builtins::with`.
+/// A built-in tool that not every server has, made by its own constructor and added with `BuiltinTools::with`.
 #[derive(Debug)]
 pub struct BoxedBuiltin(Box<dyn BuiltinTool>);
 
-/// One tool. A new one is a file of its own and a line in `Builtins::new`, or a constructor that makes a `Builtin`.
+/// One tool. A new tool is a file of its own and a line in `BuiltinTools::new`, or a constructor that returns a
+/// `BoxedBuiltin`.
 pub(crate) trait BuiltinTool: Send + Sync + fmt::Debug {
     fn spec(&self) -> ToolSpec;
 
-    /// The spec with what only this folder adds to it; `None` when nothing does. Cheap: asked for every run.
+    /// The spec with this folder's additions; `None` if there are none. Must be cheap: called for every run.
     fn spec_in(&self, _folder: Option<&Path>) -> Option<ToolSpec> {
         None
     }
@@ -137,13 +139,13 @@ impl BuiltinTools {
         ])
     }
 
-    /// The same with one more tool.
+    /// Adds a tool.
     pub fn with(mut self, tool: BoxedBuiltin) -> Self {
         self.tools.push(tool.0);
         Self { guard: self.guard, ..Self::of(self.tools) }
     }
 
-    /// `guard` is asked before every call of a tool that writes files.
+    /// Sets the guard that is called before every call of a tool that writes files.
     #[must_use]
     pub fn guarded_by(self, guard: Arc<dyn WriteGuard>, workspaces: Workspaces) -> Self {
         Self { guard: Some(ToolGuard { guard, workspaces }), ..self }
@@ -180,12 +182,12 @@ impl ToolHost for BuiltinTools {
         {
             return fresh.specs.clone();
         }
-        // Not under the lock: a folder that hangs must hold up nobody but those who work in it.
+        // Computed without the lock, so that a hanging file system blocks only calls in that folder.
         let specs = self.tools_in(folder);
         let mut seen = self.folder_specs();
         if let Some(known) = seen.iter_mut().find(|seen| seen.is_of(folder)) {
             known.at = now;
-            // The same list stays the same allocation, so that others can tell at a glance.
+            // An equal list keeps its allocation, so that callers can compare by pointer.
             if known.specs != specs {
                 known.specs = specs;
             }
@@ -222,7 +224,8 @@ impl ToolHost for BuiltinTools {
 }
 
 impl ToolGuard {
-    /// Configuration is closed to file tools by name; workers' scripts and what lies beside them are not.
+    /// File tools refuse configuration files by name, but not workers' scripts and the files beside them; the guard
+    /// covers those.
     async fn before_write(&self, scope: &ToolScope) -> Result<(), String> {
         let folder = scope.folder.as_deref().unwrap_or(self.workspaces.working_folder()).to_owned();
         let guard = self.guard.clone();

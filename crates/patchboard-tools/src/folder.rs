@@ -1,7 +1,7 @@
 //! The folder that file tools work in.
 //!
-//! It is opened once; everything in it is reached from that descriptor, one name at a time, and what was opened is
-//! what gets judged. Nothing is decided by comparing path strings, and nothing is checked first and opened later.
+//! The folder is opened once; everything in it is reached from that descriptor, one path component at a time, and
+//! access is decided on the opened file. No decision compares path strings, and nothing is checked before it is opened.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -29,11 +29,11 @@ pub(crate) use target::{PathTarget, StagedFile};
 use walk::PathWalker;
 pub(crate) use walk::{LastSymlink, TargetLookup};
 
-/// A folder tools may work in, and what in it they may not touch.
+/// A folder that tools may work in, and the protected paths in it.
 ///
-/// Paths are relative to the folder. An absolute path, and the target of an absolute symlink, is accepted when it
-/// begins with the folder's own path; the rest is then walked like any other, so spelling a path that way opens nothing
-/// that the relative path would not.
+/// Paths are relative to the folder. An absolute path, and the target of an absolute symlink, is accepted if it begins
+/// with the folder's own path; the rest is then walked like any other path, so the absolute spelling opens nothing that
+/// the relative path would not.
 #[derive(Debug)]
 pub struct WorkFolder {
     path: PathBuf,
@@ -41,7 +41,7 @@ pub struct WorkFolder {
     protected: Arc<ProtectedPaths>,
 }
 
-/// Why a folder cannot be worked in.
+/// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot open working folder: {}", path.display())]
@@ -54,7 +54,7 @@ pub enum Error {
     Inspect { path: PathBuf, source: io::Error },
 }
 
-/// What a path led to, already open.
+/// The opened target of a path.
 #[derive(Debug)]
 pub(crate) enum OpenedPath {
     File(File),
@@ -70,9 +70,9 @@ pub(crate) struct OpenFolder {
 }
 
 impl WorkFolder {
-    /// Opens the folder. `protected` names directories and files that stay closed even when they lie in it: the data
-    /// directory and key files. They need not exist yet. A folder inside a protected directory is refused here, and so
-    /// is a protected path that cannot be inspected: better no tools than tools that might hand out a key.
+    /// Opens the folder. `protected` lists directories and files that stay closed even if they lie in it: the data
+    /// directory and key files. They need not exist yet. Fails for a folder inside a protected directory, and if a
+    /// protected path cannot be inspected: it is safer to offer no tools than tools that might expose a key.
     pub fn open(path: impl AsRef<Path>, protected: Vec<PathBuf>) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::Open { path: path.to_owned(), source };
@@ -82,7 +82,7 @@ impl WorkFolder {
         Self::from_resolved(&canonical, DirResolution::resolve(&canonical, &snapshot).reached, Arc::new(protected))
     }
 
-    /// The folder that a descent led to.
+    /// Creates the folder from the result of a path resolution.
     pub(crate) fn from_resolved(
         path: &Path,
         reached: Result<DirHandle, StepError>,
@@ -99,22 +99,22 @@ impl WorkFolder {
         }
     }
 
-    /// Where the folder was when it was opened; for prompts and messages.
+    /// The path at the time of opening; for prompts and messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens what `path` names. Symlinks are followed as long as they stay in the folder.
+    /// Opens `path`. Symlinks are followed as long as they stay in the folder.
     pub(crate) fn open_path(&self, path: &str) -> Result<OpenedPath, PathError> {
         PathWalker::new(self, self.snapshot()?, path)?.open_path()
     }
 
-    /// Where `path` leads, to change what is there. Nothing need be there yet, nor the folders on the way.
+    /// Resolves `path` as the target of a change. Neither the target nor its parent folders need to exist.
     pub(crate) fn resolve_target(&self, path: &str, last: LastSymlink) -> Result<TargetLookup, PathError> {
         PathWalker::new(self, self.snapshot()?, path)?.resolve_target(last)
     }
 
-    /// What may be neither moved nor deleted, because protected paths lie beneath it.
+    /// Directories that may be neither moved nor deleted because protected paths lie beneath them.
     pub(crate) fn protected_ancestors(&self) -> Result<HashSet<FileIdentity>, PathError> {
         self.protected.ancestors().map_err(protection_unknown)
     }
@@ -125,12 +125,13 @@ impl WorkFolder {
 }
 
 impl OpenFolder {
-    /// Entries in the order the file system has them.
+    /// Entries in the order of the file system.
     pub(crate) fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<FolderEntry>>> {
         self.dir.entries()
     }
 
-    /// The folder at the end of `names`, each a real directory: a symlink on the way is an error, never followed.
+    /// Opens the folder at the end of `names`, each of which must be a real directory: a symlink is an error, never
+    /// followed.
     pub(crate) fn descend<N: AsRef<OsStr>>(&self, names: &[N]) -> Result<OpenFolder, PathError> {
         let mut spot = self.dir.clone();
         for name in names {
@@ -143,22 +144,22 @@ impl OpenFolder {
         Ok(OpenFolder { dir: spot, trail, snapshot: self.snapshot.clone() })
     }
 
-    /// Opens a file right in this folder; a symlink is an error, never followed.
+    /// Opens a file directly in this folder; a symlink is an error, never followed.
     pub(crate) fn open_file(&self, name: &OsStr) -> Result<File, PathError> {
         self.dir.open_file(name, &self.snapshot).map_err(|step| step.into_path_error(name))
     }
 
-    /// When what stands under `name` was last changed.
+    /// Modification time of the entry `name`.
     pub(crate) fn modified(&self, name: &OsStr) -> Option<SystemTime> {
         self.dir.modified(name).ok()
     }
 
-    /// The names of real directories that lead from the working folder here.
+    /// Names of the real directories from the working folder to this one.
     pub(crate) fn trail(&self) -> &[OsString] {
         &self.trail
     }
 
-    /// Is the entry of this name closed to tools? Says so early, for listings; opening is judged on its own.
+    /// Returns true if tools may not access the entry. A hint for listings; opening an entry checks again.
     pub(crate) fn is_protected(&self, name: &OsStr) -> bool {
         self.snapshot.contains_name(self.dir.identity(), name)
     }

@@ -1,23 +1,25 @@
-//! What the server executes or obeys must not be changed by what it runs. Before anything that may write is started, a guard is
-//! asked: it names the files to mount read-only and records, before the process exists, which folders cannot be kept that way.
+//! Files that the server executes or obeys must not be changed by the programs it runs. The guard is called before
+//! anything that may write is started: it lists the files to mount read-only and records, before the process exists,
+//! which folders cannot be protected that way.
 
 use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Knows the files that the server executes or obeys. All methods block on the disk.
+/// Knows the files that the server executes or obeys. All methods block on file system access.
 pub trait WriteGuard: fmt::Debug + Send + Sync {
-    /// Called before a process or tool starts that may write. `Err` is a sentence; nothing may be started then.
+    /// Called before a process or tool starts that may write. On `Err`, a message, nothing may be started.
     fn before_write(&self, reach: &WriteReach) -> Result<WriteProtection, String>;
 
-    /// May this configured program be started, and with which rights? `Err` says why not and what the operator can do.
+    /// Decides whether this configured program may be started, and with which rights. `Err` is a message with the
+    /// reason and a remedy.
     fn admit(&self, program: ProgramKey<'_>) -> Result<ProgramRights, String>;
 
-    /// Could an agent's command or tool change what lies there, or put something there?
+    /// Returns true if an agent's command or tool could change or create something at this path.
     fn is_agent_writable(&self, path: &Path) -> bool;
 
-    /// From now on agents may write to this folder, a real path, although the configuration does not say so. Called before
-    /// they can.
+    /// Records that agents may write to this folder, a real path, although the configuration does not say so. Must be
+    /// called before they can.
     fn mark_agent_writable(&self, folder: &Path);
 }
 
@@ -31,9 +33,9 @@ pub enum ProgramKey<'a> {
 /// The rights of a configured program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramRights {
-    /// Those its table grants.
+    /// The rights that its configuration table grants.
     Full,
-    /// Its code lies where agents may write, so it gets what their commands get.
+    /// Its code lies where agents may write, so it gets only the rights of their commands.
     Reduced(ReducedRights),
 }
 
@@ -53,22 +55,22 @@ pub struct WriteReach {
     pub sealed_by: FileSealing,
 }
 
-/// Which obeyed files beneath the roots cannot be written all the same.
+/// Which protected files beneath the roots are safe from writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSealing {
     /// None: the process has no mount namespace.
     Nothing,
-    /// Those that exist: they are mounted read-only.
+    /// Existing files: they are mounted read-only.
     Existing,
-    /// Those that file tools refuse by name: configuration.
+    /// Files that file tools refuse by name: configuration.
     Sealed,
 }
 
-/// How a process is kept from files that are obeyed.
+/// How a process is kept from writing protected files.
 #[derive(Debug, Default)]
 pub struct WriteProtection {
     pub mounts: ReadOnlyMounts,
-    /// To be dropped when the process and all it started have ended. Dropping it blocks on the disk.
+    /// Must be dropped after the process and all its descendants have ended. Dropping it blocks on file system access.
     pub lease: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -76,7 +78,7 @@ pub struct WriteProtection {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOnlyMounts {
     pub files: Vec<PathBuf>,
-    /// Directories on the way to them, outermost first. As mount points they cannot be renamed.
+    /// Directories on the way to the files, outermost first. As mount points they cannot be renamed.
     pub pinned: Vec<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! How programs that the operator chose are started: MCP servers and workers.
+//! Starts programs chosen by the operator: MCP servers and workers.
 
 #[cfg(target_os = "linux")]
 use std::{
@@ -15,26 +15,26 @@ use crate::sandbox::{CommandExit, NetworkAccess, SandboxError, Spawner, TcpAcces
 /// How programs are started.
 #[derive(Debug, Clone)]
 pub enum LaunchMode {
-    /// As children that may do whatever this process may.
+    /// As children with all rights of this process.
     Plain,
-    /// Supervised, and kept from what is protected.
+    /// In a jail with a supervisor, without access to protected paths.
     #[cfg(target_os = "linux")]
     Jailed(JailConfig),
 }
 
-/// Starts programs in jails.
+/// Settings for programs in jails.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone)]
 pub struct JailConfig {
     pub spawner: Spawner,
     /// Absolute paths that stay closed to every program.
     pub protected: Arc<[PathBuf]>,
-    /// Ports of this machine or another that no program may connect to: our own, so that none can act as a client of
-    /// ours and answer what a person is asked.
+    /// Ports that no program may connect to, on this machine or any other: the server's own, so that a program cannot
+    /// act as a client of the server and answer an approval request.
     pub closed_ports: Arc<[u16]>,
-    /// Knows which programs may be started and with which rights; without one, all with those of their table.
+    /// Decides which programs may be started and with which rights; without a guard, all get the rights of their table.
     pub guard: Option<Arc<dyn WriteGuard>>,
-    /// Ports that workers call back on and are called on: each worker has its own, and no other program has any.
+    /// Callback and call ports of workers: each worker may use its own, all other programs none.
     pub worker_ports: Arc<[u16]>,
 }
 
@@ -59,33 +59,33 @@ impl JailConfig {
         asked.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// For a program that may connect and listen where it likes, but for the ports of this server and those of workers.
-    /// `own` are its own of the latter.
+    /// Network access of a program that may connect and listen anywhere but on the ports of this server and of workers.
+    /// `own` are the worker ports that belong to the program itself.
     pub(crate) fn network_access(&self, own: &[u16]) -> NetworkAccess {
         let of_others: Vec<u16> = self.worker_ports.iter().copied().filter(|port| !own.contains(port)).collect();
         let closed: Vec<u16> = self.closed_ports.iter().copied().chain(of_others).collect();
-        // Whoever listens where a worker or this server should is taken for it.
+        // A program that listens on such a port could impersonate the worker or this server.
         let listen = if closed.is_empty() { TcpAccess::Open } else { TcpAccess::AllBut(closed.clone()) };
         let connect = TcpAccess::AllBut(closed);
         NetworkAccess { connect, listen, unix_sockets: true }
     }
 }
 
-/// Where programs are, where the user is at home, which language to speak, and what is named besides; nothing else of
-/// the server's variables.
+/// The variables passed to programs: search path, home, locale and the names in `besides`; no other variables of the
+/// server.
 pub(crate) fn inherited_environment(besides: &[&str]) -> Vec<(String, String)> {
     #[expect(clippy::disallowed_methods, reason = "passes a named few variables on and means nothing by them")]
     let variables = std::env::vars_os();
     let is_seen = |name: &str| {
         matches!(name, "PATH" | "HOME" | "LANG" | "LANGUAGE") || name.starts_with("LC_") || besides.contains(&name)
     };
-    // What is not text cannot be passed on; nobody has such a `PATH`.
+    // Values that are not UTF-8 are not passed on.
     let texts = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     texts.filter(|(name, _)| is_seen(name)).collect()
 }
 
-/// What a program looks for by name must not be found where agents write: other programs, on `PATH`, and what Python loads from
-/// a user's home at every start.
+/// Removes search paths that agents can write to: other programs are found on `PATH`, and Python loads code from the
+/// user's home at every start.
 #[cfg(target_os = "linux")]
 fn remove_agent_writable_paths(environment: &mut BTreeMap<String, String>, is_agent_writable: impl Fn(&Path) -> bool) {
     let is_agents = |path: &str| !Path::new(path).is_absolute() || is_agent_writable(Path::new(path));
@@ -97,18 +97,18 @@ fn remove_agent_writable_paths(environment: &mut BTreeMap<String, String>, is_ag
     }
 }
 
-/// What a program is given so that Python reads no compiled module from beside a script: there an agent could put one, which
-/// is run unread.
+/// Settings that keep Python from loading compiled modules beside a script: an agent could put one there, and it would
+/// run instead of the source.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PythonCacheSettings {
-    /// To stand before all others.
+    /// Must precede all other arguments.
     pub(crate) arguments: Vec<String>,
     pub(crate) variables: Vec<(String, String)>,
 }
 
-/// For programs of the agents' folders. `private` is a folder that only the program uses; what it starts gets the variable too,
-/// and an interpreter that reads no variables an option.
+/// For programs in agents' folders. `private` is a folder that only the program uses. Child processes inherit the
+/// variable; an interpreter that ignores variables gets the option.
 #[cfg(target_os = "linux")]
 pub(crate) fn python_cache_settings(
     rights: &ProgramRights,
@@ -123,13 +123,13 @@ pub(crate) fn python_cache_settings(
     PythonCacheSettings { arguments: options, variables: vec![("PYTHONPYCACHEPREFIX".to_owned(), folder)] }
 }
 
-/// How a jailed program ended, in the words of every other child.
+/// Describes how a jailed program ended, worded like the exit status of any other child.
 #[cfg(target_os = "linux")]
 pub(crate) fn exit_text(ending: Result<CommandExit, SandboxError>) -> String {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
     match ending {
-        // As the kernel packs it.
+        // The kernel's encoding of an exit code.
         Ok(CommandExit::Exited(code)) => ExitStatus::from_raw((code & 0xff) << 8).to_string(),
         Ok(CommandExit::Signalled(signal)) => ExitStatus::from_raw(signal).to_string(),
         Err(error) => error.to_string(),

@@ -1,18 +1,18 @@
-//! Tools that come with the program, and the check of tool arguments.
+//! Tools of the server, and the validation of tool arguments.
 //!
 //! * `builtin` – the built-in tools as one `ToolHost`: a table of tools, one file each.
-//! * `fetch` – the core's `Fetch` port: the guarded way to the web.
-//! * `folder` – the folder those tools work in, and the only way to open anything in it.
-//! * `guard` – what keeps files that the server executes or obeys from being changed.
-//! * `launch` – how programs are started: in jails where there are jails.
+//! * `fetch` – the core's `HttpFetcher` port: web requests with SSRF protection.
+//! * `folder` – the folder that file tools work in, and the only way to open anything in it.
+//! * `guard` – keeps files that the server executes or obeys from being changed.
+//! * `launch` – how programs are started: jailed where the kernel supports jails.
 //! * `mcp` – MCP servers as `ToolHost`s, and the relay that serves MCP on standard input and output.
 //! * `sandbox` – child processes in jails; Linux only.
 //! * `sinks` – the core's `NoticeSink` port: where notices to the user are shown.
 //! * `worker` – pools of worker processes as `ToolHost`s.
-//! * `workspaces` – the folders that runs may work in, as the core's `Folders` port.
-//! * `schema` – the core's `SchemaCheck` port by `jsonschema`.
+//! * `workspaces` – the folders that runs may work in, as the core's `WorkingFolders` port.
+//! * `schema` – the core's `SchemaValidator` port, implemented with `jsonschema`.
 //!
-//! This crate knows no surface, no store and no model provider.
+//! This crate depends on no surface, store or model provider.
 
 pub mod builtin;
 pub mod fetch;

@@ -1,13 +1,13 @@
-//! MCP servers as tool hosts, one each, and the relay that lets MCP clients reach a running server over standard input
-//! and output.
+//! MCP servers as tool hosts, one each, and the relay that connects MCP clients on standard input and output to a
+//! running server.
 //!
-//! * `host` – a server as a `ToolHost`; `keeper` – the task that starts it, watches it and starts it again.
-//! * `link` – one connection, over `process` (a program, in a jail where there are jails) or `http`; `notices` – what the
-//!   server says unasked.
-//! * `offer`, `pin` – what it offers, and what of that was approved; `output` – its answers as text.
-//! * `relay` – newline-delimited JSON-RPC from one side, an MCP endpoint over HTTP on the other.
+//! * `host` – a server as a `ToolHost`; `supervisor` – the task that starts, monitors and restarts it.
+//! * `connection` – one connection, over `process` (a program, jailed where the kernel supports jails) or `http`;
+//!   `notifications` – messages the server sends on its own.
+//! * `tool_list`, `pin` – the tools it offers, and their approved definitions; `output` – its results as text.
+//! * `relay` – newline-delimited JSON-RPC on one side, an MCP endpoint over HTTP on the other.
 //!
-//! A server is somebody else's program: everything it says is bounded, and its tools are pinned when first seen.
+//! A server is third-party code: everything it sends is bounded, and its tools are pinned when first seen.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,30 +41,30 @@ pub use crate::launch::LaunchMode;
 
 use host::McpHost;
 
-/// A server of the configuration.
+/// One MCP server of the configuration.
 #[derive(Debug, Clone)]
 pub struct McpServerOptions {
-    /// Its tools are called `name.tool`.
+    /// Also the prefix of its tools: `name.tool`.
     pub name: Arc<str>,
     pub transport: McpTransport,
-    /// From the start to the list of tools.
+    /// From the start until its tools are listed.
     pub start_timeout: Duration,
-    /// For one tool call.
+    /// Timeout of one tool call.
     pub call_timeout: Duration,
 }
 
-/// How a server is reached.
+/// How the server is reached.
 #[derive(Clone)]
 pub enum McpTransport {
-    /// A program that speaks on its standard input and output.
+    /// A program that uses its standard input and output.
     Command {
         program: String,
         arguments: Vec<String>,
-        /// Besides `PATH`, `HOME` and the locale.
+        /// In addition to `PATH`, `HOME` and the locale.
         env: BTreeMap<String, SecretString>,
-        /// Where it runs; `None` for the folder of this process.
+        /// Its working folder; `None` for the folder of this process.
         working_folder: Option<PathBuf>,
-        /// An existing folder that only it uses, also where everything around that is protected.
+        /// An existing folder that only this program uses, accessible even if everything around it is protected.
         private: Option<PathBuf>,
     },
     /// A streamable HTTP endpoint.
@@ -100,7 +100,7 @@ pub struct PendingTools {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingTool {
-    /// As agents would call it.
+    /// The name under which agents would call it.
     pub name: Arc<str>,
     pub change: ToolChange,
 }
@@ -118,7 +118,7 @@ pub enum ApproveError {
 
 impl McpHosts {
     /// Starts every server in the background and returns at once; tools appear as servers become ready. All end when
-    /// `stop` is cancelled; the tasks that keep them are `tasks`.
+    /// `stop` is cancelled; their supervisors run on `tasks`.
     pub fn start(
         servers: Vec<McpServerOptions>,
         launch: &LaunchMode,
@@ -142,13 +142,13 @@ impl McpHosts {
         hosts
     }
 
-    /// What is offered but not approved, by server; servers without such tools are left out.
+    /// Tools that are offered but not approved, by server; servers without such tools are left out.
     pub fn pending(&self) -> Vec<PendingTools> {
         let pending = self.hosts.iter().map(|host| PendingTools { server: host.name().clone(), tools: host.pending() });
         pending.filter(|server| !server.tools.is_empty()).collect()
     }
 
-    /// Approves what the server offers now, whatever was approved before. Answers with the tools that were waiting.
+    /// Approves what the server offers now, whatever was approved before. Returns the tools that were pending.
     pub async fn approve(&self, server: &str) -> Result<Vec<Arc<str>>, ApproveError> {
         match self.hosts.iter().find(|host| &**host.name() == server) {
             Some(host) => host.approve().await,

@@ -1,29 +1,29 @@
-//! Child processes that can do little and leave nothing behind.
+//! Confined child processes that leave nothing running behind.
 //!
-//! The server never starts a command itself. It starts this program again as a supervisor (`supervisor`), which makes a
-//! jail, starts the command in it, and stays its parent. The two talk over a socket, which is also the leash: when the
-//! server's end closes, by intent or because the server died, the supervisor ends every descendant of the command,
-//! whatever sessions or groups they fled to, and then itself.
+//! The server never starts a command itself. It starts its own program again as a supervisor (`supervisor`), which
+//! makes a jail, starts the command in it and stays its parent. The two talk over a socket: when the server's end
+//! closes, on purpose or because the server died, the supervisor kills every descendant of the command, whatever
+//! session or process group it moved to, and then exits.
 //!
-//! * `jail` – what a command may touch: the part that callers fill in.
-//! * `spawner` – starts supervisors, from one thread that lasts, and `jailed`, the handle of a running one.
-//! * `supervisor` – the other end, in the other process; `confine` makes the jail, of `namespace`, `cover`, `links`,
-//!   `read_only`,
-//!   `protect`, `ground` and `filter`; `kin` ends descendants.
-//! * `kernel` – what the kernel can enforce, in words.
-//! * `order` – what the two processes say to each other.
+//! * `jail` – what a command may access: the part that callers fill in.
+//! * `spawner` – starts supervisors, from one long-lived thread; `jailed` – the handle of a running command.
+//! * `supervisor` – the other end, in the other process; `confine` makes the jail out of `namespace`, `mount_mask`,
+//!   `hard_links`, `read_only`, `protect`, `landlock_rules` and `seccomp`; `scratch` – the private folder;
+//!   `process_tree` kills descendants.
+//! * `kernel` – what the kernel can enforce, as text.
+//! * `protocol` – the messages between the two processes.
 //!
-//! What a jail is made of: Landlock for files, TCP ports, signals and abstract sockets; a PID and a mount namespace, if
-//! the kernel allows them, in which nobody else has a number and what is protected is covered; a filter of system calls for
-//! what these leave open; no new privileges; no capabilities beyond those of an ordinary root; resource limits; a session of
-//! its own without a terminal; an environment of named variables; no inherited descriptors; a private folder for temporary
-//! files.
+//! A jail consists of: Landlock for files, TCP ports, signals and abstract sockets; where the kernel allows them, a PID
+//! and a mount namespace, in which outside processes have no pid and protected paths are masked; a seccomp filter for
+//! what these leave open; no new privileges; no capabilities beyond those of an ordinary root; resource limits; a
+//! session of its own without a terminal; an environment of named variables; no inherited descriptors; a private folder
+//! for temporary files.
 //!
-//! What it is not, so that nobody relies on it: UDP is not restricted, nor, before Landlock ABI 9, sockets that have a
-//! path for programs that may use such sockets. The number of processes is not limited: the kernel counts them per user, so
-//! any useful limit would depend on what else that user runs.
+//! Not covered: UDP is not restricted, nor, before Landlock ABI 9, sockets with a path, for programs that may use Unix
+//! sockets. The number of processes is not limited: the kernel counts them per user, so any useful limit would depend
+//! on what else that user runs.
 //!
-//! This module knows processes; it must not know tools.
+//! This module deals with processes; it must not depend on tools.
 
 mod confine;
 mod hard_links;
@@ -55,7 +55,7 @@ pub use supervisor::exec_main;
 
 use std::io;
 
-/// The argument that makes this program a supervisor.
+/// The first argument that makes this program a supervisor.
 pub const EXEC_VERB: &str = "__exec";
 
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,8 @@ pub enum SandboxError {
     Protocol(#[source] io::Error),
     #[error("the supervisor of a command does not answer")]
     NoReply,
-    /// The supervisor ended before its command did. What the command had started was ended as far as it could be found.
+    /// The supervisor ended before its command did. Descendants of the command were killed as far as they could be
+    /// found.
     #[error("the supervisor of a command died")]
     Lost,
     #[error("{0}")]

@@ -1,5 +1,5 @@
-//! Checks tool arguments against JSON Schemas. Schemas come from strangers too (servers, workers, plugins), so compiling
-//! and checking are bounded and nothing a schema refers to is ever fetched.
+//! Validates tool arguments against JSON Schemas. Schemas also come from third parties (MCP servers, workers, plugins),
+//! so compiling and validating are bounded, and references are never fetched.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,28 +20,28 @@ use bounds::{MAX_ARGUMENTS_DEPTH, is_usable_schema, size_of_arguments};
 use cost::{CheckCost, check_cost};
 use reference::{ReferenceUse, references};
 
-/// So many compiled schemas are kept; then the one not used for longest goes and would be compiled again.
+/// Compiled schemas kept; past this the least recently used is dropped and would be compiled again.
 const MAX_CACHED: usize = 256;
-/// More problems are only hinted at: a model that mends three sees the next ones then.
+/// Further violations are only counted: a model that fixes three sees the next ones on its next call.
 const MAX_PROBLEMS: usize = 3;
 const MAX_PROBLEM_BYTES: usize = 300;
-/// Of a parameter's name in a problem: callers choose names too.
+/// Length of a parameter's name in a message, because callers choose the names.
 const MAX_NAME_BYTES: usize = 100;
-/// Bounds on patterns that need backtracking, and on the memory of compiled ones.
+/// Bounds on backtracking patterns, and on the memory of compiled ones.
 const MAX_BACKTRACKING: usize = 100_000;
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
-/// The core's `SchemaCheck` by `jsonschema`.
+/// The core's `SchemaValidator`, implemented with `jsonschema`.
 #[derive(Default)]
 pub struct JsonSchemaCheck {
     cache: Mutex<SchemaCache>,
 }
 
-/// Keyed by content: equal schemas share a validator, whoever sent them.
+/// Keyed by content, so that equal schemas share one validator.
 #[derive(Default)]
 struct SchemaCache {
     entries: HashMap<Arc<Value>, CachedSchema>,
-    /// Counts lookups; the entry with the lowest number was not used for longest.
+    /// Counts lookups; the entry with the lowest `last_used` is the least recently used.
     lookups: u64,
 }
 
@@ -50,7 +50,7 @@ struct CachedSchema {
     last_used: u64,
 }
 
-/// A schema that cannot be used is remembered as well, or every call would find out anew.
+/// An unusable schema is cached as well, so that not every call compiles it again.
 type CompileResult = Result<Arc<CompiledSchema>, Arc<str>>;
 
 struct CompiledSchema {
@@ -90,7 +90,7 @@ impl JsonSchemaCheck {
         if let Some(compiled) = self.cache().get(schema) {
             return compiled;
         }
-        // Not under the lock: others need not wait, and two compiling the same schema do no harm.
+        // Compiled without the lock: other calls need not wait, and compiling the same schema twice is harmless.
         let compiled = compile(schema);
         self.cache().put(schema.clone(), compiled.clone());
         compiled
@@ -149,13 +149,13 @@ fn compile_error(error: &ValidationError<'_>) -> String {
     format!("the tool's own schema {reason}")
 }
 
-/// The parameter that a problem is about, and what is wrong with it.
+/// The parameter that an error is about, and what is wrong with it.
 fn parameter(error: &ValidationError<'_>) -> Option<(Arc<str>, String)> {
     let place = error.instance_path().as_str();
     let (name, reason) = match (place.strip_prefix('/'), error.kind()) {
         (Some(path), _) => {
             let (name, within) = path.split_once('/').map_or((path, None), |(name, within)| (name, Some(within)));
-            // As JSON pointers write it.
+            // Unescapes the JSON pointer.
             let name = name.replace("~1", "/").replace("~0", "~");
             let said = clipped(error, MAX_PROBLEM_BYTES);
             let within = within.map(|within| format!("at `/{}`: {said}", clipped(&within, MAX_PROBLEM_BYTES)));

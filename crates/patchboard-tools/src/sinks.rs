@@ -1,7 +1,7 @@
-//! Ways to show a notice: in the log, on the desktop, over HTTP.
+//! Notice sinks: log, desktop, HTTP.
 //!
-//! Each knows how to show one notice now. When and how many are shown is the core's `NoticeDesk`'s business. Errors are
-//! sentences for the log and name hosts, never addresses: a path may be as good as a password.
+//! A sink shows one notice at a time; the core's `Notifier` decides when and how many are shown. Errors are messages
+//! for the log and name hosts, never full URLs: a path may contain a secret.
 
 mod console;
 mod desktop;

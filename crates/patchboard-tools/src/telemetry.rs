@@ -10,17 +10,17 @@ const CALLS_TOTAL: &str = "patchboard_worker_calls_total";
 const WORKERS_REPLACED: &str = "patchboard_workers_replaced_total";
 const EVENTS_DROPPED: &str = "patchboard_worker_events_dropped_total";
 
-/// What is counted of one pool; found once, so that a call only adds to it.
+/// Metrics of one pool; handles are looked up once, so that a call only increments them.
 #[derive(Clone)]
 pub(crate) struct PoolMetrics {
     pub(crate) ready: Gauge,
     pub(crate) queued: Gauge,
-    /// Of calls that had to wait.
+    /// Queueing time of calls that had to wait.
     pub(crate) queue_seconds: Histogram,
     pub(crate) succeeded: Counter,
     /// The tool itself failed.
     pub(crate) failed: Counter,
-    /// There was no answer from the tool.
+    /// The tool gave no response.
     pub(crate) lost: Counter,
     pub(crate) timed_out: Counter,
     pub(crate) queue_timeout: Counter,
@@ -38,7 +38,7 @@ impl std::fmt::Debug for PoolMetrics {
 }
 
 impl PoolMetrics {
-    /// `pool` is a name of the configuration.
+    /// `pool` must be a name of the configuration.
     pub(crate) fn new(pool: &str, wanted: u32) -> Self {
         let pool = pool.to_owned();
         let call = |outcome: &'static str| metrics::counter!(CALLS_TOTAL, "pool" => pool.clone(), "outcome" => outcome);

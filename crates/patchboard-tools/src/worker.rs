@@ -1,16 +1,18 @@
-//! Pools of worker processes: programs, mostly Python, that offer tools over gRPC. The server starts them, watches them,
-//! calls them and replaces them.
+//! Pools of worker processes: external programs, mostly Python, that offer tools over gRPC. The server starts, watches,
+//! calls and replaces them.
 //!
-//! * `dispatch` – who runs where and who waits; synchronous. `pool` – a pool as a `ToolHost` around it.
-//! * `call` – one call, from its seat to its answer; `answer`, `request` – what goes over the wire as what the core knows.
-//! * `keeper` – keeps one seat of the pool taken; `start` – from nothing to a worker that takes calls; `watch` – what may
-//!   happen to it then; `warm` – workers forked from a program that has loaded everything.
-//! * `world`, `machine` – processes and sockets; `link` – the connection; `command`, `ready`, `tail` – what a worker is
-//!   told, what it announces, what it says.
-//! * `unregistered` – tools that workers run and never registered.
-//! * `ports` – the block of ports that is theirs; `events` – what workers tell about themselves.
+//! * `dispatch` – assigns calls to workers and queues them; synchronous. `pool` – one pool, as a `ToolHost` around the
+//!   dispatcher.
+//! * `call` – one call, from its permit to its output; `request`, `response` – conversion between wire messages and
+//!   core types.
+//! * `supervisor` – keeps one slot of the pool filled; `start` – brings a worker up until it takes calls; `watch` –
+//!   waits for the event that ends it; `fork_server` – workers forked from a program that has preloaded everything.
+//! * `platform`, `machine` – processes and sockets; `connection` – the gRPC connection; `command`, `ready_file`,
+//!   `output_tail` – the command line and environment of a worker, its announcement, its standard output and error.
+//! * `unregistered` – calls of tools that workers run but never registered.
+//! * `ports` – the block of ports reserved for workers; `events` – telemetry sent by workers.
 //!
-//! A worker is somebody else's program: everything it says is bounded, and it can end at any moment.
+//! A worker is third-party code: everything it sends is bounded, and it can exit at any moment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,51 +64,52 @@ use machine::OsPlatform;
 use platform::WorkerPlatform;
 use pool::WorkerPool;
 
-/// A pool of the configuration.
+/// One `[[pool]]` of the configuration.
 #[derive(Debug, Clone)]
 pub struct PoolOptions {
-    /// Stands before the names of tools that are taken.
+    /// Also the prefix of tools whose plain name is already taken.
     pub name: Arc<str>,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// How many workers there should be.
+    /// Number of workers to keep running.
     pub count: u32,
     pub working_folder: PathBuf,
-    /// Besides `PATH`, `HOME`, the locale and what the protocol asks for; wins over all of these.
+    /// Added to `PATH`, `HOME`, the locale and the variables of the protocol; overrides all of these.
     pub env: BTreeMap<String, SecretString>,
-    /// Calls a worker takes at once; `None` for what the worker says, or what is usual.
+    /// Concurrent calls per worker; `None` uses what the worker reports, else the default.
     pub capacity: Option<u32>,
     pub affinity: Affinity,
-    /// How long a call may wait for a worker.
+    /// The longest time a call may wait for a worker.
     pub queue_timeout: Duration,
-    /// Calls that may wait at once; further ones are refused.
+    /// Queued calls; further calls are refused.
     pub max_queue: usize,
-    /// A worker is replaced when it is older.
+    /// A worker older than this is replaced.
     pub max_age: Option<Duration>,
-    /// A worker is replaced after so many calls.
+    /// A worker is replaced after this many calls.
     pub max_requests: Option<u64>,
-    /// A worker is replaced when it and its children hold more bytes.
+    /// A worker is replaced when its process tree uses more bytes than this.
     pub max_memory: Option<u64>,
-    /// From the start of a worker to the word that it is ready.
+    /// The longest time from the start of a worker until it reports that it is ready.
     pub start_timeout: Duration,
-    /// Fork workers from one program that has loaded everything.
+    /// Fork workers from one program that has preloaded everything.
     pub is_warm: bool,
-    /// What workers may change besides their private folders.
+    /// Paths that workers may write to besides their private folders.
     pub writable: Vec<PathBuf>,
-    /// An existing folder that only this pool uses, for compiled code of workers whose script lies where agents may write.
+    /// An existing folder that only this pool uses, for the bytecode cache of workers whose script lies where agents
+    /// may write.
     pub compiled: Option<PathBuf>,
-    /// Allocations of a worker process beyond this fail.
+    /// Allocations of a worker process beyond this many bytes fail.
     pub memory_limit: Option<u64>,
-    /// May workers be called by names that they never registered?
+    /// Whether workers may be called by tool names that they never registered.
     pub unregistered: UnregisteredPolicy,
-    /// For a call that does not say how long it may take.
+    /// Timeout of a call that specifies none.
     pub call_timeout: Duration,
-    /// The same for one whose result comes piece by piece.
+    /// Timeout of a streaming call that specifies none.
     pub stream_timeout: Duration,
 }
 
 impl PoolOptions {
-    /// What the configuration assumes where it says nothing.
+    /// The defaults of the configuration.
     pub fn new(name: impl Into<Arc<str>>, command: Vec<String>, working_folder: PathBuf) -> Self {
         Self {
             name: name.into(),
@@ -133,12 +136,12 @@ impl PoolOptions {
     }
 }
 
-/// What pools need from the rest of the program.
+/// Dependencies of the pools.
 #[derive(Debug)]
 pub struct PoolDeps {
     pub launch: LaunchMode,
     pub callbacks: Arc<dyn CallbackServer>,
-    /// Of their lines and their own; the jails of others are closed to them.
+    /// Ports for callbacks and workers; other jails cannot use them.
     pub ports: PortBlock,
     pub signals: TelemetryBus,
     pub clock: Arc<dyn Clock>,
@@ -146,14 +149,15 @@ pub struct PoolDeps {
     pub tracker: TaskTracker,
     /// Ends all workers.
     pub stop: CancellationToken,
-    /// Where a folder for sockets is made. It must not be among what is protected, and short: a socket's path has at
-    /// most 107 bytes.
+    /// The parent of the folder that holds the sockets. It must not lie beneath a protected path, and must be short:
+    /// the path of a Unix socket has at most 107 bytes.
     pub scratch: PathBuf,
-    /// May calls that carry pickled values be passed on?
+    /// Whether calls that carry pickled values are forwarded.
     pub allow_pickle: bool,
 }
 
-/// Opens the loopback port a worker calls back on, and makes the secret of the worker; closed when the answer is dropped.
+/// Opens the loopback port that a worker calls back on and creates the worker's secret. The port is closed when the
+/// returned listener is dropped.
 pub trait CallbackServer: Send + Sync + fmt::Debug {
     fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackListener>>;
 }
@@ -169,12 +173,12 @@ pub struct CallbackListener {
 #[derive(Debug)]
 pub struct WorkerPools {
     pools: Vec<Arc<WorkerPool>>,
-    /// Of this module alone, so that its end can be waited for.
+    /// Tasks of this module alone, so that `shut_down` can wait for them.
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
-/// What all pools share.
+/// State shared by all pools.
 #[derive(Debug)]
 struct PoolContext {
     platform: Arc<dyn WorkerPlatform>,
@@ -184,14 +188,14 @@ struct PoolContext {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
     allow_pickle: bool,
-    /// Of this run of the server; every worker has it on its command line.
+    /// Identifies this run of the server; part of every worker's command line.
     run_id: String,
     folder: RunFolder,
-    /// Runs on the server's tracker too.
+    /// Tasks spawned here also count for the server's tracker.
     tasks: SharedTaskTracker,
 }
 
-/// Tasks that both this module and the whole server wait for.
+/// Spawns tasks that both this module and the whole server wait for.
 #[derive(Debug, Clone)]
 struct SharedTaskTracker {
     own: TaskTracker,
@@ -204,12 +208,12 @@ impl SharedTaskTracker {
     }
 }
 
-/// Longer than the grace of a worker that is asked to end, and a second for what follows.
+/// Longer than the grace period of a worker that is asked to exit, plus a second for the cleanup after it.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(9);
 
 impl WorkerPools {
-    /// Returns at once; workers start in the background. All end when `stop` is cancelled. `Err` when there is no place
-    /// for their sockets.
+    /// Returns at once; workers start in the background. All end when `stop` is cancelled. Fails if the folder for
+    /// their sockets cannot be created.
     pub fn start(pools: Vec<PoolOptions>, deps: PoolDeps) -> io::Result<Arc<Self>> {
         let machine = OsPlatform { launch: deps.launch.clone(), tasks: deps.tracker.clone() };
         Self::start_in(Arc::new(machine), pools, deps)
@@ -239,7 +243,7 @@ impl WorkerPools {
         Ok(Arc::new(Self { pools, tasks: own, stop }))
     }
 
-    /// A host for each pool, in the order of the configuration.
+    /// One tool host per pool, in the order of the configuration.
     pub fn hosts(&self) -> Vec<Arc<dyn ToolHost>> {
         let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::with_capacity(self.pools.len());
         for pool in &self.pools {
@@ -248,7 +252,7 @@ impl WorkerPools {
         hosts
     }
 
-    /// Every pool has had a worker that was ready, or has failed to start one.
+    /// Completes when every pool has had a ready worker or has failed to start one.
     pub fn first_start_done(&self) -> impl Future<Output = ()> + Send + use<> {
         let settled: Vec<CancellationToken> = self.pools.iter().map(|pool| pool.first_start_done().clone()).collect();
         async move {
@@ -256,18 +260,18 @@ impl WorkerPools {
         }
     }
 
-    /// Has every pool all its workers within that time?
+    /// Returns true if every pool has all its workers within `timeout`.
     pub async fn wait_until_ready(&self, timeout: Duration) -> bool {
         let waiting = join_all(self.pools.iter().map(|pool| pool.wait_until_full()));
         tokio::time::timeout(timeout, waiting).await.is_ok()
     }
 
-    /// Ends all workers and waits for it. Those that do not end when asked are killed.
+    /// Stops all workers and waits until they have ended. Workers that do not exit when asked are killed.
     pub async fn shut_down(&self) {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
-            tracing::warn!("workers do not end; they are left to their supervisors");
+            tracing::warn!("workers did not exit in time; they are left to their supervisors");
         }
     }
 }
@@ -279,7 +283,7 @@ impl WorkerSupervisor for WorkerPools {
 
     fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {
         if !self.pools.iter().any(|pool| pool.register_tools(worker, &tools)) {
-            tracing::debug!(worker.id = %worker, "a worker that is gone says which tools it has");
+            tracing::debug!(worker.id = %worker, "tools registered by an unknown worker");
         }
     }
 
@@ -296,7 +300,8 @@ impl WorkerSupervisor for WorkerPools {
     }
 }
 
-/// Seven digits of base 36: the time, and a little of this process to tell two servers apart that start together.
+/// Seven base-36 digits: five of the time and two of the process id, which distinguish two servers that start in the
+/// same second.
 fn run_id(clock: &dyn Clock) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     let seconds = clock.now().as_second().unsigned_abs();

@@ -1,8 +1,9 @@
-//! The folders that runs may work in: which are admitted, how tools open them, and what they say to agents.
+//! The folders that runs may work in: which are admitted, how tools open them, and the documents they provide for
+//! prompts.
 //!
-//! A folder is opened anew for every call, from the root of the file system and without following symlinks, so one that
-//! was deleted and made again is simply the new one. It is admitted when that descent passes an allowed root: the very
-//! directory, not one with a similar path.
+//! A folder is opened anew for every call, from the file system's root and without following symlinks, so a folder that
+//! was deleted and recreated is simply the new one. It is admitted if that descent passes an allowed root: the
+//! directory itself, not one with a similar path.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,24 +22,24 @@ mod grants;
 pub use grants::GrantRules;
 use grants::GrantedFolders;
 
-/// Longer documents are cut: every prompt would carry them.
+/// Longer documents are truncated, because every prompt includes them.
 const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 /// Longer paths are refused unread, as the kernel would.
 const MAX_PATH_BYTES: usize = 4096;
-/// Named paths are repeated in errors up to this length.
+/// Length to which paths are shown in errors.
 const MAX_SHOWN_BYTES: usize = 240;
 const INSPECTION_FAILED: &str = "working folder cannot be looked at";
 
 #[derive(Debug, Clone)]
 pub struct WorkspaceOptions {
-    /// Where tools work when nobody names a folder. It need not lie under an allowed root; then requests must name one
-    /// that does.
+    /// The working folder of requests that name none. It need not lie under an allowed root; but the folders that
+    /// requests name must.
     pub working_folder: PathBuf,
-    /// Folders a request's working folder must lie in.
+    /// The roots that requested working folders must lie in.
     pub allowed_roots: Vec<PathBuf>,
     /// Directories and files that stay closed to tools wherever they lie: the data directory and key files.
     pub protected: Vec<PathBuf>,
-    /// Disks are waited for on blocking threads, spawned here.
+    /// Tracks the blocking threads for file system access.
     pub tasks: TaskTracker,
     pub grants: GrantRules,
 }
@@ -50,7 +51,7 @@ pub struct Workspaces(Arc<WorkspaceState>);
 struct WorkspaceState {
     working_folder: PathBuf,
     roots: Vec<PathBuf>,
-    /// Closed to file tools: what is protected, and what is sealed.
+    /// Closed to file tools: protected and sealed paths.
     protected: Arc<ProtectedPaths>,
     /// Closed to jails as well.
     jail_protected: ProtectedPaths,
@@ -59,11 +60,11 @@ struct WorkspaceState {
     granted: Arc<GrantedFolders>,
 }
 
-/// Where must the folder lie?
+/// Where the folder must lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequiredLocation {
     UnderRoot,
-    /// For work that was admitted: a grant of the operator counts while it lasts.
+    /// For admitted work: a grant of the operator counts while it lasts.
     UnderRootOrGranted,
     Anywhere,
 }
@@ -75,13 +76,13 @@ enum FolderRefusal {
 }
 
 impl Workspaces {
-    /// Fails when the working folder, a root or a protected path cannot be opened or inspected.
+    /// Fails if the working folder, a root or a protected path cannot be opened or inspected.
     pub fn new(options: WorkspaceOptions) -> Result<Self, Error> {
         Self::with_sealed(options, Vec::new())
     }
 
-    /// The same with files that only the operator changes, such as the configuration of this server: closed to file tools, by
-    /// name. What keeps commands from them is `guard`.
+    /// The same with sealed files, which only the operator changes, such as the configuration of this server. They are
+    /// closed to file tools by name; `guard` keeps commands from them.
     pub fn with_sealed(options: WorkspaceOptions, sealed: Vec<PathBuf>) -> Result<Self, Error> {
         let real = |path: &PathBuf| path.canonicalize().map_err(|source| Error::Open { path: path.clone(), source });
         let failed = |source| Error::Open { path: options.working_folder.clone(), source };
@@ -103,30 +104,30 @@ impl Workspaces {
         Ok(Self(Arc::new(inside)))
     }
 
-    /// Where tools work when nobody names a folder.
+    /// The working folder of requests that name none.
     pub fn working_folder(&self) -> &Path {
         &self.0.working_folder
     }
 
-    /// What stays closed to tools, as absolute paths. They need not exist.
+    /// Absolute paths that stay closed to tools. They need not exist.
     pub fn protected(&self) -> &[PathBuf] {
         self.0.jail_protected.paths()
     }
 
-    /// Opens a folder by the path that `Folders::admit` answered. Blocks.
+    /// Opens a folder by the path that `WorkingFolders::resolve` returned. Blocks.
     pub fn open(&self, folder: &Path) -> Result<WorkFolder, Error> {
         self.0.open(folder, RequiredLocation::UnderRootOrGranted)
     }
 
-    /// Opens the folder a tool is to work in. Blocks.
+    /// Opens the folder that a tool is to work in. Blocks.
     pub fn open_for(&self, scope: &ToolScope) -> Result<WorkFolder, Error> {
         self.open_named(scope.folder.as_deref())
     }
 
-    /// A folder as a scope names it: none stands for the configured one. Blocks.
+    /// Opens the folder of a scope; `None` stands for the configured one. Blocks.
     pub(crate) fn open_named(&self, folder: Option<&Path>) -> Result<WorkFolder, Error> {
         match folder {
-            // Also when the configured folder lies under no root: the operator chose it.
+            // Allowed even if the configured folder lies under no root, because the operator chose it.
             None => self.0.open(&self.0.working_folder, RequiredLocation::Anywhere),
             Some(folder) if folder == self.0.working_folder => self.0.open(folder, RequiredLocation::Anywhere),
             Some(folder) => self.open(folder),
@@ -157,7 +158,7 @@ impl WorkingFolders for Workspaces {
         Box::pin(async move {
             match done.await {
                 Ok(Ok(words)) => words,
-                // The folder went away after it was admitted; the tools will say so.
+                // The folder disappeared after it was admitted; the tools will report that.
                 Ok(Err(_)) | Err(_) => FolderDocuments::default(),
             }
         })
@@ -170,12 +171,12 @@ impl WorkspaceState {
         if named.is_empty() || named.len() > MAX_PATH_BYTES || named.contains('\0') {
             return Err(FolderRefusal::Other(folder_message("is not a path", Path::new(named))));
         }
-        // An absolute name stands for itself.
+        // `join` returns an absolute path unchanged.
         self.find(&self.working_folder.join(named), RequiredLocation::UnderRoot)
     }
 
-    /// A folder beneath a root is open anyway. Any other one is opened for as long as the grant is kept, unless it is too
-    /// wide.
+    /// A folder beneath a root needs no grant. Any other folder is opened for as long as the grant is held, unless it
+    /// is too wide.
     fn grant(&self, named: &str) -> Result<GrantedFolder, String> {
         let asked = match self.admit(Some(named)) {
             Ok(path) => return Ok(GrantedFolder { path, grant: None }),
@@ -191,14 +192,14 @@ impl WorkspaceState {
         Ok(GrantedFolder { path, grant: Some(FolderGrant::new(lease, !self.grants.commands_are_jailed)) })
     }
 
-    /// The folder of that path as it is now.
+    /// Resolves the current folder of that path.
     fn find(&self, asked: &Path, place: RequiredLocation) -> Result<Arc<Path>, FolderRefusal> {
         let absent = || FolderRefusal::Other(folder_message("not found or not a directory", asked));
         let (real, is_all_of_it) = existing_prefix(asked);
         match self.open(&real, place) {
             Ok(_) if !is_all_of_it => Err(absent()),
             Ok(folder) => Ok(folder.path().into()),
-            // Whether something exists is told only beneath the roots.
+            // Existence is revealed only beneath the roots.
             Err(Error::Outside { .. }) => Err(FolderRefusal::Outside(asked.to_owned())),
             Err(Error::Open { .. }) => Err(absent()),
             Err(Error::Protected { .. }) => {
@@ -214,7 +215,7 @@ impl WorkspaceState {
 
     fn open(&self, folder: &Path, place: RequiredLocation) -> Result<WorkFolder, Error> {
         let snapshot = self.protected.snapshot().map_err(|(path, source)| Error::Inspect { path, source })?;
-        // Held open until the end, so that no other directory can take over a root's identity meanwhile.
+        // Kept open until the end, so that no other directory can take over a root's inode in the meantime.
         let granted = if place == RequiredLocation::UnderRootOrGranted { self.granted.paths() } else { Vec::new() };
         let roots: Vec<_> =
             self.roots.iter().chain(&granted).map(|root| DirResolution::resolve(root, &snapshot)).collect();
@@ -246,7 +247,7 @@ fn display_path(path: &Path) -> String {
     clipped(&escape_control_chars(path.as_os_str()), MAX_SHOWN_BYTES)
 }
 
-/// As much of a path as exists, canonical, and whether that is all of it.
+/// The existing prefix of a path, canonical, and whether it is the whole path.
 fn existing_prefix(path: &Path) -> (PathBuf, bool) {
     for (steps_up, ancestor) in path.ancestors().enumerate() {
         if let Ok(real) = ancestor.canonicalize() {
@@ -262,7 +263,7 @@ fn folder_documents(folder: &WorkFolder) -> FolderDocuments {
 
 fn document(folder: &WorkFolder, name: &str) -> Option<Arc<str>> {
     let Ok(OpenedPath::File(file)) = folder.open_path(name) else { return None };
-    // One byte more shows a character that ends at the limit to be whole.
+    // One byte more shows whether a character at the limit is complete.
     let mut bytes = Vec::new();
     file.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);

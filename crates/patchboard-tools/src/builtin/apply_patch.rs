@@ -1,4 +1,4 @@
-//! `apply_patch`: changes of several files in one text, all checked before the first is made.
+//! `apply_patch`: changes of several files in one text, all validated before the first is applied.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl BuiltinTool for ApplyPatchTool {
                 "additionalProperties": false
             })),
             effect: ToolEffect::Writes,
-            // Files of a patch change one after the other: some may have.
+            // The files of a patch change one after the other, so some may have been changed.
             unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: TOOL_KIND,
             traits: None,

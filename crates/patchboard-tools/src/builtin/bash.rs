@@ -1,4 +1,4 @@
-//! `bash`: a shell command in the working folder, in a jail.
+//! `bash`: runs a shell command in the working folder, in a jail.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,16 +33,16 @@ use crate::workspaces::Workspaces;
 use output::{CommandOutcome, tool_output};
 use transcript::Transcript;
 
-/// So many commands run at once; more wait their turn.
+/// Concurrent commands; further ones wait.
 const COMMANDS_AT_ONCE: usize = 64;
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
-/// The kernel takes no longer argument.
+/// The kernel accepts no longer argument.
 const MAX_COMMAND_BYTES: usize = 120 * 1024;
-/// For starting, ending and reading the rest, beside the time that the command may take.
+/// Time for starting, ending and reading the remaining output, in addition to the command's own limit.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
-/// What is still in the pipes once everything has ended is read within this.
+/// Once all processes have ended, the rest of the pipes is read for at most this long.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-/// The first of these that exists runs the commands.
+/// The first shell that exists runs the commands.
 const SHELLS: [&str; 4] = ["/bin/bash", "/usr/bin/bash", "/run/current-system/sw/bin/bash", "/bin/sh"];
 
 #[derive(Debug, Clone)]
@@ -51,14 +51,14 @@ pub struct BashOptions {
     /// Blocking work is spawned here, so that a shutdown can wait for it.
     pub tasks: TaskTracker,
     pub spawner: Spawner,
-    /// No command takes longer, whatever the call asks for.
+    /// Upper bound of every command's time limit, whatever the call requests.
     pub timeout: Duration,
-    /// Beneath these paths commands may also read and run everything, such as a language's toolchain.
+    /// Paths beneath which commands may also read and execute everything, such as a language's toolchain.
     pub readable: Vec<PathBuf>,
-    /// All variables that commands get, besides those that `sandbox::Jail` adds.
+    /// All variables of commands, besides those that `sandbox::Jail` adds.
     pub environment: BTreeMap<String, String>,
     pub network: NetworkAccess,
-    /// Sockets with a path that no command reaches, even where it may use such sockets; nor those of workers.
+    /// Unix sockets that no command may connect to, even if it may use Unix sockets; sockets of workers are closed too.
     pub closed_sockets: Vec<PathBuf>,
     pub limits: ResourceLimits,
 }
@@ -92,7 +92,7 @@ struct BashTool {
     slots: Arc<Semaphore>,
 }
 
-/// One call, its arguments read.
+/// One call, with its arguments parsed.
 struct BashCall {
     command: String,
     workdir: Option<String>,
@@ -141,7 +141,7 @@ impl BuiltinTool for BashTool {
             })),
             effect: ToolEffect::Writes,
             unknown_outcome: UnknownOutcomePolicy::Ask,
-            // Its own limit acts first, and tells what was printed until then.
+            // The command's own limit expires first and returns the output printed until then.
             timeout: Some(self.options.timeout + TIMEOUT_MARGIN),
             kind: TOOL_KIND,
             traits: None,
@@ -182,7 +182,7 @@ impl BashTool {
     ) -> Result<ToolOutput, ToolRefusal> {
         let starting = async {
             let slot = self.slots.acquire().await.map_err(|_| ToolRefusal::cancelled())?;
-            // Time spent waiting for a slot is not the command's.
+            // The time spent waiting for a slot does not count for the command.
             let deadline = Instant::now() + call.timeout;
             Ok::<_, ToolRefusal>((slot, deadline, self.start(scope, call.command, call.workdir).await?))
         };
@@ -200,14 +200,14 @@ impl BashTool {
         };
         if matches!(outcome, CommandOutcome::Cancelled | CommandOutcome::TimedOut(_)) {
             match jailed.kill().await {
-                // It had ended by itself, and only who listens to it was slow.
+                // The command had exited by itself; only the receiver of its output was slow.
                 Ok(ending @ CommandExit::Exited(_)) if matches!(outcome, CommandOutcome::TimedOut(_)) => {
                     outcome = CommandOutcome::Ended(ending);
                 }
                 Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "a command could not be ended in order"),
+                Err(error) => tracing::warn!(%error, "cannot kill a command cleanly"),
             }
-            // What it printed until then still counts.
+            // Output printed before the kill is still returned.
             drop(tokio::time::timeout(DRAIN_TIMEOUT, transcript.drain()).await);
         }
         Ok(tool_output(&outcome, &transcript, jailed.confinement(), &self.options.network))
@@ -249,7 +249,7 @@ impl BashTool {
     }
 }
 
-/// The working folder and the folder to start in.
+/// Opens the working folder and the folder to start in.
 fn open_folders(
     workspaces: &Workspaces,
     scope: &ToolScope,
@@ -263,7 +263,7 @@ fn open_folders(
     Ok((directory(".")?, directory(workdir.unwrap_or("."))?))
 }
 
-/// Reads to the end of both streams, telling who listens, and waits for the end of the command.
+/// Reads both streams to their end, forwards them as progress, and waits for the end of the command.
 async fn read_to_exit(
     transcript: &mut Transcript,
     jailed: &mut JailedCommand,
@@ -277,7 +277,7 @@ fn cannot_enter(path: &str, error: &io::Error) -> ToolRefusal {
     ToolRefusal(format!("{} cannot be entered: {error}", quoted(path)))
 }
 
-/// The cause is for the log; a model can do nothing about it.
+/// The cause is only logged; a model cannot act on it.
 fn jail_refusal(error: &SandboxError) -> ToolRefusal {
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     tracing::warn!(%error, cause, "a command could not be started");

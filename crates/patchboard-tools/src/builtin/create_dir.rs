@@ -1,4 +1,4 @@
-//! `create_dir`: a folder, and those on the way to it.
+//! `create_dir`: creates a folder and its missing parents.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ fn create(folder: &WorkFolder, path: &str, existing: ExistingFolder) -> Result<S
         (None, _) => {}
     }
     match (place.make_folder(), existing) {
-        // Somebody was faster; a folder is a folder.
+        // Created concurrently by another call; an existing folder is accepted.
         (Err(PathError::Exists { .. }), ExistingFolder::Accepted) if is_folder(folder, path) => ok,
         (Err(error), _) => Err(error.into()),
         (Ok(()), _) => ok,

@@ -1,4 +1,4 @@
-//! `delete_file`: a file, or with `recursive` a folder and all that lies in it.
+//! `delete_file`: deletes a file, or with `recursive` a folder and its content.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl BuiltinTool for DeleteFileTool {
                 "additionalProperties": false
             })),
             effect: ToolEffect::Writes,
-            // By the time of a second attempt something else may be there.
+            // By a second attempt, the path may name something else.
             unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: TOOL_KIND,
             traits: None,

@@ -1,4 +1,4 @@
-//! `edit`: one piece of a file replaced by another.
+//! `edit`: replaces one piece of a file.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl BuiltinTool for EditTool {
                 "additionalProperties": false
             })),
             effect: ToolEffect::Writes,
-            // The new text may hold the old one, and would then be put in twice.
+            // If the new text contains the old one, a repetition would replace it twice.
             unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: TOOL_KIND,
             traits: None,
@@ -77,7 +77,7 @@ impl BuiltinTool for EditTool {
     }
 }
 
-/// The arguments that describe one edit, as `edit` and `multiedit` have them.
+/// Arguments of one edit, shared by `edit` and `multiedit`.
 pub(super) fn edit_properties() -> Value {
     json!({
         "oldString": {"type": "string", "description": "The text to replace."},

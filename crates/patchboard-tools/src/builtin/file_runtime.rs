@@ -1,4 +1,5 @@
-//! What file tools work with: the folder of the call, and threads on which waiting for a disk holds up nobody else.
+//! Shared runtime of the file tools: the folder of the call, per-file locks, and blocking threads for file system
+//! access.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::folder::{Error, PathError, WorkFolder};
 use crate::workspaces::Workspaces;
 pub(crate) use file_locks::FileLocks;
 
-/// So many file calls work at once; more wait their turn, so that a stuck disk cannot take all blocking threads.
+/// Concurrent file calls; further ones wait, so that a stuck disk cannot take all blocking threads.
 pub(super) const CALLS_AT_ONCE: usize = 16;
 
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(crate) struct FileToolRuntime {
     locks: FileLocks,
 }
 
-/// Why a tool could not do what was asked, in words for the model.
+/// Why a tool refused the call, as a message for the model.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ToolRefusal(pub(crate) String);
 
@@ -46,8 +47,8 @@ impl FileToolRuntime {
         &self.locks
     }
 
-    /// Does `work` in the folder of `scope`, on a blocking thread. When `stop` is cancelled, or the caller goes away, this ends at once and `work`
-    /// at its next look at the token it was given; its slot stays taken until then.
+    /// Runs `work` in the folder of `scope`, on a blocking thread. If `stop` is cancelled or the future is dropped,
+    /// this returns at once; `work` ends when it next checks its token, and keeps its slot until then.
     pub(crate) fn blocking<W>(
         self: &Arc<Self>,
         scope: &ToolScope,
@@ -119,7 +120,7 @@ fn cancelled() -> ToolOutput {
     ToolOutput::error(ToolRefusal::cancelled().0)
 }
 
-/// An argument of type integer. JSON Schema counts `10.0` as one, so models may send it.
+/// An integer argument. JSON Schema counts `10.0` as an integer, so models may send it.
 pub(crate) fn integer_argument(arguments: &Value, name: &str) -> Option<u64> {
     let value = arguments.get(name)?;
     value.as_u64().or_else(|| value.as_f64().filter(|number| *number >= 0.0).map(saturating))
@@ -133,7 +134,7 @@ pub(crate) fn flag_argument(arguments: &Value, name: &str) -> Option<bool> {
     arguments.get(name).and_then(Value::as_bool)
 }
 
-/// Casting a float saturates: a line number of `1e300` is simply past the end.
+/// The cast saturates: a line number of `1e300` is simply past the end.
 fn saturating(number: f64) -> u64 {
     number as u64
 }

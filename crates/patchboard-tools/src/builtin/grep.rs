@@ -1,4 +1,4 @@
-//! `grep`: lines of files by a regular expression.
+//! `grep`: searches the lines of files for a regular expression.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -20,20 +20,20 @@ use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{EntryKind, OpenFolder, OpenedPath, WorkFolder};
 use crate::text::{clipped, escape_control_chars};
 
-/// After so many the search ends.
+/// The search ends after this many matches.
 const MAX_MATCHES: usize = 100;
 const MAX_REGEX_CHARACTERS: usize = 2000;
-/// A compiled expression that takes more memory is refused.
+/// An expression whose compiled form needs more memory is refused.
 const MAX_COMPILED_BYTES: usize = 2 * 1024 * 1024;
-/// Of longer lines only the beginning is searched, so that no line takes long whatever the expression.
+/// Only this much of a line is searched, which bounds the time per line for every expression.
 const MAX_SEARCHED_BYTES: usize = 64 * 1024;
 /// Larger files are not searched, only counted.
 const MAX_FILE_BYTES: usize = 10 * 1024 * 1024;
-/// After so many bytes the search ends.
+/// The search ends after this many bytes.
 const MAX_TOTAL_BYTES: usize = 256 * 1024 * 1024;
-/// Longer lines are cut in the answer.
+/// Longer lines are truncated in the output.
 const MAX_LINE_BYTES: usize = 500;
-/// Bytes, more or less, between two looks at whether the call is still wanted.
+/// Approximate number of bytes between two checks for cancellation.
 const CANCEL_CHECK_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -139,15 +139,15 @@ fn grep(
     Ok(search.render(&omitted))
 }
 
-/// A file that may be searched.
+/// A file to search.
 struct CandidateFile {
-    /// Names from the folder searched, the file's own last.
+    /// Path components from the searched folder, the file name last.
     names: Vec<OsString>,
     path: String,
     modified: SystemTime,
 }
 
-/// The files in question, the newest first.
+/// The files to search, newest first.
 fn candidates(
     base: &OpenFolder,
     include: Option<&PathPattern>,
@@ -201,7 +201,7 @@ impl GrepSearch<'_> {
                 break;
             }
             let Some((name, folders)) = names.split_last() else { continue };
-            // Gone, closed, or replaced by something else since: not a file to search.
+            // Deleted, protected or replaced by something else since it was listed: skipped.
             let Ok(file) = base.descend(folders).and_then(|folder| folder.open_file(name)) else { continue };
             self.search_file(workspace_path(base, &path), file)?;
         }
@@ -226,7 +226,7 @@ impl GrepSearch<'_> {
         }
         let mut hits = FileMatches { path, lines: Vec::new() };
         let mut since_look = 0;
-        // What follows the last line end is a line only if there is anything.
+        // Without this, a trailing newline would yield an extra empty line.
         let content = content.strip_suffix(b"\n").unwrap_or(&content);
         for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
             since_look += line.len() + 1;

@@ -1,5 +1,5 @@
-//! Finding lines in a text the way a reader would: exactly if they are there, else forgiving what a model easily gets
-//! wrong. Forgiving means only how lines are compared; which lines are meant stays a matter of being the only ones.
+//! Finds lines in a text: exactly if possible, else tolerating differences that models often introduce. Tolerance
+//! applies only to comparing lines; a match must still be unique.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,22 +8,22 @@ mod indent;
 
 pub(super) use indent::IndentMap;
 
-/// How closely lines have to agree, the strictest first.
+/// How closely lines must agree, strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MatchTolerance {
     Exact,
-    /// But for blanks at the end.
+    /// Ignores blanks at the end.
     LineEnds,
-    /// But for blanks at both ends.
+    /// Ignores blanks at both ends.
     Indentation,
-    /// But for how many blanks there are, wherever there are any, and for the shape of quotes and dashes.
+    /// Ignores the number of consecutive blanks, and the shape of quotes and dashes.
     Blanks,
 }
 
 impl MatchTolerance {
     pub(super) const ALL: [Self; 4] = [Self::Exact, Self::LineEnds, Self::Indentation, Self::Blanks];
 
-    /// For a remark to the model.
+    /// Description for a remark to the model.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exactly",
@@ -46,12 +46,12 @@ impl MatchTolerance {
     }
 }
 
-/// Where in `lines` all of `wanted` stand in a row, overlapping or not. Takes time in proportion to both.
+/// Start indices of all runs of `wanted` in `lines`, overlapping ones included. Linear in the length of both.
 pub(super) fn find_runs(lines: &[&str], wanted: &[&str], closeness: MatchTolerance) -> Vec<usize> {
     if wanted.is_empty() || wanted.len() > lines.len() {
         return Vec::new();
     }
-    // Lines become numbers, so that comparing two costs the same however long they are.
+    // Lines are mapped to numbers, so that a comparison takes the same time whatever their length.
     let mut numbers = HashMap::new();
     let mut number = |line| {
         let next = numbers.len();
@@ -62,7 +62,7 @@ pub(super) fn find_runs(lines: &[&str], wanted: &[&str], closeness: MatchToleran
     find_overlapping(&lines, &wanted)
 }
 
-/// Knuth, Morris and Pratt: after a mismatch, go on from the longest beginning that still fits.
+/// Knuth-Morris-Pratt: after a mismatch, continues from the longest prefix that still fits.
 fn find_overlapping(lines: &[usize], wanted: &[usize]) -> Vec<usize> {
     let at = |index: usize| wanted.get(index);
     let mut fallback = vec![0_usize; wanted.len()];
@@ -90,7 +90,7 @@ fn find_overlapping(lines: &[usize], wanted: &[usize]) -> Vec<usize> {
     found
 }
 
-/// Quotes and dashes as they are typed.
+/// Maps typographic quotes and dashes to ASCII.
 fn plain_mark(character: char) -> char {
     match character {
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' => '\'',

@@ -1,4 +1,4 @@
-//! `move_file`: a file or folder gets another name or place.
+//! `move_file`: moves or renames a file or folder.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl BuiltinTool for MoveFileTool {
                 "additionalProperties": false
             })),
             effect: ToolEffect::Writes,
-            // A second time the source is gone, or is by now something else.
+            // By a second attempt, the source is gone or names something else.
             unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: TOOL_KIND,
             traits: None,

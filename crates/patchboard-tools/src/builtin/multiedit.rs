@@ -1,4 +1,4 @@
-//! `multiedit`: several edits of one file, all or none.
+//! `multiedit`: applies several edits to one file, all or none.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, text_argument
 use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{OverwriteMode, PathError, WorkFolder};
 
-/// More in one call are refused by the schema: each goes through the whole file.
+/// The schema refuses more edits per call: each searches the whole file.
 const MAX_EDITS: usize = 200;
 
 #[derive(Debug)]

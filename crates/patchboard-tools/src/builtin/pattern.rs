@@ -1,28 +1,29 @@
-//! Patterns of paths: `*` and `?` stay within a name, `**` stands for any number of folders, `[a-z]` and `{a,b}` choose.
+//! Path patterns: `*` and `?` match within a name, `**` matches any number of folders, `[a-z]` and `{a,b}` are
+//! alternatives.
 //!
-//! They become regular expressions of an engine that takes linear time, so no pattern can hold up a call.
+//! Patterns are translated to regular expressions of a linear-time engine, so no pattern can stall a call.
 
 use regex::{Regex, RegexBuilder};
 
 use crate::text::quoted;
 
-/// Longer patterns are refused by the schema of the tools.
+/// The schemas of the tools refuse longer patterns.
 pub(super) const MAX_PATTERN_CHARACTERS: usize = 500;
-/// A compiled pattern that takes more memory is refused.
+/// A pattern whose compiled form needs more memory is refused.
 const MAX_COMPILED_BYTES: usize = 1024 * 1024;
-/// Deeper `{…{…}…}` is refused.
+/// Deeper nesting of `{…{…}…}` is refused.
 const MAX_NESTING: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct PathPattern {
     regex: Regex,
-    /// The names a path has to begin with: folders that are not on this way need not be looked into.
+    /// Leading folder names without wildcards: other folders need not be searched.
     fixed_folders: Vec<String>,
     has_folders: bool,
 }
 
 impl PathPattern {
-    /// `Err` is a sentence for the model.
+    /// The error is a message for the model.
     pub(super) fn new(pattern: &str) -> Result<Self, String> {
         let trimmed = pattern.trim_start_matches("./");
         if trimmed.starts_with('/') {
@@ -42,29 +43,29 @@ impl PathPattern {
         Ok(Self { regex, fixed_folders: way.collect(), has_folders: !folders.is_empty() })
     }
 
-    /// Does a path, relative to the folder searched, fit as a whole?
+    /// Matches the whole path, relative to the searched folder.
     pub(super) fn matches(&self, path: &str) -> bool {
         self.regex.is_match(path)
     }
 
-    /// As a filter: a pattern without folders is about names, wherever they are.
+    /// Matches as a filter: a pattern without folders applies to file names at any depth.
     pub(super) fn matches_filter(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         self.matches(if self.has_folders { path } else { name })
     }
 
-    /// The name the pattern demands of the folder at this depth.
+    /// The folder name that the pattern requires at this depth.
     pub(super) fn required_folder(&self, depth: usize) -> Option<&str> {
         self.fixed_folders.get(depth).map(String::as_str)
     }
 }
 
-/// A pattern on its way to a regular expression.
+/// Translates a pattern to a regular expression.
 struct RegexTranslator<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
     regex: String,
     open_choices: usize,
-    /// At the beginning or after `/`.
+    /// At the beginning of the pattern or after `/`.
     begins_name: bool,
 }
 

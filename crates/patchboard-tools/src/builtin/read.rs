@@ -1,4 +1,4 @@
-//! `read`: a text file, or some lines of it, with line numbers.
+//! `read`: returns lines of a text file with line numbers.
 
 use std::io::{self, BufReader, Read as _};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::text::quoted;
 use page::{LineRange, PageError, TextPage};
 
 const DEFAULT_LINES: u64 = 2000;
-/// Further into a file than this nobody looks: lines beyond are not reached and not counted.
+/// At most this much of a file is scanned: lines beyond are neither reachable nor counted.
 const MAX_SCAN_BYTES: u64 = 64 * 1024 * 1024;
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -111,7 +111,7 @@ fn read(folder: &WorkFolder, path: &str, request: LineRange, stop: &Cancellation
     })
 }
 
-/// Ends reading with an error when `stop` is cancelled.
+/// Fails with an error when `stop` is cancelled.
 struct CancellableReader<'a, R> {
     reader: R,
     stop: &'a CancellationToken,

@@ -1,4 +1,5 @@
-//! `websearch` and `codesearch`: questions to a search service the operator chose. They exist only where one is.
+//! `websearch` and `codesearch`: queries to a search service configured by the operator. Without one, the tools do not
+//! exist.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,17 +23,17 @@ use crate::fetch::{Error, GuardedFetch, PrivateHost};
 use query::SearchQuery;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// A longer answer is no answer: half of its JSON cannot be read.
+/// A longer response is an error: truncated JSON cannot be parsed.
 const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 const MAX_QUERY_CHARACTERS: usize = 2000;
 const MAX_WORD_CHARACTERS: usize = 100;
 const MAX_DOMAINS: usize = 50;
 
-/// Which service is asked, as the operator configured it.
+/// The configured search service.
 #[derive(Clone)]
 pub struct SearchOptions {
     pub kind: SearchKind,
-    /// With or without the path; `/search` by default. Its host may be private: the operator named it.
+    /// With or without a path; the default is `/search`. Its host may be private, because the operator chose it.
     pub url: String,
     /// Sent as `x-api-key`.
     pub api_key: Option<SecretString>,
@@ -40,12 +41,12 @@ pub struct SearchOptions {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchKind {
-    /// Exa, or a service that takes the same JSON.
+    /// Exa, or a service with the same JSON API.
     Exa,
     SearXng,
 }
 
-/// One service, for both tools.
+/// One search service, shared by both tools.
 #[derive(Clone)]
 pub struct SearchEndpoint {
     kind: SearchKind,
@@ -84,7 +85,7 @@ impl SearchEndpoint {
             self.fetch.fetch(request, stop).await.map_err(|error| format!("the search failed: {error}"))?;
         if !(200..300).contains(&fetched.status) {
             if let Some(key) = key {
-                // Services like to repeat the key they did not like. Before any cut, or half of it might stay.
+                // Services may echo the rejected key. Removed before any truncation, which could leave half of it.
                 fetched.body = String::from_utf8_lossy(&fetched.body).replace(key, "[key]").into_bytes();
             }
             return Err(format!("the search failed: {}", failure_message(&fetched)));
@@ -97,7 +98,7 @@ impl SearchEndpoint {
     }
 }
 
-/// Without the key.
+/// Leaves out the key.
 impl fmt::Debug for SearchEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SearchEndpoint")

@@ -1,4 +1,4 @@
-//! `skill`: instructions for a kind of work that a working folder keeps for agents.
+//! `skill`: returns instructions that a working folder provides for a kind of work.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -16,15 +16,15 @@ use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{EntryKind, OpenedPath, PathError, WorkFolder};
 use crate::text::quoted;
 
-/// Where skills lie, the first one first.
+/// Folders with skills; the first has priority.
 const SKILL_FOLDERS: [&str; 2] = [".patchboard/skills", ".loom/skills"];
 const SKILL_EXTENSIONS: [&str; 3] = ["md", "txt", "markdown"];
 const MAX_NAME_BYTES: usize = 64;
-/// So many names are offered; others can still be asked for.
+/// Names listed in the description; further skills can still be requested.
 const MAX_OFFERED: usize = 50;
-/// A folder is not read further than this to offer names.
+/// At most this many entries of a folder are read to list names.
 const MAX_SCANNED: usize = 1000;
-/// A longer skill is cut: it becomes part of the conversation.
+/// A longer skill is truncated: it becomes part of the conversation.
 const MAX_SKILL_BYTES: usize = 48 * 1024;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl BuiltinTool for SkillTool {
         self.spec.clone()
     }
 
-    /// Reads the folders every time: that costs no more than finding out whether they changed.
+    /// Reads the folders every time: checking whether they changed would cost as much.
     fn spec_in(&self, folder: Option<&Path>) -> Option<ToolSpec> {
         let folder = self.runtime.workspaces().open_named(folder).ok()?;
         let names = SkillNames::of(&folder);
@@ -164,7 +164,7 @@ impl std::fmt::Display for SkillNames {
     }
 }
 
-/// Names become part of a path and of what every model reads, so there is little room in them.
+/// Restricted, because names become part of a path and of every model's prompt.
 fn is_name(name: &str) -> bool {
     let fits = |character: char| character.is_alphanumeric() || matches!(character, '-' | '_' | '.' | ' ');
     !name.is_empty()

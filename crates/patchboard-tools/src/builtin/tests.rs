@@ -328,7 +328,7 @@ async fn a_caller_that_goes_away_stops_the_work() {
         ended.send(stop.is_cancelled()).unwrap();
         Ok(String::new())
     });
-    // As when the desk's time limit ends the call: the future is dropped half-way.
+    // As when the tool executor's time limit ends the call: the future is dropped.
     tokio::select! {
         output = call => panic!("ended by itself: {output:?}"),
         started = is_started => started.unwrap(),

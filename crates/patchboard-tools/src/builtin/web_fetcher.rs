@@ -1,4 +1,4 @@
-//! `web_fetcher`: one request to the web, through the guard.
+//! `web_fetcher`: one HTTP request, through the SSRF-protected fetcher.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) use page::failure_message;
 use page::{header, page_text};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// More of a page is not read; what an agent gets of it is cut further by whoever carries it.
+/// At most this much of a page is read; the caller truncates further for the model.
 const MAX_PAGE_BYTES: usize = 512 * 1024;
 const MAX_HEADERS: usize = 32;
 
@@ -62,8 +62,7 @@ impl BuiltinTool for WebFetcherTool {
                 "required": ["url"],
                 "additionalProperties": false
             })),
-            // A POST may change something, and servers are known to act on a GET too; a tool has one effect for all
-            // its calls.
+            // A POST may change something, and some servers act on a GET too; all calls of a tool have one effect.
             effect: ToolEffect::Writes,
             unknown_outcome: UnknownOutcomePolicy::Ask,
             timeout: None,

@@ -1,4 +1,4 @@
-//! `write_file`: a file written whole, or added to.
+//! `write_file`: writes a whole file, or appends to it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{OverwriteMode, PathError, WorkFolder};
 use crate::text::quoted;
 
-/// A file that comes and goes between the tries is left alone.
+/// Tries for a file that repeatedly appears and disappears.
 const MAX_TRIES: usize = 8;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl BuiltinTool for WriteFileTool {
                 "additionalProperties": false
             })),
             effect: ToolEffect::Writes,
-            // Repeating `append` would add twice.
+            // Repeating `append` would add the content twice.
             unknown_outcome: UnknownOutcomePolicy::Fail,
             kind: TOOL_KIND,
             traits: None,
@@ -107,7 +107,7 @@ fn write(
         };
         match done {
             Ok(()) => return Ok("ok".to_owned()),
-            // Somebody else made it just now, perhaps together with its folder: add to that.
+            // Created concurrently, perhaps together with its folder: append to it.
             Err(PathError::Exists { .. }) => {}
             Err(error) => return Err(error.into()),
         }

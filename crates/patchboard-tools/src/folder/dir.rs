@@ -1,4 +1,4 @@
-//! One open directory, and the single steps from it. Every step names one entry and follows no symlink.
+//! One open directory and single steps from it. Every step names one entry and follows no symlink.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -33,11 +33,11 @@ pub(crate) enum EntryKind {
     Folder,
     File,
     Symlink,
-    /// A FIFO, socket or device, in words.
+    /// A FIFO, socket or device, described in words.
     Special(&'static str),
 }
 
-/// What a rename may replace.
+/// Whether a rename may replace an existing entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OverwriteMode {
     Replace,
@@ -47,14 +47,14 @@ pub(crate) enum OverwriteMode {
 /// Why one step failed.
 #[derive(Debug)]
 pub(crate) enum StepError {
-    /// The entry is not what it was a moment ago: look again.
+    /// The entry changed concurrently; the caller should look again.
     Changed,
     Protected,
     Special(&'static str),
     Os(Errno),
 }
 
-/// Opening a directory to go on from it needs no right to list it, where the system has such descriptors.
+/// With `O_PATH`, a directory can be traversed without the right to list it.
 #[cfg(target_os = "linux")]
 const PASS_THROUGH: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
@@ -78,7 +78,7 @@ impl DirHandle {
         Ok(Self::new(Dir::from_std_file(File::from(opened)))?)
     }
 
-    /// What `name` is now. Only a hint which step to take: the step itself judges what it opened.
+    /// Current kind of the entry `name`. Only a hint for the next step, which checks what it opened.
     pub(crate) fn kind(&self, name: &OsStr) -> Result<EntryKind, StepError> {
         let stat =
             rustix::fs::statat(&self.dir, single_name(name)?, AtFlags::SYMLINK_NOFOLLOW).map_err(StepError::Os)?;
@@ -99,20 +99,20 @@ impl DirHandle {
     }
 
     pub(crate) fn open_file(&self, name: &OsStr, snapshot: &ProtectedSnapshot) -> Result<File, StepError> {
-        // Should a FIFO or a terminal have taken the file's place, opening it neither waits nor adopts it.
+        // If a FIFO or terminal has replaced the file, opening must neither block nor make it the controlling terminal.
         let file = self.open(name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, snapshot)?;
         let metadata = file.metadata()?;
         if metadata.is_file() { Ok(file) } else { Err(StepError::Changed) }
     }
 
-    /// Opens a file only to see that it may be written; what is in it stays.
+    /// Opens a file only to verify that it is writable; its content is unchanged.
     pub(super) fn open_to_replace(&self, name: &OsStr, snapshot: &ProtectedSnapshot) -> Result<File, StepError> {
         let file = self.open(name, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY, snapshot)?;
         let metadata = file.metadata()?;
         if metadata.is_file() { Ok(file) } else { Err(StepError::Changed) }
     }
 
-    /// Makes a file that was not there, whatever stands under that name.
+    /// Creates a file; fails if any entry of that name exists.
     pub(super) fn create_file(&self, name: &OsStr) -> Result<File, StepError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.dir, single_name(name)?, flags, Mode::from_raw_mode(0o666));
@@ -123,7 +123,7 @@ impl DirHandle {
         rustix::fs::mkdirat(&self.dir, single_name(name)?, Mode::from_raw_mode(0o777)).map_err(StepError::Os)
     }
 
-    /// Puts `name` where `new_name` of `other` is. A symlink standing there is replaced, not followed.
+    /// Renames `name` to `new_name` in `other`. A symlink at the target is replaced, not followed.
     pub(super) fn rename(
         &self,
         name: &OsStr,
@@ -145,7 +145,7 @@ impl DirHandle {
         rustix::fs::unlinkat(&self.dir, single_name(name)?, flags).map_err(StepError::Os)
     }
 
-    /// What stands under a name itself: of a symlink, not what it leads to.
+    /// Identity of the entry itself; a symlink is not followed.
     pub(super) fn identity_of(&self, name: &OsStr) -> Result<FileIdentity, StepError> {
         let metadata = self.dir.symlink_metadata(single_name(name)?)?;
         Ok(FileIdentity::new(metadata.dev(), metadata.ino()))
@@ -176,14 +176,14 @@ impl DirHandle {
             } else if file_type.is_symlink() {
                 EntryKind::Symlink
             } else {
-                // Some file systems do not say in the listing; then the entry itself is asked.
+                // Some file systems do not report types in listings; then the entry itself is queried.
                 self.kind(&name).unwrap_or(EntryKind::Special("of an unknown kind"))
             };
             Ok(FolderEntry { name, kind })
         }))
     }
 
-    /// Opens one entry, then judges what was opened.
+    /// Opens one entry, then checks whether the opened file is protected.
     fn open(&self, name: &OsStr, flags: OFlags, snapshot: &ProtectedSnapshot) -> Result<File, StepError> {
         if snapshot.contains_name(self.identity, name) {
             return Err(StepError::Protected);
@@ -191,7 +191,7 @@ impl DirHandle {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened =
             rustix::fs::openat(&self.dir, single_name(name)?, flags, Mode::empty()).map_err(|error| match error {
-                // A symlink, or something that is no directory, stands where a directory or file stood.
+                // A symlink or an entry of another type has replaced the entry.
                 Errno::LOOP | Errno::NOTDIR | Errno::NXIO => StepError::Changed,
                 other => StepError::Os(other),
             })?;
@@ -212,12 +212,12 @@ impl AsFd for DirHandle {
 }
 
 impl StepError {
-    /// The same in words. `path` is what to call the entry.
+    /// Converts the error to a message; `path` is how the message names the entry.
     pub(crate) fn into_path_error(self, path: impl AsRef<OsStr>) -> PathError {
         self.into_error_for(quoted(path), "opened")
     }
 
-    /// The same of something else than opening; `path` is quoted already.
+    /// The same for an operation other than opening; `path` is already quoted.
     pub(crate) fn into_error_for(self, path: String, deed: &'static str) -> PathError {
         let failed = |path, reason: &str| PathError::Failed { path, deed, reason: reason.to_owned() };
         match self {
@@ -235,7 +235,7 @@ impl StepError {
     }
 }
 
-/// A name and not a path: what makes one step stay in its directory.
+/// Accepts only a single path component: this is what keeps a step inside its directory.
 fn single_name(name: &OsStr) -> Result<&OsStr, StepError> {
     let mut components = Path::new(name).components();
     match (components.next(), components.next()) {
@@ -248,9 +248,9 @@ fn single_name(name: &OsStr) -> Result<&OsStr, StepError> {
 fn rename_to_nothing(from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr) -> Result<(), Errno> {
     use rustix::fs::RenameFlags;
     match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
-        // Some file systems have no such rename.
+        // Some file systems do not support `RENAME_NOREPLACE`.
         Err(error @ (Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
-            // Of a folder no link can be made; then the first error stands.
+            // Folders cannot be hard-linked; then the first error is returned.
             link_and_unlink(from, name, to, new_name).map_err(|other| if other == Errno::PERM { error } else { other })
         }
         done => done,
@@ -262,7 +262,7 @@ fn rename_to_nothing(from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr) -> Re
     link_and_unlink(from, name, to, new_name)
 }
 
-/// Only for files: a link never replaces anything.
+/// Works only for files; a link never replaces an existing entry.
 fn link_and_unlink(from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr) -> Result<(), Errno> {
     rustix::fs::linkat(from, name, to, new_name, AtFlags::empty())?;
     rustix::fs::unlinkat(from, name, AtFlags::empty())
@@ -274,7 +274,7 @@ impl From<io::Error> for StepError {
     }
 }
 
-/// The process file system shows this server's own environment, memory and open files as if they were files.
+/// The proc file system exposes this server's environment, memory and open files as files.
 #[cfg(target_os = "linux")]
 fn is_kernel_state(file: impl AsFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|about| about.f_type == rustix::fs::PROC_SUPER_MAGIC)

@@ -1,4 +1,4 @@
-//! Why a path was not opened, in words a model can act on. The paths in them are quoted and bounded.
+//! Why a path was not opened, as messages for the model. Paths in them are quoted and bounded.
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PathError {

@@ -1,4 +1,4 @@
-//! What stays closed to tools even inside the working folder.
+//! Paths that stay closed to tools even inside the working folder.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file or directory whatever it is called: hard links, bind mounts and other spellings share it.
+/// Device and inode of a file or directory, which hard links, bind mounts and different spellings share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FileIdentity {
     pub(crate) device: u64,
@@ -30,19 +30,19 @@ pub(crate) struct ProtectedPaths {
     paths: Vec<PathBuf>,
 }
 
-/// What the protected paths are right now. Taken anew for every call, because key files are replaced by renaming and
-/// then are other files; a stored inode number could by then belong to some innocent file.
+/// The current state of the protected paths. Taken anew for every call, because key files are replaced by renaming and
+/// then have another inode; a stored inode could by then belong to an unrelated file.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectedSnapshot {
     identities: HashSet<FileIdentity>,
-    /// Directory and name: closes the moment between the snapshot and the opening, in which a key may be replaced.
+    /// Directory and name: covers a key that is replaced between the snapshot and the opening.
     names: HashSet<(FileIdentity, OsString)>,
 }
 
 impl ProtectedPaths {
     pub(crate) fn new(paths: Vec<PathBuf>) -> io::Result<Self> {
         let mut paths = paths.into_iter().map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
-        // Where a path leads now stays closed even should a symlink on the way to it be taken away.
+        // The current target of a path stays closed even if a symlink on the way to it is removed later.
         let real: Vec<_> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
         for path in real {
             if !paths.contains(&path) {
@@ -52,7 +52,7 @@ impl ProtectedPaths {
         Ok(Self { paths })
     }
 
-    /// Fails with the path that exists, or may exist, but cannot be looked at.
+    /// Fails with the path that exists, or may exist, but cannot be inspected.
     pub(crate) fn snapshot(&self) -> Result<ProtectedSnapshot, (PathBuf, io::Error)> {
         let mut snapshot = ProtectedSnapshot::default();
         for path in &self.paths {
@@ -65,8 +65,8 @@ impl ProtectedPaths {
         &self.paths
     }
 
-    /// The directories that hold a protected path, however deep, and the symlinks on the way to it. Moving or deleting
-    /// one would take the path with it, out of its protection.
+    /// All ancestors of protected paths, and the symlinks on the way to them. Moving or deleting one would move the
+    /// protected path out of its protection.
     pub(crate) fn ancestors(&self) -> Result<HashSet<FileIdentity>, (PathBuf, io::Error)> {
         let mut holders = HashSet::new();
         for path in &self.paths {
@@ -92,13 +92,13 @@ impl ProtectedSnapshot {
     }
 
     pub(crate) fn contains_name(&self, directory: FileIdentity, name: &OsStr) -> bool {
-        // Few paths are protected, so looking through them is cheaper than making an owned key.
+        // Few paths are protected, so a scan is cheaper than building an owned key.
         self.names.iter().any(|(protected, protected_name)| *protected == directory && protected_name == name)
     }
 
     fn add(&mut self, path: &Path) -> io::Result<()> {
         self.add_name(path)?;
-        // A configured path may itself be a symlink; what it points to is protected under its own name too.
+        // If a configured path is a symlink, its target is protected under its own name too.
         if let Some(real) = unless_absent(path.canonicalize())? {
             self.add_name(&real)?;
             if let Some(metadata) = unless_absent(real.metadata())? {
@@ -108,8 +108,8 @@ impl ProtectedSnapshot {
         Ok(())
     }
 
-    /// Where not even the path's directory exists, the first missing one is closed, so that nobody can put their own
-    /// directory, and in it their own key, where the server will look for its.
+    /// If not even the parent directory exists, the first missing ancestor is closed, so that no tool can create that
+    /// directory and plant a key where the server will look for its own.
     fn add_name(&mut self, path: &Path) -> io::Result<()> {
         for path in path.ancestors() {
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };

@@ -1,7 +1,7 @@
-//! From the root of the file system down to a folder, one real directory at a time.
+//! Descends from the file system's root to a folder, one real directory at a time.
 //!
-//! A canonical path holds no symlinks, so none is followed: should one have taken a directory's place, the descent ends.
-//! Every directory passed is judged as what was opened, which is also how a folder is found to lie beneath another.
+//! A canonical path contains no symlinks, so none is followed: if one has replaced a directory, the descent fails. Each
+//! directory is identified after it was opened, which also determines reliably whether a folder lies beneath another.
 
 use std::path::{Component, Path};
 
@@ -10,7 +10,7 @@ use super::protected::{FileIdentity, ProtectedSnapshot};
 
 #[derive(Debug)]
 pub(crate) struct DirResolution {
-    /// The directories passed, the last one included when it was reached.
+    /// The directories entered, including the last one if it was reached.
     pub(crate) passed: Vec<FileIdentity>,
     pub(crate) reached: Result<DirHandle, StepError>,
 }

@@ -1,7 +1,7 @@
-//! A place in the folder that is going to change: a directory that is open, and a name in it.
+//! The target of a change: an open directory and a name in it.
 //!
-//! Every change is made through that descriptor by name, so whatever takes the name's place meanwhile, the change happens
-//! in that directory or not at all. Files are written beside their place and moved into it whole.
+//! Every change goes through that descriptor by name, so it happens in that directory or not at all, even if the entry
+//! is replaced concurrently. Files are written to a temporary file beside the target and renamed.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -21,28 +21,28 @@ use super::path_error::PathError;
 use super::protected::{FileIdentity, ProtectedSnapshot};
 use crate::text::quoted;
 
-/// A folder with more in it is not deleted in one go.
+/// A folder with more entries is not deleted in one call.
 const MAX_DELETED: usize = 50_000;
 /// Every level keeps a directory open.
 const MAX_DEPTH: usize = 128;
 const WRITTEN_AT_ONCE: usize = 1024 * 1024;
-/// Names tried for a file that is being written; others were left behind by a crash.
+/// Names tried for a temporary file; some may be left over from a crash.
 const MAX_TRIES: usize = 100;
-/// What a write keeps of a file's mode. The kernel, too, takes the set-id bits from a file that is written.
+/// The mode bits that a write preserves. The kernel, too, clears the set-id bits of a file that is written.
 const PRESERVED_MODE: u32 = 0o777;
 
 #[derive(Debug)]
 pub(crate) struct PathTarget {
     dir: Arc<DirHandle>,
-    /// From `spot` to the place: all but the last are folders that do not exist yet.
+    /// From `dir` to the target: all but the last are folders that do not exist yet.
     names: Vec<OsString>,
-    /// From the working folder, for messages.
+    /// Path from the working folder, for messages.
     path: PathBuf,
     kind: Option<EntryKind>,
     snapshot: Arc<ProtectedSnapshot>,
 }
 
-/// New content beside its place. Dropped, it is gone without a trace.
+/// New content in a temporary file beside its target. Dropping it removes the temporary file.
 #[derive(Debug)]
 pub(crate) struct StagedFile {
     dir: Arc<DirHandle>,
@@ -73,7 +73,7 @@ impl PathTarget {
         }
     }
 
-    /// What was there when the place was looked up.
+    /// Kind of the entry when the path was resolved.
     pub(crate) fn kind(&self) -> Option<EntryKind> {
         self.kind
     }
@@ -83,7 +83,8 @@ impl PathTarget {
         quoted(&self.path)
     }
 
-    /// Names the place whatever path led to it, as long as it is looked up from the same directories.
+    /// Identifies the target independently of the path that led to it, as long as it is resolved through the same
+    /// directories.
     pub(crate) fn lock_key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.dir.identity(), &self.names).hash(&mut hasher);
@@ -95,8 +96,8 @@ impl PathTarget {
         opened.map_err(|step| step.into_error_for(self.display_path(), "opened"))
     }
 
-    /// Writes `content` beside the place, making the folders on the way. An existing file gives its mode, if it may be
-    /// written at all.
+    /// Writes `content` to a temporary file beside the target, creating missing parent folders. The mode of an existing
+    /// file is preserved; the file must be writable.
     pub(crate) fn stage(&self, content: &[u8], stop: &CancellationToken) -> Result<StagedFile, PathError> {
         let failed = |step: StepError| step.into_error_for(self.display_path(), "written");
         let mode = match self.kind {
@@ -112,7 +113,7 @@ impl PathTarget {
         let spot = self.create_parents()?;
         let (temporary, mut file) = temporary_file(&spot).map_err(failed)?;
         let (name, shown) = (self.name().to_owned(), self.display_path());
-        // From here on whatever fails takes the temporary file away.
+        // From here on, an error drops `staged`, which removes the temporary file.
         let staged = StagedFile { dir: spot, temporary, name, shown, is_committed: false };
         for piece in content.chunks(WRITTEN_AT_ONCE) {
             if stop.is_cancelled() {
@@ -123,18 +124,18 @@ impl PathTarget {
         if let Some(mode) = mode {
             file.set_permissions(mode).map_err(|error| failed(error.into()))?;
         }
-        // A power cut after the renaming must not find the name without its content.
+        // Ensures that a power failure after the rename does not leave the name without its content.
         file.sync_data().map_err(|error| failed(error.into()))?;
         Ok(staged)
     }
 
-    /// Makes the folder, and those on the way.
+    /// Creates the folder and its missing parents.
     pub(crate) fn make_folder(&self) -> Result<(), PathError> {
         let spot = self.create_parents()?;
         spot.make_folder(self.name()).map_err(|step| step.into_error_for(self.display_path(), "made"))
     }
 
-    /// Moves what is here to `target`, where nothing may be.
+    /// Moves the entry to `target`, which must not exist.
     pub(crate) fn move_to(&self, target: &PathTarget, holders: &HashSet<FileIdentity>) -> Result<(), PathError> {
         self.refuse_protected_ancestor(holders)?;
         let spot = target.create_parents()?;
@@ -159,8 +160,8 @@ impl PathTarget {
         self.dir.unlink(self.name(), kind).map_err(|step| step.into_error_for(self.display_path(), "deleted"))
     }
 
-    /// Deletes a folder with all that lies in it. Looks at everything first, so that a folder too large, or one that
-    /// holds what is protected, is refused whole.
+    /// Deletes a folder and its content. Visits everything first, so that a folder that is too large or contains a
+    /// protected path is refused as a whole.
     pub(crate) fn delete_tree(
         &self,
         holders: &HashSet<FileIdentity>,
@@ -194,12 +195,13 @@ impl PathTarget {
         }
     }
 
-    /// The directory of the place, made if need be. Each new directory is entered as what was made, or found, there.
+    /// Opens the target's directory, creating it if needed. Each new directory is entered as what is there after its
+    /// creation.
     fn create_parents(&self) -> Result<Arc<DirHandle>, PathError> {
         let mut spot = self.dir.clone();
         for name in self.names.iter().take(self.names.len().saturating_sub(1)) {
             let made = match spot.make_folder(name) {
-                // Somebody was faster.
+                // Created concurrently.
                 Ok(()) | Err(StepError::Os(Errno::EXIST)) => spot.enter(name, &self.snapshot),
                 Err(other) => Err(other),
             };
@@ -209,7 +211,7 @@ impl PathTarget {
     }
 
     fn name(&self) -> &OsStr {
-        // A place always has a name; the empty one would be refused by every step.
+        // A target always has a name; every step would refuse the empty one.
         self.names.last().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
@@ -219,7 +221,7 @@ impl PathTarget {
 }
 
 impl StagedFile {
-    /// Puts the content in its place.
+    /// Renames the temporary file to its target.
     pub(crate) fn commit(mut self, over: OverwriteMode) -> Result<(), PathError> {
         let renamed = self.dir.rename(&self.temporary, &self.dir, &self.name, over);
         self.is_committed = renamed.is_ok();
@@ -252,7 +254,7 @@ fn temporary_file(spot: &DirHandle) -> Result<(OsString, File), StepError> {
     Err(last)
 }
 
-/// Going through a folder to delete it.
+/// State of a recursive deletion.
 struct TreeDeletion<'a> {
     target: &'a PathTarget,
     stop: &'a CancellationToken,

@@ -1,7 +1,8 @@
-//! From the working folder to what a path names, one entry at a time.
+//! Resolves a path from the working folder, one component at a time.
 //!
-//! Only two descriptors are open at any moment: the working folder's and the current directory's. Going up starts again
-//! from the working folder by the names of the real directories passed, so `..` never asks the kernel where "up" is.
+//! Only two descriptors are open at any moment: the working folder's and the current directory's. `..` restarts from
+//! the working folder along the names of the real directories entered, so the kernel is never asked for a parent
+//! directory.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,9 +20,9 @@ use crate::text::quoted;
 
 /// Longer paths are refused unread; the kernel would refuse them too.
 const MAX_PATH_BYTES: usize = 4096;
-/// A path of more steps, counting those of symlinks and repeated ones, is given up.
+/// Limit on steps, including those of symlinks and repeated ones.
 const MAX_STEPS: usize = 512;
-/// As many as the kernel follows.
+/// The kernel's own limit.
 const MAX_SYMLINKS: usize = 40;
 
 pub(super) struct PathWalker<'a> {
@@ -29,7 +30,7 @@ pub(super) struct PathWalker<'a> {
     snapshot: Arc<ProtectedSnapshot>,
     requested: &'a str,
     current: Arc<DirHandle>,
-    /// Names of the real directories from the working folder to `here`.
+    /// Names of the real directories from the working folder to `current`.
     trail: Vec<OsString>,
     pending: VecDeque<PathStep>,
     symlinks: usize,
@@ -85,7 +86,7 @@ impl<'a> PathWalker<'a> {
         Err(PathError::TooManySteps { path: quoted(self.requested) })
     }
 
-    /// Where the path leads, for whoever is going to change what is there: nothing need be there yet.
+    /// Resolves the path as the target of a change: neither the entry nor its parents need to exist.
     pub(super) fn resolve_target(mut self, last: LastSymlink) -> Result<TargetLookup, PathError> {
         if self.snapshot.contains(self.current.identity()) {
             return Err(PathError::Protected { path: quoted(self.requested) });
@@ -120,7 +121,7 @@ impl<'a> PathWalker<'a> {
             Err(other) => Err(other),
         };
         let kind = kind.map_err(|error| error.into_path_error(&path))?;
-        // Making directories only to leave them by `..` again is nobody's wish.
+        // A path must not create directories only to leave them through `..`.
         let mut names = vec![name];
         for step in self.pending.drain(..) {
             match step {
@@ -153,7 +154,7 @@ impl<'a> PathWalker<'a> {
             Ok(StepOutcome::Reached(found)) => Ok(Some(found)),
             Ok(StepOutcome::Blocked) => Err(PathError::NotAFolder { path: quoted(self.path_of(&name)) }),
             Err(StepError::Changed) => {
-                // Looking again counts as a step, so whoever keeps swapping the entry only ends the walk.
+                // Looking again counts as a step, so an entry that keeps changing only ends the walk.
                 self.pending.push_front(PathStep::Enter(name));
                 Ok(None)
             }
@@ -181,7 +182,7 @@ impl<'a> PathWalker<'a> {
         self.push_steps(target)
     }
 
-    /// Puts the steps of `path` before those still ahead.
+    /// Puts the steps of `path` before the pending ones.
     fn push_steps(&mut self, path: &Path) -> Result<(), PathError> {
         let beneath = if path.is_absolute() {
             self.current = self.folder.root.clone();
@@ -211,19 +212,19 @@ impl<'a> PathWalker<'a> {
     }
 }
 
-/// What a walk does at a symlink at the end of the path. On the way symlinks are always followed, inside the folder.
+/// How the walk treats a symlink at the end of the path. Other symlinks are always followed, inside the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastSymlink {
     Followed,
-    /// It is what the path names.
+    /// The symlink itself is the target.
     NotFollowed,
 }
 
-/// Where a path leads.
+/// Result of resolving a path.
 #[derive(Debug)]
 pub(crate) enum TargetLookup {
     Target(PathTarget),
-    /// A folder that exists, reached by `.` or `..` and not by its own name.
+    /// An existing folder reached through `.` or `..`, not by its own name.
     Unnamed,
 }
 
@@ -231,6 +232,6 @@ enum StepOutcome {
     Into(DirHandle),
     Symlink(PathBuf),
     Reached(OpenedPath),
-    /// A file stands where the path goes on.
+    /// A file stands where the path continues.
     Blocked,
 }

@@ -27,13 +27,13 @@ use super::tool_list::{ListStep, ListedTool, ToolListReader};
 use super::{LaunchMode, McpServerOptions, McpTransport};
 pub(super) use crate::text::with_causes;
 
-/// How long the protocol library may take to let go.
+/// How long the protocol library may take to close the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
 pub(super) struct ServerConnection {
     pub(super) handle: ConnectionHandle,
-    /// Ends with the connection.
+    /// Finishes when the connection ends.
     serving: JoinHandle<()>,
     cancel: CancellationToken,
     process: Option<ServerProcess>,
@@ -49,7 +49,7 @@ pub(super) struct ConnectionHandle {
 type ClientService = RunningService<RoleClient, ClientHandler>;
 
 impl ServerConnection {
-    /// Reaches the server and shakes hands. `Err` is a sentence for the log.
+    /// Connects to the server and performs the handshake. The error is a message for the log.
     pub(super) async fn open(
         options: &McpServerOptions,
         launch: &LaunchMode,
@@ -70,7 +70,7 @@ impl ServerConnection {
                 };
                 let reason = match shaken {
                     Ok(service) => return Ok(Self::new(service, notices, over, Some(process), tasks)),
-                    // Which end of the pipe was found closed first tells nothing.
+                    // Which end of the pipe was found closed first carries no information.
                     Err(HandshakeError::Unreachable(_)) => "it ended without introducing itself".to_owned(),
                     Err(stranger) => stranger.to_string(),
                 };
@@ -78,8 +78,8 @@ impl ServerConnection {
             }
             McpTransport::Http { url, token } => {
                 let endpoint = HttpEndpoint::new(url, token.clone()).map_err(|error| error.to_string())?;
-                // An expired session is a new connection, with its tools looked at again; never the old one under a
-                // new number.
+                // After an expired session the connection ends and is opened anew, so that the tools are reviewed
+                // again; the library must not silently open a new session.
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MAX_MESSAGE)
                     .reinit_on_expired_session(false);
@@ -107,13 +107,13 @@ impl ServerConnection {
     ) -> Self {
         let connection = ConnectionHandle { peer: service.peer().clone(), notices };
         let serving = tasks.spawn(async move {
-            // However it ended, it is over.
+            // Only the end matters, not its reason.
             drop(service.waiting().await);
         });
         Self { handle: connection, serving, cancel: over, process }
     }
 
-    /// Every tool the server offers. `Err` is a sentence for the log.
+    /// Lists all tools the server offers. The error is a message for the log.
     pub(super) async fn list_tools(&self, server: &str, within: Duration) -> Result<Vec<ListedTool>, String> {
         let deadline = Instant::now() + within;
         let mut listing = ToolListReader::new(server);
@@ -124,7 +124,7 @@ impl ServerConnection {
             let left = deadline.saturating_duration_since(Instant::now());
             let answer = match self.handle.send_request(ClientRequest::ListToolsRequest(request), left).await {
                 Ok(answer) => answer,
-                // A server without tools need not know the question.
+                // A server without tools need not implement `tools/list`.
                 Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                     return Ok(Vec::new());
                 }
@@ -137,8 +137,8 @@ impl ServerConnection {
         }
     }
 
-    /// Returns when the connection has ended by itself. A program's end is one, even when a child of it still holds its
-    /// output open; what it said before is heard out.
+    /// Returns when the connection has ended by itself. The exit of a program counts as the end, even if a child of it
+    /// still holds its output open; output written before is still processed.
     pub(super) async fn ended(&mut self) {
         if self.serving.is_finished() {
             return;
@@ -155,10 +155,10 @@ impl ServerConnection {
         }
     }
 
-    /// Lets go of the server; a program is gone after this, with its children.
+    /// Closes the connection; a program and its children have ended when this returns.
     pub(super) async fn close(mut self) -> ExitReport {
         self.cancel.cancel();
-        // Ending the connection closes the program's input, which is its sign to end.
+        // Ending the connection closes the program's standard input, which tells it to exit.
         if !self.serving.is_finished() && tokio::time::timeout(CLOSE_TIMEOUT, &mut self.serving).await.is_err() {
             self.serving.abort();
         }
@@ -176,17 +176,18 @@ impl Drop for ServerConnection {
 }
 
 impl ConnectionHandle {
-    /// One question, with its answer as plain JSON: an unknown part of it then costs that part, not all of it.
+    /// Sends one request and returns the response as plain JSON, so that an unknown part of it does not invalidate the
+    /// rest.
     async fn send_request(&self, request: ClientRequest, within: Duration) -> Result<serde_json::Value, ServiceError> {
         let options = PeerRequestOptions::with_timeout(within);
         let asking = async { self.peer.send_request_with_option(request, options).await?.await_response().await };
-        // The queue to the server may be full as well.
+        // The outer timeout also covers a full queue to the server.
         let answer = tokio::time::timeout(within + CLOSE_TIMEOUT, asking).await;
         let result = answer.unwrap_or(Err(ServiceError::Timeout { timeout: within }))?;
         serde_json::to_value(result).map_err(|_| ServiceError::UnexpectedResponse)
     }
 
-    /// Is the server there? An error it answers with is an answer too.
+    /// Checks that the server responds. An error response counts as a response.
     pub(super) async fn ping(&self, within: Duration) -> Result<(), ServiceError> {
         let request: PingRequest = RequestNoParam { method: Default::default(), extensions: Default::default() };
         match self.send_request(ClientRequest::PingRequest(request), within).await {
@@ -204,7 +205,7 @@ where
     AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_MESSAGE)
 }
 
-/// A server that did not introduce itself.
+/// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 enum HandshakeError {
     #[error("it cannot be reached: {0}")]
@@ -236,7 +237,7 @@ where
     }
 }
 
-/// What went wrong with a request, on one line, without the names of types.
+/// A request error on one line, without type names.
 pub(super) fn service_error_text(error: &ServiceError) -> String {
     if let ServiceError::TransportSend(error) = error { with_causes(&*error.error) } else { with_causes(error) }
 }

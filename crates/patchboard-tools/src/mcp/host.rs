@@ -1,4 +1,4 @@
-//! A server as a `ToolHost`: what it offers that was approved, and calls to it.
+//! A server as a `ToolHost`: its approved tools, and calls to it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,9 +25,9 @@ use super::tool_list::{ListedTool, qualified_name};
 use super::{ApproveError, LaunchMode, McpServerOptions, PendingTool, output};
 use crate::text::clipped;
 
-/// Calls at once; more wait their turn.
+/// Concurrent calls; further ones wait.
 const MAX_CONCURRENT_CALLS: usize = 64;
-/// How long the word that a call is no longer wanted may take to get out.
+/// Time limit for sending a cancellation to the server.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_ERROR: usize = 4 * 1024;
 
@@ -38,7 +38,7 @@ pub(super) struct McpHost {
     pub(super) tasks: TaskTracker,
     call_permits: Semaphore,
     state: Mutex<HostState>,
-    /// One change of pins at a time.
+    /// Serialises changes of the pins.
     pin_lock: tokio::sync::Mutex<()>,
 }
 
@@ -46,10 +46,10 @@ struct HostState {
     connection: Option<ConnectionHandle>,
     /// Why there is no connection.
     unavailable_reason: Arc<str>,
-    /// What the server offered last, approved or not.
+    /// The tools the server offered last, approved or not.
     listed: Option<Vec<ListedTool>>,
     specs: Arc<[ToolSpec]>,
-    /// The server's own names of the tools in `specs`.
+    /// Maps the names in `specs` to the server's own names.
     server_names: HashMap<Arc<str>, String>,
     pending: Vec<PendingTool>,
 }
@@ -90,8 +90,8 @@ impl McpHost {
         &self.options.name
     }
 
-    /// The server is there and offers these tools. Only those that were approved are passed on; what is seen for the
-    /// first time is approved by being seen. Answers with how many agents can use.
+    /// Records that the server is connected and offers these tools. Only approved tools are passed on; the first list
+    /// ever seen is approved automatically. Returns the number of usable tools.
     pub(super) async fn mark_available(
         &self,
         connection: ConnectionHandle,
@@ -100,7 +100,7 @@ impl McpHost {
         let _one_at_a_time = self.pin_lock.lock().await;
         let pins = match self.pins.load(self.name()).await? {
             Some(pins) => pins,
-            // Nothing to approve yet; the first tools will be.
+            // No pins are stored yet: the first non-empty list is approved.
             None if listed.is_empty() => ToolPins::default(),
             None => {
                 let pins = ToolPins::from_tools(&listed);
@@ -125,7 +125,7 @@ impl McpHost {
         Ok(state.specs.len())
     }
 
-    /// The server is not there.
+    /// Records that the server is not connected.
     pub(super) fn mark_unavailable(&self, trouble: &str) {
         let mut state = self.state();
         state.connection = None;
@@ -151,7 +151,7 @@ impl McpHost {
         let (usable, _) = self.split_by_approval(&listed, &pins);
         let mut state = self.state();
         let approved = std::mem::take(&mut state.pending).into_iter().map(|tool| tool.name).collect();
-        // Unless the server has gone in the meantime; it is looked at again when it is back.
+        // If the server has disconnected in the meantime, its tools are reviewed when it is back.
         if state.listed.is_some() {
             state.set_tools(usable);
         }
@@ -228,7 +228,7 @@ impl McpHost {
         Ok(output::tool_output(&result))
     }
 
-    /// What went wrong with a call, for the model.
+    /// An error message for the model.
     fn call_error(&self, connection: &ConnectionHandle, error: &ServiceError) -> String {
         let server = self.name();
         if let ServiceError::McpError(ErrorData { code, message, .. }) = error {
@@ -254,7 +254,7 @@ impl HostState {
     }
 }
 
-/// A call under way. Dropped before its answer came, it tells the server that nobody waits any more.
+/// A call in progress. If dropped before its response arrives, it sends a cancellation to the server.
 struct InFlightCall {
     handle: Option<RequestHandle<RoleClient>>,
     notices: Arc<ServerNotifications>,
@@ -279,7 +279,7 @@ impl Drop for InFlightCall {
         self.tasks.spawn(async move {
             let withdrawal = handle.cancel(Some("the call is no longer wanted".to_owned()));
             if !matches!(tokio::time::timeout(CANCEL_TIMEOUT, withdrawal).await, Ok(Ok(()))) {
-                tracing::debug!("an MCP server could not be told that a call is no longer wanted");
+                tracing::debug!("cannot send the cancellation of a call to an MCP server");
             }
         });
     }

@@ -1,4 +1,4 @@
-//! What a server says unasked: progress of a call, a changed list of tools, log lines.
+//! Messages that a server sends on its own: progress of a call, a changed list of tools, log lines.
 #![expect(deprecated, reason = "newer versions of the protocol drop log lines, but servers of today still send them")]
 
 use std::collections::HashMap;
@@ -13,18 +13,18 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::text::clipped;
 
-/// Progress that nobody has listened to yet; more is dropped, for it is old news by then.
+/// Progress messages per call that are not forwarded yet; further ones are dropped, because they would be outdated.
 const PROGRESS_QUEUE: usize = 16;
 const MAX_PROGRESS: usize = 2 * 1024;
 const MAX_LOG: usize = 500;
 
-/// The client's ear. Nothing here waits: the server may talk faster than anybody listens.
+/// Receives a server's notifications. Never blocks: a server may send faster than they are consumed.
 #[derive(Debug)]
 pub(super) struct ServerNotifications {
     server: Arc<str>,
     progress_senders: Mutex<HashMap<ProgressToken, mpsc::Sender<String>>>,
     pub(super) list_changed: Notify,
-    /// Something went wrong on the way to the server; worth a look.
+    /// Notified after a transport error: the supervisor should ping the server.
     pub(super) health_check: Notify,
 }
 
@@ -38,7 +38,7 @@ impl ServerNotifications {
         })
     }
 
-    /// Progress told under that token, until `forget`.
+    /// Returns the progress reported under the token, until `unsubscribe_progress`.
     pub(super) fn subscribe_progress(&self, token: ProgressToken) -> mpsc::Receiver<String> {
         let (sender, receiver) = mpsc::channel(PROGRESS_QUEUE);
         self.progress_senders().insert(token, sender);
@@ -54,7 +54,7 @@ impl ServerNotifications {
     }
 }
 
-/// What the protocol library calls; it wants to own its handler.
+/// The handler that the protocol library calls; it must be owned, hence the wrapper.
 #[derive(Debug, Clone)]
 pub(super) struct ClientHandler(pub(super) Arc<ServerNotifications>);
 
@@ -62,7 +62,7 @@ impl rmcp::ClientHandler for ClientHandler {
     async fn on_progress(&self, told: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
         let listener = self.0.progress_senders().get(&told.progress_token).cloned();
         if let Some(listener) = listener {
-            // A listener that is behind misses this one.
+            // Dropped if the listener lags behind.
             drop(listener.try_send(progress_text(&told)));
         }
     }
@@ -72,7 +72,7 @@ impl rmcp::ClientHandler for ClientHandler {
     }
 
     async fn on_logging_message(&self, said: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
-        tracing::debug!(mcp.server = &*self.0.server, "says: {}", clipped(&said.data, MAX_LOG));
+        tracing::debug!(mcp.server = &*self.0.server, "log message: {}", clipped(&said.data, MAX_LOG));
     }
 
     fn get_info(&self) -> ClientConfig {

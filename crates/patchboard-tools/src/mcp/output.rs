@@ -1,16 +1,16 @@
-//! A server's answer to `tools/call` as text for the model.
+//! Converts a `tools/call` response to text for the model.
 
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 
 use crate::text::clipped;
 
-/// The caller cuts further; this only keeps an absurd answer from being copied around.
+/// Callers truncate further; this only keeps an oversized response from being copied around.
 const MAX_OUTPUT: usize = 1024 * 1024;
-/// Of a URI or a media type.
+/// Length of a URI or a media type in the output.
 const MAX_LABEL: usize = 300;
 
-/// Text is joined; what is no text is named in brackets; structured content stands in where there is no text.
+/// Text blocks are joined; other blocks are described in brackets; structured content is used if there is no text.
 pub(super) fn tool_output(result: &Value) -> ToolOutput {
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
     let mut text = BoundedText::default();
@@ -32,7 +32,7 @@ struct BoundedText {
 }
 
 impl BoundedText {
-    /// Was there anything to read in it?
+    /// Adds a block; returns true if it was text.
     fn add(&mut self, block: &Value) -> bool {
         let field = |name: &str| block.get(name).and_then(Value::as_str);
         match field("type") {
@@ -89,7 +89,7 @@ impl BoundedText {
     }
 }
 
-/// Foreign text on one line.
+/// Third-party text on one line.
 fn label(text: &str) -> String {
     clipped(&text.escape_debug(), MAX_LABEL)
 }

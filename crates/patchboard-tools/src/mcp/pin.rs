@@ -1,5 +1,5 @@
-//! What of a server's tools was approved: a hash of each tool as it was then. A tool that reads differently today is not
-//! the tool somebody agreed to.
+//! Pins of approved tools: a hash of each tool's definition when it was approved. A tool whose definition has changed
+//! since is no longer approved.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 
 use super::tool_list::ListedTool;
 
-/// Keeps what was approved. Keys are names of servers.
+/// Stores the pins. Keys are names of servers.
 pub trait PinStore: Send + Sync + fmt::Debug {
-    /// `None` when nothing was ever approved for that server.
+    /// `None` if the server never had approved tools.
     fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<ToolPins>, BoxError>>;
     fn save<'a>(&'a self, server: &'a str, pins: ToolPins) -> BoxFuture<'a, Result<(), BoxError>>;
 }
@@ -24,7 +24,7 @@ pub trait PinStore: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolPins(pub BTreeMap<String, ToolPin>);
 
-/// A tool as it was approved. `tool` decides; the others tell what is different.
+/// Hashes of a tool's approved definition. `tool` decides; the others only show which part differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolPin {
     pub tool: String,
@@ -36,9 +36,9 @@ pub struct ToolPin {
 /// Why a tool waits for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolChange {
-    /// It was not there when the server was approved.
+    /// It did not exist when the server was approved.
     New,
-    /// These parts read differently: `description`, `inputSchema`, `annotations`.
+    /// The parts that differ: `description`, `inputSchema`, `annotations`.
     Changed(Vec<&'static str>),
 }
 
@@ -56,7 +56,7 @@ impl ToolPins {
         Self(tools.iter().map(|tool| (tool.name.clone(), ToolPin::from_tool(tool))).collect())
     }
 
-    /// `None` when the tool is as it was approved.
+    /// `None` if the tool matches its pin.
     pub(crate) fn change(&self, tool: &ListedTool) -> Option<ToolChange> {
         let Some(approved) = self.0.get(&tool.name) else { return Some(ToolChange::New) };
         let now = ToolPin::from_tool(tool);
@@ -81,7 +81,7 @@ impl ToolPins {
 }
 
 impl ToolPin {
-    /// The hints are part of it: they decide whether a person is asked before the tool runs.
+    /// The hints are included because they decide whether a person is asked before the tool runs.
     fn from_tool(tool: &ListedTool) -> Self {
         let description = json!(tool.description);
         let hints = json!({ "readOnlyHint": tool.read_only, "idempotentHint": tool.idempotent });
@@ -107,7 +107,7 @@ fn hash(value: &Value) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// JSON without spaces, keys in order: the same for the same content, in whatever order a server sends it today.
+/// JSON without whitespace and with sorted keys, so that the order in which a server sends them does not matter.
 fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(fields) => {
@@ -137,7 +137,7 @@ fn canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// Pins that are forgotten with the process.
+/// Pins that are kept only in memory.
 #[derive(Debug, Default)]
 pub struct MemoryPins(Mutex<HashMap<String, ToolPins>>);
 

@@ -1,5 +1,5 @@
-//! A server that is a program of this machine: started with a clean environment, heard on standard error, and gone with
-//! all its children in the end.
+//! A server that runs as a local program: started with a clean environment, standard error captured, and ended with its
+//! children.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::launch::LaunchMode;
 use plain::PlainServer;
 use stderr::StderrTail;
 
-/// After its input is closed a server may take this long to end by itself.
+/// After its standard input is closed, a server may take this long to exit by itself.
 const EXIT_GRACE: Duration = Duration::from_millis(700);
 const STDERR_WAIT: Duration = Duration::from_millis(200);
 
-/// A running server. Dropped, it is killed with everything it started.
+/// A running server. Dropping it kills its process tree.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     running: RunningServer,
@@ -59,7 +59,7 @@ pub(super) struct ServerCommand<'a> {
     pub(super) private: Option<&'a Path>,
 }
 
-/// Starts the program. `Err` is a sentence for the log.
+/// Starts the program. The error is a message for the log.
 pub(super) async fn spawn(
     server: &Arc<str>,
     order: ServerCommand<'_>,
@@ -81,7 +81,8 @@ pub(super) async fn spawn(
 }
 
 impl ServerProcess {
-    /// Returns when it has ended by itself; what it leaves behind goes with it. May be dropped and called again.
+    /// Returns when the program has exited by itself; its remaining children are ended too. Cancel-safe: may be dropped
+    /// and called again.
     pub(super) async fn exited(&mut self) -> String {
         match &mut self.running {
             RunningServer::Plain(plain) => plain.exited().await,
@@ -90,8 +91,8 @@ impl ServerProcess {
         }
     }
 
-    /// Gives it a moment to end by itself, then kills it. Its input has to be closed before. Answers how it ended, if by
-    /// itself, and with which last words.
+    /// Waits for the program to exit, then kills it. Its standard input must be closed before. Returns the exit status,
+    /// if it exited by itself, and the end of its standard error.
     pub(super) async fn end(mut self) -> ExitReport {
         let status = tokio::time::timeout(EXIT_GRACE, self.exited()).await.ok();
         if status.is_none() {
@@ -101,7 +102,7 @@ impl ServerProcess {
                 RunningServer::Jailed(jailed) => jailed.kill().await,
             }
         }
-        // What it said last may still be in the pipe.
+        // Its last output may still be in the pipe.
         if let Some(listening) = self.stderr_task.take()
             && tokio::time::timeout(STDERR_WAIT, listening).await.is_err()
         {

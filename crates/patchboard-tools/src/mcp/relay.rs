@@ -1,5 +1,5 @@
-//! MCP on standard input and output for a server that is reached over HTTP: every line is a message, every message a
-//! request of its own, and whatever comes back is a line again.
+//! MCP on standard input and output for a server that is reached over HTTP: every input line is a message and is sent
+//! as a request of its own; everything received is written as a line.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,19 +18,19 @@ use tokio_util::task::TaskTracker;
 use super::http::{self, HttpEndpoint, MAX_MESSAGE, SESSION_HEADER};
 use crate::text::with_causes;
 
-/// Requests at once; the next one is refused.
+/// Concurrent requests; further ones are refused.
 const MAX_CONCURRENT: usize = 64;
-/// Lines that wait to be written; whoever has more waits.
+/// Lines that wait to be written; senders of further ones wait.
 const OUTPUT_QUEUE: usize = 64;
-/// After the end of the input, answers that are under way get this long.
+/// After the end of the input, pending requests get this long to finish.
 const GRACE: Duration = Duration::from_secs(5);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a cancellation waits for the request that it is about to arrive.
+/// How long a cancellation waits until its request has reached the server.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const VERSION_HEADER: &str = "MCP-Protocol-Version";
 const EVENT_MEDIA: &str = "text/event-stream";
 
-/// JSON-RPC codes.
+/// JSON-RPC error codes.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const SERVER_ERROR: i32 = -32000;
@@ -42,7 +42,7 @@ pub struct RelayTarget {
     pub token: Option<SecretString>,
 }
 
-/// Relays until the input ends, the output closes or `stop`.
+/// Relays until the input ends, the output closes or `stop` is cancelled.
 pub async fn relay(
     target: RelayTarget,
     input: impl AsyncRead + Unpin,
@@ -61,7 +61,7 @@ pub async fn relay(
         permits: Arc::new(Semaphore::new(MAX_CONCURRENT)),
         lines,
     });
-    // Ends with the last sender, or when nobody reads.
+    // Ends with the last sender, or when the output is closed.
     let writing = tasks.spawn(write(output, unwritten));
     let over = stop.child_token();
     let mut reader = BoundedLines::new(input);
@@ -86,7 +86,7 @@ struct StdioRelay {
     endpoint: HttpEndpoint,
     url: String,
     session: Mutex<RelaySession>,
-    /// One renewal at a time; the others then use the new session.
+    /// Serialises session renewals; concurrent requests then use the renewed session.
     renewal: tokio::sync::Mutex<()>,
     pending: Mutex<HashMap<String, PendingRequest>>,
     permits: Arc<Semaphore>,
@@ -97,17 +97,17 @@ struct StdioRelay {
 struct RelaySession {
     id: Option<Arc<str>>,
     version: Option<String>,
-    /// As the client sent it; said again when the server has forgotten the session.
+    /// The client's `initialize` message; repeated if the server has dropped the session.
     initialize: Option<Arc<[u8]>>,
 }
 
 struct PendingRequest {
-    /// Has the server got it?
+    /// Whether the server has received the request.
     delivered: watch::Receiver<bool>,
     is_cancelled: bool,
 }
 
-/// What a message is, as far as the relay cares.
+/// The relay's classification of a message.
 enum MessageKind {
     Request {
         id: Value,
@@ -116,7 +116,7 @@ enum MessageKind {
     Cancellation {
         id: Value,
     },
-    /// Notifications and answers to the server's own requests.
+    /// Notifications and responses to the server's own requests.
     OneWay,
 }
 
@@ -128,7 +128,7 @@ impl StdioRelay {
         };
         let body: Arc<[u8]> = line.into();
         match classify(&message) {
-            // Nothing may overtake the beginning: the session it opens is the session of all that follows.
+            // Handled before any later line is read, because all later requests belong to the session it opens.
             MessageKind::Request { id, method } if method == "initialize" => {
                 *self.session() = RelaySession { initialize: Some(body.clone()), ..RelaySession::default() };
                 tokio::select! {
@@ -159,7 +159,7 @@ impl StdioRelay {
                     request.delivered.clone()
                 });
                 tasks.spawn(async move {
-                    // On a connection of its own it could be there before what it cancels.
+                    // Sent on another connection, a cancellation could arrive before its request.
                     if let Some(mut arrived) = arrived {
                         drop(tokio::time::timeout(DELIVERY_TIMEOUT, arrived.wait_for(|arrived| *arrived)).await);
                     }
@@ -172,7 +172,7 @@ impl StdioRelay {
         }
     }
 
-    /// Sends a request and writes everything that comes back, at least an error.
+    /// Sends a request and writes everything the server returns, at least an error.
     async fn request(&self, id: &Value, body: &Arc<[u8]>, arrival: Option<watch::Sender<bool>>) {
         let answered = match self.post(body).await {
             Ok(response) => {
@@ -191,14 +191,14 @@ impl StdioRelay {
         }
     }
 
-    /// Sends what has no answer. That it did not arrive matters only to the log.
+    /// Sends a message without a response. A failure is only logged.
     async fn send_one_way(&self, body: &Arc<[u8]>) {
         if let Err(reason) = self.post(body).await {
             tracing::debug!("a notification did not arrive: {reason}");
         }
     }
 
-    /// Posts, in a new session if the server has forgotten the present one.
+    /// Posts the message, in a new session if the server has dropped the current one.
     async fn post(&self, body: &Arc<[u8]>) -> Result<Response, String> {
         let session = self.session().clone();
         let response = self.post_in_session(&session, body).await?;
@@ -226,7 +226,7 @@ impl StdioRelay {
         request.send().await.map_err(|error| format!("the server cannot be reached: {}", with_causes(&error)))
     }
 
-    /// Reads the answer to `initialize` and keeps the session that it opened.
+    /// Reads the response to `initialize` and stores the session it opened.
     async fn open_session(&self, response: Response, initialize: Option<Arc<[u8]>>) -> Result<Value, String> {
         let id = response.headers().get(SESSION_HEADER).and_then(|value| value.to_str().ok()).map(Arc::from);
         let answer = read_answer(response).await?;
@@ -264,7 +264,7 @@ impl StdioRelay {
     }
 
     async fn send_line(&self, message: &Value) {
-        // Nobody reads any more: the relay is about to end.
+        // An error means that the output is closed and the relay is about to end.
         drop(self.lines.send(message.to_string()).await);
     }
 
@@ -275,7 +275,7 @@ impl StdioRelay {
         over: CancellationToken,
     ) -> io::Result<()> {
         let session = self.session().id.clone();
-        // All but the writer, whose end is the last sender's.
+        // All requests; the writer ends only with the last sender.
         let idle = async {
             let places = u32::try_from(MAX_CONCURRENT).unwrap_or(u32::MAX);
             drop(self.permits.acquire_many(places).await);
@@ -287,7 +287,7 @@ impl StdioRelay {
         }
         over.cancel();
         if let Some(session) = session {
-            // The server forgets it by itself after a while.
+            // If this fails, the server drops the session after a while.
             drop(tokio::time::timeout(CLOSE_TIMEOUT, self.endpoint.delete(&self.url, &session).send()).await);
         }
         drop(self);
@@ -356,7 +356,7 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<St
     Ok(())
 }
 
-/// Lines of bounded length.
+/// Reads lines of bounded length.
 struct BoundedLines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
@@ -374,7 +374,7 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
         Self { reader: BufReader::new(input), line: Vec::new(), is_too_long: false }
     }
 
-    /// The next line that is not empty. Safe to be dropped halfway: what was read is kept.
+    /// Returns the next non-empty line. Cancel-safe: what was read is kept.
     async fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             let available = self.reader.fill_buf().await?;

@@ -1,4 +1,4 @@
-//! Keeps one server running: starts it, asks now and then whether it is still there, starts it again when it is not.
+//! Keeps one server running: starts it, pings it periodically and restarts it when it fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use crate::text::with_causes;
 
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// A server that was well for this long starts with the first pause again.
+/// A server that ran well for this long starts again with the shortest backoff.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_MISSES: u32 = 3;
-/// A server that says all the time that its tools have changed is listened to this often.
+/// The tools of a server that keeps reporting changes are listed at most this often.
 const MIN_LIST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why a server is not kept any longer.
+/// Why a connection ended.
 enum ConnectionEnd {
-    /// The program ends.
+    /// This process is stopping.
     Stopped,
-    /// It may go better next time.
+    /// The connection failed; a later attempt may succeed.
     Failed { reason: String, was_well_for: Duration },
 }
 
-/// Until `stop`.
+/// Runs the server until `stop` is cancelled.
 pub(super) async fn supervise(host: Arc<McpHost>, stop: CancellationToken) {
     let server = host.name().clone();
     let mut pause = MIN_BACKOFF;
     let mut said = String::new();
     loop {
-        // Boxed: a server that runs for days need not hold the memory of its start.
+        // Boxed: the future of a server that runs for days need not hold the memory of its start.
         let ConnectionEnd::Failed { reason, was_well_for } = Box::pin(run_connection(&host, &stop)).await else {
             host.mark_unavailable("the server is stopping");
             return;
@@ -81,7 +81,7 @@ async fn run_connection(host: &McpHost, stop: &CancellationToken) -> ConnectionE
     }
 }
 
-/// Returns with the reason when the server is not well any more.
+/// Monitors the connection; returns the reason when it fails.
 async fn monitor(host: &McpHost, link: &mut ServerConnection) -> String {
     if let Err(reason) = refresh_tools(host, link).await {
         return reason;

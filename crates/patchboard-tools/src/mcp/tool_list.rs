@@ -1,4 +1,4 @@
-//! What a server offers: its `tools/list`, page by page and within bounds, one tool refused at a time.
+//! Reads a server's `tools/list`, page by page and within bounds; invalid tools are dropped one by one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::text::clipped;
 
-/// Further tools are left out, and the log says so.
+/// Further tools are dropped with a warning.
 pub(super) const MAX_TOOLS: usize = 500;
-/// Of all tools together, as JSON.
+/// Size of all tools together, as JSON.
 pub(super) const MAX_BYTES: usize = 1024 * 1024;
-/// A server that hands out cursors without end is not followed further.
+/// Bounds servers that return cursors endlessly.
 pub(super) const MAX_PAGES: usize = 100;
 const MAX_NAME: usize = 128;
 const KIND: ToolKind = ToolKind::Mcp;
@@ -22,7 +22,7 @@ const TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
 /// A tool as the server describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListedTool {
-    /// The server's own name for it.
+    /// The server's own name of the tool.
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) input_schema: Value,
@@ -30,7 +30,7 @@ pub(crate) struct ListedTool {
     pub(crate) idempotent: bool,
 }
 
-/// Collects pages of `tools/list` until everything is there or a bound is met.
+/// Collects pages of `tools/list` until the list ends or a bound is reached.
 #[derive(Debug)]
 pub(super) struct ToolListReader<'a> {
     server: &'a str,
@@ -53,7 +53,7 @@ impl<'a> ToolListReader<'a> {
         Self { server, tools: Vec::new(), names: HashSet::new(), bytes: 0, pages: 0, cursors: HashSet::new() }
     }
 
-    /// `Err` when the page is not a list of tools at all.
+    /// Fails if the page is not a list of tools at all.
     pub(super) fn add_page(&mut self, page: &Value) -> Result<ListStep, &'static str> {
         let tools = page.get("tools").and_then(Value::as_array).ok_or("`tools/list` was answered without `tools`")?;
         self.pages += 1;
@@ -113,7 +113,8 @@ impl<'a> ToolListReader<'a> {
 }
 
 impl ListedTool {
-    /// As agents see it. The host itself ends a call after `call_timeout`; the desk waits a moment longer to hear of it.
+    /// The spec shown to agents. The host itself ends a call after `call_timeout`; the spec's timeout is longer, so
+    /// that the tool executor receives the host's error.
     pub(super) fn spec(&self, server: &str, call_timeout: Duration) -> ToolSpec {
         let mut schema = self.input_schema.clone();
         if let Some(fields) = schema.as_object_mut() {
@@ -136,7 +137,7 @@ impl ListedTool {
     }
 }
 
-/// `server.tool` in `[A-Za-z0-9_.-]{1,128}`; any other character becomes `_`.
+/// `server.tool`, limited to `[A-Za-z0-9_.-]{1,128}`; any other character becomes `_`.
 pub(super) fn qualified_name(server: &str, tool: &str) -> String {
     let plain = |character: char| match character {
         'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '.' | '-' => character,

@@ -1,5 +1,5 @@
-//! The walls of a jail, put up around the calling thread. What the thread starts afterwards is inside; the rest of the
-//! process stays outside, so that the jailed can neither signal nor trace it.
+//! Applies the restrictions of a jail to the calling thread. What the thread starts afterwards inherits them; the rest
+//! of the process stays unconfined, so that jailed processes can neither signal nor trace it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,8 +22,8 @@ use super::protect::PathProtection;
 use super::protocol::{Confinement, SpawnRequest};
 use super::seccomp::{self, FilterOptions};
 
-/// What every program needs to start, to find its libraries and to resolve names. Of `/proc`, what tells about other
-/// processes' memory, files and environment is closed by Landlock itself.
+/// What every program needs to start, to find its libraries and to resolve names. Landlock itself closes those parts of
+/// `/proc` that show other processes' memory, files and environment.
 const SYSTEM_PATHS: &[&str] = &[
     "/usr",
     "/bin",
@@ -49,17 +49,17 @@ const SYSTEM_PATHS: &[&str] = &[
 
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// What programs compute with, and their terminals.
+/// GPUs, other accelerators and terminals.
 const COMPUTE_DEVICES: &[&str] = &["/dev/dri", "/dev/kfd", "/dev/accel", "/dev/pts", "/dev/ptmx", "/dev/tty"];
-/// There is one for each of its cards, and a few more.
+/// Prefix of NVIDIA's device files: one per card, and a few more.
 const NVIDIA_PREFIX: &str = "nvidia";
 
-/// The folder of the root that holds devices.
+/// Folder of the root that holds devices.
 const DEVICE_FOLDER: &str = "dev";
-/// Folders of the root that hold settings of the kernel.
+/// Folders of the root that hold kernel settings.
 const KERNEL_SETTINGS: &[&str] = &["proc", "sys"];
 
-/// Secrets of the system that only root can read, closed where the server runs as root.
+/// System secrets that only root can read; closed if the server runs as root.
 const ROOT_SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
@@ -76,11 +76,11 @@ const ROOT_SECRETS: &[&str] = &[
 
 const READ_EXECUTE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
 const DEVICE_ACCESS: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev | Truncate});
-/// Nothing in a working folder needs to be a device.
+/// Rights that nothing in a working folder needs.
 const NO_DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev});
 
-/// What ordinary installers and builds do as root. Everything else, such as raw devices, mounts, tracing and kernel
-/// modules, is gone for good in the jail.
+/// Needed by ordinary installers and builds that run as root. All other capabilities, such as raw device access,
+/// mounting, tracing and loading kernel modules, are dropped permanently.
 const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -91,8 +91,8 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETFCAP)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Confines the calling thread. Where the kernel cannot enforce something it is left out and the answer says so; any
-/// other failure is one, in words.
+/// Confines the calling thread. What the kernel cannot enforce is left out and reported in the result; any other
+/// failure is an error message.
 pub(super) fn confine(
     order: &SpawnRequest,
     protection: &PathProtection,
@@ -124,7 +124,7 @@ pub(super) fn confine(
     Ok(Confinement { landlock_abi, namespaces, covers, system_calls, has_closed_parts, left_out })
 }
 
-/// Limits hold for the whole process; a supervisor needs far less than any of them.
+/// Sets the limits of the whole process; the supervisor itself needs far less than any of them.
 pub(super) fn set_limits(limits: &ResourceLimits) -> io::Result<()> {
     let limited = [
         (Resource::Cpu, limits.cpu_seconds),
@@ -132,7 +132,7 @@ pub(super) fn set_limits(limits: &ResourceLimits) -> io::Result<()> {
         (Resource::Nofile, limits.open_files),
         (Resource::Data, limits.memory_bytes),
         (Resource::As, limits.address_space_bytes),
-        // Dumps of what a command had in memory are nobody's business.
+        // A core dump could expose what a command had in memory.
         (Resource::Core, Some(0)),
     ];
     for (resource, wanted) in limited {
@@ -143,7 +143,7 @@ pub(super) fn set_limits(limits: &ResourceLimits) -> io::Result<()> {
     Ok(())
 }
 
-/// The rules, and how much of the writable folders they could grant.
+/// Builds the ruleset and reports how much of the writable folders it could grant.
 fn build_rules(
     order: &SpawnRequest,
     closed: &ClosedPaths,
@@ -216,7 +216,7 @@ fn grant_wide(
     grant_devices(rules)
 }
 
-/// What has to be written to although it is no file of anybody's.
+/// Grants access to devices that programs need to write to.
 fn grant_devices(rules: &mut RulesetCreated) -> Result<(), String> {
     let listed = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let cards = listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(NVIDIA_PREFIX));
@@ -237,7 +237,7 @@ fn grant_devices(rules: &mut RulesetCreated) -> Result<(), String> {
 }
 
 fn empty_rules(order: &SpawnRequest) -> Result<RulesetCreated, RulesetError> {
-    // Whoever could signal its supervisor could slip the leash.
+    // A jailed process that can signal its supervisor could escape its control.
     let scope = match order.view {
         FilesystemView::Named => Scope::from_all(NEWEST_ABI),
         FilesystemView::Everything | FilesystemView::ReadEverything => Scope::Signal.into(),
@@ -254,7 +254,7 @@ fn empty_rules(order: &SpawnRequest) -> Result<RulesetCreated, RulesetError> {
     Ok(rules)
 }
 
-/// What is granted of each port: together, because each rule is a system call and there may be one for every port.
+/// The rights per port, combined, because each rule is a system call and there may be one for every port.
 fn granted_ports(network: [(&TcpAccess, AccessNet); 2]) -> Vec<BitFlags<AccessNet>> {
     let mut granted = vec![BitFlags::EMPTY; usize::from(u16::MAX) + 1];
     for (tcp, access) in network {
@@ -284,7 +284,7 @@ fn grant(rules: &mut RulesetCreated, parcel: GrantTarget, rights: BitFlags<Acces
     }
 }
 
-/// The paths that Landlock has to keep closed. Must be collected before mounts cover them, which hides their inodes.
+/// The paths that Landlock has to keep closed. Must be collected before mounts mask them, which hides their inodes.
 pub(super) fn closed_paths<'a>(
     order: &'a SpawnRequest,
     links: impl IntoIterator<Item = &'a Path>,
@@ -296,7 +296,7 @@ pub(super) fn closed_paths<'a>(
     closed.map_err(|error| format!("cannot inspect a protected path: {error}"))
 }
 
-/// `None` for symlinks: their targets are granted under their own names.
+/// `None` for symlinks: their targets are granted by their own path.
 fn open_unfollowed(path: &Path) -> Option<OwnedFd> {
     let is_symlink = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
     if is_symlink { None } else { open(path) }
@@ -306,7 +306,7 @@ fn open(path: &Path) -> Option<OwnedFd> {
     rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// Without privileges there is nothing to drop, and most servers have none.
+/// Without privileges, as most servers run, there is nothing to drop.
 fn drop_capabilities() -> io::Result<()> {
     let had = rustix::thread::capabilities(None)?;
     if had.permitted.is_empty() && had.inheritable.is_empty() {
@@ -315,7 +315,7 @@ fn drop_capabilities() -> io::Result<()> {
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         if !KEPT_CAPABILITIES.contains(capability) && had.effective.contains(CapabilitySet::SETPCAP) {
-            // `EINVAL` from the first one that this kernel does not know.
+            // `EINVAL` from the first capability unknown to this kernel.
             if rustix::thread::remove_capability_from_bounding_set(capability).is_err() {
                 break;
             }

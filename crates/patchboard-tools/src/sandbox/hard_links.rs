@@ -1,6 +1,6 @@
-//! Other names of protected files. A hard link opens a file although its own path is closed, and neither Landlock nor a
-//! mount knows a file but by a path. So where a protected file has several names, all of them have to be found and kept
-//! from the command; while one of them is unknown, nothing is started.
+//! Other names (hard links) of protected files. A hard link opens a file although the file's own path is closed, and
+//! both Landlock and mounts work by path. So if a protected file has several names, all of them have to be found and
+//! closed to the command; while one of them is unknown, nothing is started.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// More entries are not looked at; what was not found by then is unknown.
+/// At most this many entries are examined; names not found by then count as unknown.
 const MAX_ENTRIES: usize = 100_000;
 
 type InodeKey = (u64, u64);
@@ -19,7 +19,7 @@ type InodeKey = (u64, u64);
 struct LinkedFile {
     path: PathBuf,
     link_count: u64,
-    /// The folder and the name in it, so that one that is reached in two ways counts once.
+    /// Parent folder and file name, so that a name reached through two paths counts once.
     known_names: HashSet<(InodeKey, OsString)>,
 }
 
@@ -29,9 +29,8 @@ impl LinkedFile {
     }
 }
 
-/// The other names of those of `protected` that are files, looked for in `folders` and beneath, the first of them
-/// first. `Err`, in words, while one
-/// is unknown.
+/// Returns the other names of those of `protected` that are files, searched for in `folders` and beneath, in order.
+/// Fails with a message while a name is unknown.
 pub(super) fn find<'a>(
     protected: impl IntoIterator<Item = &'a Path>,
     folders: impl IntoIterator<Item = PathBuf>,
@@ -40,14 +39,14 @@ pub(super) fn find<'a>(
         files_with_links(protected).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
     let mut found = Vec::new();
     let mut entries = 0;
-    // The first is looked through first: the bound is not spent on a whole system that the command may read.
+    // In order, so that the bound is not spent on a whole system that the command may read.
     let mut waiting: Vec<PathBuf> = folders.into_iter().collect();
     waiting.reverse();
     while let Some(folder) = waiting.pop() {
         if entries >= MAX_ENTRIES || linked.values().all(LinkedFile::is_complete) {
             break;
         }
-        // A folder that cannot be listed by this user cannot be by the command.
+        // A folder that this user cannot list cannot be listed by the command either.
         let (Ok(listed), Ok(place)) = (folder.read_dir(), folder.metadata()) else { continue };
         for entry in listed.flatten().take(MAX_ENTRIES - entries) {
             entries += 1;

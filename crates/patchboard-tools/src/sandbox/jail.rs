@@ -1,4 +1,4 @@
-//! What a command may touch, and how much of it.
+//! What a command may access, and its resource limits.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -6,30 +6,30 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where programs are looked for when nobody says otherwise.
+/// `PATH` unless the caller sets one.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 
-/// What a command may touch.
+/// What a command may access.
 #[derive(Debug)]
 pub struct Jail {
-    /// Where the command starts: an open directory, so that nobody can swap it.
+    /// The working folder: an open directory, so that it cannot be swapped.
     pub folder: OwnedFd,
     pub view: FilesystemView,
-    /// Open directories beneath which everything may be read, run and changed.
+    /// Open directories beneath which everything may be read, executed and changed.
     pub writable: Vec<OwnedFd>,
-    /// Paths beneath which everything may be read and run. Those that do not exist are left out.
+    /// Paths beneath which everything may be read and executed. Missing paths are ignored.
     pub readable: Vec<PathBuf>,
-    /// Absolute paths that stay closed even beneath the above. They need not exist. Landlock can only grant, so what
-    /// lies beside such a path is granted entry by entry, and the directories on the way to it can be passed but
-    /// neither listed nor added to. The wider views have a better way where the kernel allows it.
+    /// Absolute paths that stay closed even beneath the paths above. They need not exist. Landlock can only grant, so
+    /// the entries beside such a path are granted one by one, and the directories on the way to it can be traversed but
+    /// neither listed nor added to. The wide views use mounts instead where the kernel allows them.
     pub protected: Vec<PathBuf>,
-    /// Existing folders that only this program uses, to read and change although they lie beneath protected paths.
+    /// Existing folders of this program only, readable and writable although they lie beneath protected paths.
     pub private: Vec<PathBuf>,
-    /// All variables the command gets, besides `TMPDIR` and, unless named, `HOME`, which lie in its private folder.
+    /// All variables of the command, besides `TMPDIR` and, unless named, `HOME`, which lie in its private folder.
     pub environment: BTreeMap<String, String>,
-    /// Where its private folder is made.
+    /// Parent of the command's private folder.
     pub scratch: PathBuf,
     pub network: NetworkAccess,
     pub limits: ResourceLimits,
@@ -38,21 +38,21 @@ pub struct Jail {
 /// What a jail shows of the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilesystemView {
-    /// The system's own programs and libraries, to read and run, and what the jail names.
+    /// The system's programs and libraries, to read and execute, and what the jail names.
     Named,
-    /// Everything, to read, run and change, except what is protected: for programs that the operator chose and that are
-    /// at home on this machine. Where the kernel allows a mount namespace, what is protected is covered by nothing, and
-    /// everything around it is as usual; what does not exist when the command starts is not covered. Elsewhere Landlock
-    /// grants what lies beside it.
+    /// Everything, to read, execute and change, except protected paths: for programs that the operator chose and that
+    /// belong on this machine. Where the kernel allows a mount namespace, protected paths are masked and everything
+    /// around them is unaffected; paths that do not exist when the command starts are not masked. Elsewhere Landlock
+    /// grants the entries beside them.
     Everything,
-    /// Everything, to read and run, except what is protected, which is covered as above; to change only what the jail
-    /// names, the private folder, shared memory and devices that compute. For programs that the operator chose and that
-    /// may lie, with all they need, anywhere on this machine.
+    /// Everything, to read and execute, except protected paths, which are masked as above. Writable is only what the
+    /// jail names, the private folder, shared memory and compute devices. For programs that the operator chose and that
+    /// may lie, with their dependencies, anywhere on this machine.
     ReadEverything,
 }
 
 impl FilesystemView {
-    /// Is there more to see than is named, so that what is protected has to be taken out of it?
+    /// Returns true if the view shows more than the jail names, so that protected paths have to be taken out of it.
     pub(super) fn is_wide(self) -> bool {
         match self {
             Self::Named => false,
@@ -63,7 +63,7 @@ impl FilesystemView {
 
 #[derive(Debug)]
 pub struct CommandSpec {
-    /// With a slash in it, a path; without, looked for on the jail's `PATH`.
+    /// A path if it contains a slash; otherwise looked up in the jail's `PATH`.
     pub program: PathBuf,
     pub arguments: Vec<String>,
     pub stdin: StdinMode,
@@ -73,18 +73,17 @@ pub struct CommandSpec {
 pub enum StdinMode {
     /// `/dev/null`.
     Null,
-    /// A pipe; see `Jailed::take_stdin`.
+    /// A pipe; see `JailedCommand::take_stdin`.
     Piped,
 }
 
-/// Ports are those of TCP, enforced from Landlock ABI 4 on.
+/// Restricts TCP ports; enforced from Landlock ABI 4 on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkAccess {
     pub connect: TcpAccess,
     /// Binding a port, and listening at all.
     pub listen: TcpAccess,
-    /// Sockets of the Unix family, by which other programs of the same user can be reached. A connected pair of them can
-    /// always be had.
+    /// Unix sockets, which reach other programs of the same user. A connected pair (`socketpair`) is always allowed.
     pub unix_sockets: bool,
 }
 
@@ -93,27 +92,28 @@ pub enum TcpAccess {
     Open,
     Closed,
     Ports(Vec<u16>),
-    /// Any port but these. Landlock only grants, so each of the others is granted by itself, which takes some 50 ms:
-    /// for programs that run for long.
+    /// Any port but these. Landlock can only grant, so every other port needs a rule of its own, which takes some 50
+    /// ms: only for long-running programs.
     AllBut(Vec<u16>),
 }
 
-/// Limits of each process of the jail; `None` leaves what the server has.
+/// Limits of each process of the jail; `None` inherits the server's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceLimits {
-    /// A process that computes longer is killed.
+    /// A process that uses more CPU time is killed.
     pub cpu_seconds: Option<u64>,
     /// A process that writes a longer file is killed.
     pub file_bytes: Option<u64>,
     pub open_files: Option<u64>,
-    /// Allocations beyond this fail. Address space that is only reserved does not count.
+    /// Allocations beyond this fail. Reserved address space does not count.
     pub memory_bytes: Option<u64>,
-    /// Generous, for many runtimes reserve far more than they use.
+    /// Must be generous: many runtimes reserve far more than they use.
     pub address_space_bytes: Option<u64>,
 }
 
 impl Jail {
-    /// A jail in which only `folder` may be changed. Commands may connect, since builds fetch things, and not listen.
+    /// A jail in which only `folder` may be changed. Commands may connect, because builds download things, but not
+    /// listen.
     pub fn for_folder(folder: OwnedFd) -> std::io::Result<Self> {
         Ok(Self {
             view: FilesystemView::Named,
@@ -148,7 +148,7 @@ impl Default for ResourceLimits {
     }
 }
 
-/// The variables of a jail unless the caller has better ones. Nothing of the server's own environment is among them.
+/// Default variables of a jail. Nothing of the server's own environment is included.
 pub fn default_environment() -> BTreeMap<String, String> {
     [("PATH", DEFAULT_PATH), ("LANG", "C.UTF-8"), ("TERM", "dumb")]
         .into_iter()

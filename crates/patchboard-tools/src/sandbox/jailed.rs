@@ -1,4 +1,4 @@
-//! A running command, seen from the server.
+//! Handle of a running command, on the server's side.
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -13,29 +13,29 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 use super::protocol::{CommandExit, Confinement, MAX_REPORT_BYTES, STOP_REQUEST, SupervisorReport};
 use super::{SandboxError, process_tree};
 
-/// A supervisor that was told to end everything and does not is stuck, or its command is in the hands of the kernel.
+/// A supervisor that does not finish the kill within this time is stuck, or its command is blocked in the kernel.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A command in its jail. Dropping this ends the command and everything it started.
+/// A command in its jail. Dropping this kills the command and its descendants.
 #[derive(Debug)]
 pub struct JailedCommand {
-    /// As the jail's own processes see it.
+    /// The pid as the jail's own processes see it.
     pub(super) pid_inside: i32,
     pub(super) confinement: Confinement,
     pub(super) scratch: PathBuf,
     pub(super) stdin: Option<pipe::Sender>,
     pub(super) stdout: Option<ChildStdout>,
     pub(super) stderr: Option<ChildStderr>,
-    /// Its end tells the supervisor to end everything.
+    /// Closing it makes the supervisor kill everything.
     pub(super) control_socket: Option<OwnedWriteHalf>,
     pub(super) reports: ReportReader,
     pub(super) process: Child,
-    /// The thread that started the supervisor must outlive it.
+    /// The kernel treats the spawning thread as the supervisor's parent, so it must outlive the supervisor.
     pub(super) _thread: Box<dyn Any + Send + Sync>,
 }
 
 impl JailedCommand {
-    /// Of the command, which leads a process group of that number; `None` once it has ended.
+    /// Pid of the command, which is also its process group; `None` once it has ended.
     pub fn pid(&self) -> Option<u32> {
         let inside = self.pid_inside.try_into().ok()?;
         if !self.confinement.namespaces.processes {
@@ -44,7 +44,7 @@ impl JailedCommand {
         process_tree::outer_pid(self.supervisor_pid()?, inside)
     }
 
-    /// The supervisor, if the command's processes have other numbers inside than here.
+    /// Pid of the supervisor, if the jail has its own PID namespace.
     pub fn namespace_supervisor(&self) -> Option<u32> {
         self.confinement.namespaces.processes.then_some(self.supervisor_pid()?)
     }
@@ -57,12 +57,12 @@ impl JailedCommand {
         self.confinement
     }
 
-    /// There is one if the program was started with `Input::Piped`.
+    /// Present if the program was started with `StdinMode::Piped`.
     pub fn take_stdin(&mut self) -> Option<pipe::Sender> {
         self.stdin.take()
     }
 
-    /// Ends when the command and everything it started have ended.
+    /// Reaches its end when the command and all its descendants have ended.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
     }
@@ -71,8 +71,7 @@ impl JailedCommand {
         self.stderr.take()
     }
 
-    /// Waits until the command and everything it started have ended. Once the command ends by itself, what it left
-    /// running is ended too.
+    /// Waits until the command and all its descendants have ended. Descendants that outlive the command are killed.
     pub async fn wait(&mut self) -> Result<CommandExit, SandboxError> {
         match self.reports.next().await {
             Ok(SupervisorReport::Ended(ending)) => Ok(ending),
@@ -86,26 +85,26 @@ impl JailedCommand {
         }
     }
 
-    /// Asks the command to end, with SIGTERM to its process group. Whether it does is its own choice.
+    /// Sends SIGTERM to the command's process group. The command may ignore it.
     pub async fn request_stop(&mut self) {
         if let Some(leash) = &mut self.control_socket {
-            // Nobody at the other end: it has ended.
+            // A write error means that the supervisor has exited.
             drop(leash.write_all(&[STOP_REQUEST]).await);
         }
     }
 
-    /// Ends the command and everything it started. Returns at once; `wait` says when it is done.
+    /// Kills the command and its descendants. Returns at once; `wait` reports the end.
     pub fn start_kill(&mut self) {
         self.control_socket = None;
     }
 
-    /// Ends everything and waits for it.
+    /// Kills everything and waits for the end.
     pub async fn kill(&mut self) -> Result<CommandExit, SandboxError> {
         self.start_kill();
         match tokio::time::timeout(END_TIMEOUT, self.wait()).await {
             Ok(ending) => ending,
             Err(_) => {
-                // Its orphans are no worse off: the supervisor could not end them either.
+                // Killing the supervisor loses nothing: it could not kill the descendants either.
                 drop(self.process.start_kill());
                 self.kill_orphans().await;
                 Err(SandboxError::Lost)
@@ -113,7 +112,7 @@ impl JailedCommand {
         }
     }
 
-    /// Does what the supervisor can do no more, as far as it can be done from here.
+    /// Kills what a lost supervisor left behind, as far as it can be found from here.
     async fn kill_orphans(&self) {
         let session = self.process.id().and_then(|pid| pid.try_into().ok()).and_then(Pid::from_raw);
         let scratch = self.scratch.clone();
@@ -127,11 +126,11 @@ impl JailedCommand {
     }
 }
 
-/// The supervisor's side of the conversation.
+/// Reads the supervisor's reports.
 #[derive(Debug)]
 pub(super) struct ReportReader {
     reader: BufReader<OwnedReadHalf>,
-    /// Kept between calls, so that one that is dropped half-way loses nothing.
+    /// Kept between calls, so that `next` is cancel-safe.
     line: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What this kernel can enforce, in words.
+//! What this kernel can enforce, as text.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use landlock::{ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr};
 use super::namespace::Namespaces;
 use super::protocol::Confinement;
 
-/// The newest ABI whose rights are asked for; older kernels enforce what they know.
+/// The newest ABI whose rights are requested; older kernels enforce those they know.
 pub(super) const NEWEST_ABI: ABI = ABI::V9;
 
-/// From which ABI on something is restricted, and what is not restricted before it.
+/// The ABI that introduced a restriction, and what commands can do on older kernels.
 const GAPS: [(u32, &str); 4] = [
     (3, "emptying files outside the folder"),
     (4, "listening on TCP ports and connecting to them, this server's own included"),
@@ -18,19 +18,19 @@ const GAPS: [(u32, &str); 4] = [
     (9, "connections to sockets that have a path, such as those of other services of the same user"),
 ];
 
-/// Landlock as found on this machine.
+/// Landlock support of the running kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LandlockSupport {
     Available {
         abi: u32,
     },
-    /// Part of the kernel, but not among the security modules it was started with.
+    /// Built into the kernel, but not among its active security modules.
     NotEnabled,
     NotImplemented,
 }
 
 impl LandlockSupport {
-    /// Asks the kernel. The only way to ask restricts the thread that asks, so one is made for it.
+    /// Probes the kernel. Probing restricts the calling thread, so it runs on a thread of its own.
     pub fn probe() -> Self {
         let asking = std::thread::Builder::new().name("landlock-probe".to_owned()).spawn(|| {
             let ruleset = Ruleset::default().handle_access(AccessFs::from_all(ABI::V1))?.create()?;
@@ -48,8 +48,8 @@ impl LandlockSupport {
         }
     }
 
-    /// What commands can do although they should not, in words. Without Landlock that is everything the server's user
-    /// can do, and this list is empty: `Display` says it.
+    /// What commands can do on this kernel although they should not. Empty without Landlock, when commands can do
+    /// everything the server's user can; `Display` reports that case.
     pub fn gaps(self) -> Vec<&'static str> {
         match self {
             Self::Available { abi } => GAPS.into_iter().filter(|(since, _)| abi < *since).map(|(_, gap)| gap).collect(),
@@ -112,7 +112,8 @@ impl Confinement {
             description: if is_enforced { yes.to_owned() } else { no },
         };
         vec![
-            // Before ABI 6 a command can do things that other machines keep it from.
+            // Below ABI 6, commands can signal outside processes and use abstract sockets, which counts as not
+            // enforced.
             JailLayer { is_enforced: self.landlock_abi >= 6, description: landlock.to_string() },
             layer(
                 self.system_calls,

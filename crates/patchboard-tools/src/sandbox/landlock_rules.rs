@@ -1,7 +1,7 @@
-//! Which files and directories to grant so that a protected path beneath them stays closed.
+//! Selects the files and directories to grant so that a protected path beneath them stays closed.
 //!
-//! A Landlock rule holds for everything beneath a directory and nothing can be taken back from it. So where a protected
-//! path lies beneath, the directories on the way to it get no rule of their own; what lies beside it gets one each.
+//! A Landlock rule applies to everything beneath a directory and cannot be narrowed. So the directories on the way to a
+//! protected path get no rule of their own; each entry beside the path gets one.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -13,21 +13,21 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// More entries beside protected paths than this are not looked at and stay closed.
+/// Further entries beside protected paths are not examined and stay closed.
 const MAX_ENTRIES: usize = 20_000;
 
 const PATH_FLAGS: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Paths that stay closed, as they are now.
+/// Paths that stay closed, as resolved now.
 #[derive(Debug, Default)]
 pub(super) struct ClosedPaths {
     /// Without symlinks, as far as they exist.
     paths: Vec<PathBuf>,
-    /// Of those that exist: other names of the same file are closed too where they are met.
+    /// Device and inode of the existing paths: other names of the same file stay closed too if they are encountered.
     identities: HashSet<(u64, u64)>,
 }
 
-/// What is to be granted.
+/// A file or directory to grant.
 #[derive(Debug)]
 pub(super) struct GrantTarget {
     pub(super) descriptor: OwnedFd,
@@ -37,15 +37,16 @@ pub(super) struct GrantTarget {
 /// How much of a tree could be granted.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GrantSummary {
-    /// Something beneath stays closed, so the whole could not be granted as one.
+    /// A part of the tree stays closed, so it could not be granted as a whole.
     pub(super) has_closed_parts: bool,
-    /// Entries that stay closed because there were too many, or because they could not be looked at.
+    /// Entries that stay closed because there were too many of them or because they could not be examined.
     pub(super) skipped_entries: usize,
     seen_entries: usize,
 }
 
 impl ClosedPaths {
-    /// Fails when a path exists, or may exist, but cannot be looked at: better no command than one that reads a key.
+    /// Fails if a path exists, or may exist, but cannot be examined: it is safer to run no command than one that could
+    /// read a key.
     pub(super) fn from_paths<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Self> {
         let mut closed = Self::default();
         for path in paths {
@@ -53,7 +54,7 @@ impl ClosedPaths {
             if let Some(stat) = unless_absent(rustix::fs::stat(&real))? {
                 closed.identities.insert(identity(&stat));
             }
-            // The path may itself be a symlink; then its own name stays closed as well as what it leads to.
+            // If the path itself is a symlink, both its own name and its target stay closed.
             if let (Some(parent), Some(name)) = (path.parent(), path.file_name()) {
                 closed.paths.push(self::resolve_existing(parent)?.join(name));
             }
@@ -66,15 +67,15 @@ impl ClosedPaths {
         self.paths.is_empty()
     }
 
-    /// Hands everything at and beneath `root` that is not closed to `grant`, in as few parcels as possible.
+    /// Passes everything at and beneath `root` that is not closed to `grant`, in as few calls as possible.
     pub(super) fn grant_tree(
         &self,
         root: OwnedFd,
         grant: &mut dyn FnMut(GrantTarget) -> Result<(), String>,
     ) -> Result<GrantSummary, String> {
-        let failed = |error: io::Error| format!("cannot look at a folder of the jail: {error}");
+        let failed = |error: io::Error| format!("cannot inspect a folder of the jail: {error}");
         let stat = rustix::fs::fstat(&root).map_err(|error| failed(error.into()))?;
-        // What `root` is called now; a path is only needed to find out what lies beneath it.
+        // The current path of `root`, needed to find closed paths beneath it.
         let place = std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd())).map_err(failed)?;
         let mut survey = GrantSummary::default();
         if self.identities.contains(&identity(&stat)) || self.paths.iter().any(|closed| place.starts_with(closed)) {
@@ -91,7 +92,8 @@ impl ClosedPaths {
         Ok(survey)
     }
 
-    /// Grants the entries of a directory on the way to protected paths, `trails` being what is left of the ways.
+    /// Grants the entries of a directory on the way to protected paths; `trails` are the remaining parts of those
+    /// paths.
     fn grant_siblings(
         &self,
         directory: &OwnedFd,
@@ -102,7 +104,7 @@ impl ClosedPaths {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listed = rustix::fs::openat(directory, c".", flags, Mode::empty()).and_then(Dir::read_from);
         let Ok(listed) = listed else {
-            // Such as a folder of many homes: the way on is known all the same.
+            // For example `/home`, which may not be listable; the entries on the way are known nevertheless.
             survey.skipped_entries += 1;
             let names: HashSet<&OsStr> = trails.iter().filter_map(|trail| trail.iter().next()).collect();
             return names.into_iter().try_for_each(|name| self.grant_entry(directory, name, trails, survey, grant));
@@ -123,7 +125,7 @@ impl ClosedPaths {
         Ok(())
     }
 
-    /// Grants one entry of such a directory, or what lies beneath it beside protected paths.
+    /// Grants one entry of such a directory, or what lies in it beside protected paths.
     fn grant_entry(
         &self,
         directory: &OwnedFd,
@@ -144,7 +146,7 @@ impl ClosedPaths {
                 return Ok(());
             }
         };
-        // Following a symlink needs no right; what it leads to does.
+        // Following a symlink needs no right; its target does.
         if self.identities.contains(&identity(&stat)) || FileType::from_raw_mode(stat.st_mode).is_symlink() {
             return Ok(());
         }
@@ -165,7 +167,7 @@ impl GrantSummary {
     }
 }
 
-/// Opens one entry without following it; `None` when it is gone again.
+/// Opens one entry without following it; `None` if it has disappeared.
 fn open_entry(directory: impl AsFd, name: &OsStr) -> io::Result<Option<(OwnedFd, Stat)>> {
     let opened = match rustix::fs::openat(directory, name, PATH_FLAGS, Mode::empty()) {
         Ok(opened) => opened,
@@ -176,7 +178,7 @@ fn open_entry(directory: impl AsFd, name: &OsStr) -> io::Result<Option<(OwnedFd,
     Ok(Some((opened, stat)))
 }
 
-/// The path without symlinks; the part that does not exist stays as it is.
+/// Resolves symlinks; the part that does not exist is kept as it is.
 fn resolve_existing(path: &Path) -> io::Result<PathBuf> {
     let mut missing: Vec<OsString> = Vec::new();
     for ancestor in path.ancestors() {

@@ -1,11 +1,11 @@
-//! Covers paths with nothing, in a mount namespace that this process is in.
+//! Masks paths by mounts, in the mount namespace of this process.
 //!
-//! Landlock cannot take back what it grants; a mount namespace can: where a folder was, there is an empty one that cannot
-//! be written to, and where a file was, `/dev/null`. Everything around them is as usual, also what others make later.
-//! Whoever is inside cannot lift a cover: that takes a privilege which is dropped before the command starts, and a
-//! namespace made by the command itself keeps the covers, locked.
+//! Landlock cannot take back what it grants; a mount namespace can: a masked folder appears as an empty, unwritable one
+//! and a masked file as `/dev/null`. Everything around them is unaffected, including files created later. A jailed
+//! process cannot remove a mask: that takes a capability which is dropped before the command starts, and in a namespace
+//! made by the command itself the masks stay locked.
 //!
-//! What a cover cannot do: it lies on what exists. A file that is replaced from outside comes out from under it.
+//! Limitation: a mask applies to an existing inode. A file that is replaced from outside is no longer masked.
 
 use std::ffi::OsStr;
 use std::io;
@@ -20,31 +20,31 @@ use super::namespace::{PrivateMounts, keep_mounts_inside};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MaskState {
-    /// Nothing is covered: not asked for, or the kernel does not allow it.
+    /// Nothing is masked: not requested, or not allowed by the kernel.
     None,
-    /// Every path that existed is covered.
+    /// Every path that existed is masked.
     Applied,
 }
 
-/// What belongs to a cover.
+/// Mounts needed in addition to the masks.
 #[derive(Debug, Default)]
 pub(super) struct MaskPlan {
-    /// Folders that lead to what is covered, outermost first: without them held, a covered folder could be moved away with
-    /// the one it lies in.
+    /// Folders on the way to masked paths, outermost first. They become mount points, so that a masked folder cannot be
+    /// moved away with its parent.
     pub(super) pinned: Vec<PathBuf>,
-    /// Folders beneath covered ones that show through.
+    /// Folders beneath masked ones that stay visible.
     pub(super) exposed_folders: Vec<PathBuf>,
 }
 
-/// A folder that shows through a cover, opened before that was laid.
+/// A folder that stays visible in a masked one, opened before the mask is mounted.
 struct ExposedFolder {
     path: PathBuf,
     opened: OwnedFd,
 }
 
 impl MaskState {
-    /// Covers what exists of `paths`. The process must be in its working folder already: a folder that is entered by an
-    /// older descriptor lies outside of the namespace. `Err` is in words.
+    /// Masks the existing ones of `paths`. The process must have entered its working folder by path: a folder entered
+    /// through an older descriptor lies outside the namespace. The error is a message.
     pub(super) fn apply<'a>(
         own: PrivateMounts,
         paths: impl IntoIterator<Item = &'a Path>,
@@ -53,13 +53,13 @@ impl MaskState {
         let found = existing(paths).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
         match apply_all(own, &found, &plan) {
             Ok(()) => Ok(Self::Applied),
-            // Some systems allow namespaces and then nothing in them.
+            // Some systems allow namespaces but no mounts in them.
             Err(_) => Ok(Self::None),
         }
     }
 }
 
-/// Those that exist, without symlinks, and of those that lie in another one only the other one.
+/// The existing paths without symlinks; paths that lie in another of them are dropped.
 fn existing<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -77,7 +77,7 @@ fn existing<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Vec<Pat
 fn apply_all(own: PrivateMounts, paths: &[PathBuf], plan: &MaskPlan) -> io::Result<()> {
     keep_mounts_inside(own)?;
     for folder in &plan.pinned {
-        // Recursive: without privileges outside, a tree cannot be bound without the mounts inside it.
+        // Recursive: without privileges in the outer namespace, a tree cannot be bound without the mounts inside it.
         mount_bind_recursive(folder, folder)?;
     }
     let shown =
@@ -89,13 +89,13 @@ fn apply_all(own: PrivateMounts, paths: &[PathBuf], plan: &MaskPlan) -> io::Resu
             mount_bind("/dev/null", path)?;
         }
     }
-    // A folder that was entered before stays what it was, even under a cover; by its path it is entered anew.
+    // The current folder stays the unmasked one even if it is masked now, so it is entered again by its path.
     let folder = std::fs::read_link("/proc/self/cwd")?;
     chdir(&folder).or_else(|_| chdir(OsStr::new("/")))?;
     Ok(())
 }
 
-/// Where folders show through, the cover has the empty folders that lead to them.
+/// If folders stay visible, the mask contains the empty folders that lead to them.
 fn mask_folder(path: &Path, shown: Vec<&ExposedFolder>) -> io::Result<()> {
     let inert = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     if shown.is_empty() {

@@ -1,9 +1,10 @@
 //! Linux namespaces of a jail, where the kernel allows them.
 //!
-//! In a mount namespace protected paths can be covered and `/proc` replaced. In a PID namespace processes outside have no
-//! pid, and the kernel kills all processes when the first one exits. An IPC namespace hides System V IPC and message queues.
-//! Root can create them directly; other users need a user namespace around them. Some systems forbid that, and some allow
-//! `unshare` and then deny everything inside, which cannot be undone. So it is tried once, in a process of its own.
+//! In a mount namespace protected paths can be masked and `/proc` replaced. In a PID namespace processes outside have
+//! no pid, and the kernel kills all processes when the first one exits. An IPC namespace hides System V IPC and message
+//! queues. Root can create them directly; other users need a user namespace around them. Some systems forbid that, and
+//! some allow `unshare` and then deny everything inside, which cannot be undone. So it is tried once, in a process of
+//! its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,12 +32,12 @@ pub struct Namespaces {
     pub own_shared_memory: bool,
 }
 
-/// Proof that this process is in a mount namespace that was made for it. Nothing is mounted without: as root, a mount in the
-/// server's own namespace would be the machine's.
+/// Proof that this process is in a mount namespace of its own. Every mount requires it: as root, a mount in the
+/// server's own namespace would affect the whole machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrivateMounts(());
 
-/// A mount namespace, as the kernel names it.
+/// Identity of a mount namespace, as the kernel names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MountNamespace(String);
 
@@ -45,7 +46,7 @@ pub(super) struct MountNamespace(String);
 pub(super) struct EnteredNamespaces {
     pub(super) namespaces: Namespaces,
     pub(super) own_mounts: Option<PrivateMounts>,
-    /// The mount namespace that was left; `None` where it cannot be told.
+    /// The mount namespace that was left; `None` if unknown.
     pub(super) outer: Option<MountNamespace>,
 }
 
@@ -65,7 +66,7 @@ impl MountNamespace {
 }
 
 impl PrivateMounts {
-    /// `None` while this process is in `outer` still, and where that cannot be told.
+    /// `None` if this process is still in `outer`, or if its namespace is unknown.
     pub(super) fn other_than(outer: &MountNamespace) -> Option<Self> {
         let here = MountNamespace::of_this_process().ok()?;
         (here != *outer).then_some(Self(()))
@@ -73,7 +74,7 @@ impl PrivateMounts {
 }
 
 /// Moves this process into new namespaces, and its future children into a new PID namespace. The process must be
-/// single-threaded. `Err`: the process is in a namespace without any rights, and no command can be started from it.
+/// single-threaded. On error the process is in a namespace without any rights, and no command can be started from it.
 pub(super) fn enter() -> Result<EnteredNamespaces, String> {
     // Read before `unshare`: in a new user namespace the ids are unmapped until the maps are written.
     let (user, group) = (geteuid(), getegid());
@@ -87,7 +88,7 @@ pub(super) fn enter() -> Result<EnteredNamespaces, String> {
     let Some((_, got)) = wanted.into_iter().find(|(flags, _)| unshare(around | *flags).is_ok()) else {
         return Ok(EnteredNamespaces::default());
     };
-    // Some sandboxes answer that it was done, and nothing was.
+    // Some sandboxes report success without creating the namespaces.
     let Some(own_mounts) = outer.as_ref().and_then(PrivateMounts::other_than) else {
         return Ok(EnteredNamespaces::default());
     };
@@ -97,7 +98,7 @@ pub(super) fn enter() -> Result<EnteredNamespaces, String> {
     Ok(EnteredNamespaces { namespaces: got, own_mounts: Some(own_mounts), outer })
 }
 
-/// Maps the user's own ids to themselves in the user namespace; all other ids appear as nobody.
+/// Maps the user's own ids to themselves in the user namespace; all other ids appear as the overflow user.
 fn map_own_ids(user: u32, group: u32) -> Result<(), String> {
     let said = [
         ("setgroups", "deny".to_owned()),
@@ -128,7 +129,7 @@ pub(super) fn keep_mount_capability() -> Result<(), Errno> {
     configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
 }
 
-/// Mounts a `/proc` of the PID namespace; called by its first process. Fails where the system masks parts of `/proc`.
+/// Mounts a `/proc` of the PID namespace; called by its first process. Fails if the system masks parts of `/proc`.
 pub(super) fn mount_own_proc(own: PrivateMounts) -> bool {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     keep_mounts_inside(own).is_ok() && mount("proc", "/proc", "proc", flags, None).is_ok()
@@ -140,12 +141,12 @@ pub(super) fn mount_own_shared_memory(_: PrivateMounts) -> bool {
     mount("tmpfs", SHARED_MEMORY, "tmpfs", flags, Some(c"mode=1777,size=1g")).is_ok()
 }
 
-/// Can a file be mounted onto itself here? Tried in a process of its own.
+/// Tests whether a file can be bind-mounted here. Run in a process of its own.
 pub(super) fn can_mount(own: PrivateMounts) -> bool {
     keep_mounts_inside(own).is_ok() && mount_bind("/dev/null", "/dev/null").is_ok()
 }
 
-/// Mounts of the outside propagate into the namespace, never the other way round.
+/// Lets mounts of the outer namespace propagate into this one, never the other way round.
 pub(super) fn keep_mounts_inside(_: PrivateMounts) -> Result<(), Errno> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
 }

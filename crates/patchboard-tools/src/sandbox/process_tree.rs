@@ -1,4 +1,4 @@
-//! The processes that came of a command, and their end.
+//! The descendants of a command, and how they are killed.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,34 +6,34 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group};
 
-/// More descendants are left to the next pass.
+/// Further descendants are left to the next pass.
 const MAX_DESCENDANTS: usize = 100_000;
 const MIN_PAUSE: Duration = Duration::from_micros(200);
 const MAX_PAUSE: Duration = Duration::from_millis(20);
-/// How often the processes of a session are looked for.
+/// Passes over the processes of a session.
 const SESSION_PASSES: usize = 50;
 
-/// Takes note of children that ended; `ended` is told of each. Says whether there are any left.
+/// Reaps children that ended and passes each to `ended`. Returns true if children are left.
 pub(super) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => ended(pid, status),
             Ok(None) => return true,
             Err(Errno::INTR) => {}
-            // `ECHILD`; nothing else is possible.
+            // `ECHILD`; no other error is possible.
             Err(_) => return false,
         }
     }
 }
 
-/// Ends every descendant of this process, which must be a subreaper: whoever loses a parent becomes its child, so no
-/// children means no descendants. Returns only then. The first process of a PID namespace, which `is_first` says this one
-/// is, can hit all others in it with one call.
+/// Kills every descendant of this process and returns when none is left. The process must be a subreaper: orphans
+/// become its children, so no children means no descendants. With `is_first`, this process is the first of a PID
+/// namespace and can kill all others in it with one call.
 pub(super) fn kill_descendants(is_first: bool, mut ended: impl FnMut(Pid, WaitStatus)) {
     let mut pause = MIN_PAUSE;
     loop {
         if is_first {
-            // The group of process 1 stands for everybody but process 1. Nobody there: then there is nobody to end.
+            // Sent by pid 1, this signals every process but pid 1. It fails if there is no other process.
             kill_process_group(Pid::INIT, Signal::KILL).unwrap_or(());
         } else {
             kill_with_groups(&descendants());
@@ -41,13 +41,13 @@ pub(super) fn kill_descendants(is_first: bool, mut ended: impl FnMut(Pid, WaitSt
         if !reap(&mut ended) {
             return;
         }
-        // Processes need a moment to die, and those that were born during the pass are found in the next one.
+        // Processes need a moment to exit; those forked during the pass are found by the next one.
         std::thread::sleep(pause);
         pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 
-/// Ends the processes of a session whose supervisor is gone. Those that left the session cannot be found any more.
+/// Kills the processes of a session whose supervisor is gone. Processes that left the session can no longer be found.
 pub(super) fn kill_session(session: Pid) {
     for _ in 0..SESSION_PASSES {
         let is_member = |pid: &Pid| ProcessStat::read(*pid).is_some_and(|ties| ties.session == Some(session));
@@ -60,14 +60,14 @@ pub(super) fn kill_session(session: Pid) {
     }
 }
 
-/// Kills them, ancestors first, so that nobody lives to remark on the death of a child. A group is hit as one, so that a
-/// process which only ever forks and exits cannot slip through; the groups of descendants hold nobody else, because a
-/// group stays within a session, and theirs begin with the supervisor's.
+/// Kills ancestors first, so that no parent can react to a child's exit. Groups are signalled as a whole, so that a
+/// process that keeps forking and exiting cannot escape. The groups of descendants contain no other processes, because
+/// a group stays within a session, and their sessions start at the supervisor's.
 fn kill_with_groups(pids: &[Pid]) {
-    // Asked of `/proc`, where a group that began outside this process's namespace is none and not an impossible number.
+    // Read from `/proc`, which reports a group that began outside this PID namespace as none, not as an invalid pid.
     let mut struck: HashSet<Pid> = ProcessStat::read(getpid()).and_then(|ties| ties.group).into_iter().collect();
     for pid in pids {
-        // Whoever ended by themselves meanwhile is gone, which is all that is wanted.
+        // A process that has already exited is skipped.
         if let Some(group) = ProcessStat::read(*pid).and_then(|ties| ties.group)
             && struck.insert(group)
         {
@@ -81,22 +81,22 @@ fn descendants() -> Vec<Pid> {
     with_descendants(children(getpid()).unwrap_or_else(children_by_scan))
 }
 
-/// Those of another process, as far as the kernel keeps such lists.
+/// The descendants of another process, as far as the kernel lists children.
 pub(crate) fn descendants_of(process: Pid) -> Vec<Pid> {
     with_descendants(children(process).unwrap_or_default())
 }
 
-/// Which descendant of a supervisor has this number in the PID namespace that the supervisor made; `None` when it is gone,
-/// or when the kernel keeps no lists of children.
+/// Finds the descendant of a supervisor with this pid in the PID namespace that the supervisor made. `None` if it is
+/// gone or the kernel does not list children.
 pub(crate) fn outer_pid(supervisor: u32, number: u32) -> Option<u32> {
     let supervisor = supervisor.try_into().ok().and_then(Pid::from_raw)?;
-    // The namespace lies one deeper than the supervisor itself; there may be more beneath it.
+    // The jail's namespace is one level below the supervisor's; there may be deeper ones.
     let depth = namespace_pids(supervisor)?.len();
     let is_it = |pid: &Pid| namespace_pids(*pid).is_some_and(|numbers| numbers.get(depth) == Some(&number));
     descendants_of(supervisor).into_iter().find(is_it)?.as_raw_pid().try_into().ok()
 }
 
-/// The numbers of a process, from this namespace to the innermost.
+/// The pids of a process, from this namespace to the innermost.
 fn namespace_pids(process: Pid) -> Option<Vec<u32>> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -114,7 +114,7 @@ fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
     found
 }
 
-/// `None` when the kernel does not keep such lists, or the process is gone.
+/// `None` if the kernel does not provide such lists or the process is gone.
 fn children(of: Pid) -> Option<Vec<Pid>> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", of.as_raw_pid())).ok()?.flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
@@ -123,7 +123,7 @@ fn children(of: Pid) -> Option<Vec<Pid>> {
     (!lists.is_empty()).then_some(found)
 }
 
-/// The same by looking at every process, children of children included.
+/// The same by a scan of all processes; includes indirect descendants.
 fn children_by_scan() -> Vec<Pid> {
     let parents: Vec<(Pid, Pid)> = processes().filter_map(|pid| Some((pid, ProcessStat::read(pid)?.parent?))).collect();
     let mut found = vec![getpid()];
@@ -140,7 +140,7 @@ fn processes() -> impl Iterator<Item = Pid> {
     listed.filter_map(|entry| entry.file_name().to_str().and_then(parse_pid))
 }
 
-/// Whom a process belongs to; the kernel's own belong to nobody.
+/// Parent, group and session of a process; `None` for those of the kernel's own threads.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessStat {
     parent: Option<Pid>,
@@ -151,7 +151,7 @@ struct ProcessStat {
 impl ProcessStat {
     fn read(process: Pid) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
-        // The name of the program stands in parentheses and may hold anything; the state follows, then the numbers.
+        // The program's name stands in parentheses and may contain anything; the state and the numbers follow.
         let (_, rest) = stat.rsplit_once(')')?;
         let mut numbers = rest.split_ascii_whitespace().skip(1).map(parse_pid);
         Some(Self { parent: numbers.next()?, group: numbers.next()?, session: numbers.next()? })

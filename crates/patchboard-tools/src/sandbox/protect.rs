@@ -1,4 +1,4 @@
-//! How protected paths are kept from a command: by mounts that cover them, or by Landlock.
+//! How protected paths are closed to a command: by mounts that mask them, or by Landlock.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use super::{confine, hard_links};
 
 #[derive(Debug)]
 pub(super) struct PathProtection {
-    /// What Landlock has to keep closed.
+    /// Paths that Landlock has to keep closed.
     pub(super) closed: ClosedPaths,
     pub(super) mask: MaskState,
-    /// Nothing else keeps the command from putting folders of its own in the place of those that lead to protected paths.
+    /// Without masks, only Landlock prevents the command from replacing the folders on the way to protected paths.
     pub(super) needs_landlock: bool,
 }
 
-/// Covers protected paths with mounts for the wide views, and where Unix sockets are allowed: Landlock before ABI 9 does not
-/// prevent connecting to a socket in a closed folder. Other names of protected files are covered for everybody, since
-/// they lie where a command works. Call after the working folder was entered.
+/// Masks protected paths for the wide views, and where Unix sockets are allowed: Landlock before ABI 9 does not prevent
+/// connecting to a socket in a closed folder. Other names of protected files are masked in every view, because they lie
+/// in folders the command works in. Call after the working folder was entered.
 pub(super) fn protect_paths(
     order: &SpawnRequest,
     own_mounts: Option<PrivateMounts>,
@@ -32,7 +32,7 @@ pub(super) fn protect_paths(
     let links = || links.iter().map(PathBuf::as_path);
     let covers_protected = order.view.is_wide() || order.network.unix_sockets;
     let has_to_cover = covers_protected || links().next().is_some();
-    // Before anything is covered, which hides what it was.
+    // Collected before masking, which hides the inodes.
     let (closed, closed_with_links) = (confine::closed_paths(order, [])?, confine::closed_paths(order, links())?);
     let roots = writable_roots(order, writable);
     let pinned = pinned_folders(protected(), &roots);
@@ -73,8 +73,8 @@ fn writable_roots(order: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
     }
 }
 
-/// The folders beneath `roots` that lead to protected paths, outermost first. As mount points they cannot be renamed, so that
-/// nobody puts another tree in their place.
+/// The folders beneath `roots` that lead to protected paths, outermost first. As mount points they cannot be renamed,
+/// so another tree cannot be put in their place.
 fn pinned_folders<'a>(protected: impl IntoIterator<Item = &'a Path>, roots: &[PathBuf]) -> Vec<PathBuf> {
     let real = protected.into_iter().filter_map(|path| path.canonicalize().ok());
     let above = real.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>());
@@ -85,14 +85,14 @@ fn pinned_folders<'a>(protected: impl IntoIterator<Item = &'a Path>, roots: &[Pa
     pinned
 }
 
-/// A symbolic link on the way to `path` that whoever may write beneath `roots` could replace.
+/// A symbolic link on the way to `path` that a program with write access beneath `roots` could replace.
 fn replaceable_link(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let links = path.ancestors().filter(|part| part.symlink_metadata().is_ok_and(|found| found.is_symlink()));
     let mut folders = links.filter_map(|link| Some((link, link.parent()?.canonicalize().ok()?)));
     folders.find(|(_, folder)| roots.iter().any(|root| folder.starts_with(root))).map(|(link, _)| link.to_owned())
 }
 
-/// Where other names of protected files are looked for.
+/// Where other names of protected files are searched for.
 fn granted_folders(order: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
     let here = std::fs::read_link("/proc/self/cwd").ok();
     let granted = here.into_iter().chain(real_paths(writable));

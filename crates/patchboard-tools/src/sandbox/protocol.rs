@@ -1,7 +1,8 @@
-//! What the server and a supervisor say to each other.
+//! The messages between the server and a supervisor.
 //!
-//! The server sends one order: its length, with the open directories attached, then JSON. After that each byte is a
-//! request and the end of the stream is the order to end everything. The supervisor answers in lines of JSON.
+//! The server sends one request: its length, with the open directories attached as descriptors, then JSON. After that
+//! each byte is a control request, and the end of the stream means to kill everything. The supervisor replies with
+//! lines of JSON.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,18 +19,18 @@ use serde::{Deserialize, Serialize};
 use super::jail::{FilesystemView, NetworkAccess, ResourceLimits};
 use super::namespace::Namespaces;
 
-/// A longer order is refused by both sides.
+/// Both sides refuse a longer request.
 pub(super) const MAX_REQUEST_BYTES: usize = 1024 * 1024;
-/// A longer line is not from a supervisor.
+/// A longer line is a protocol error.
 pub(super) const MAX_REPORT_BYTES: u64 = 64 * 1024;
-/// One directory to start in, a few to write in, one input.
+/// One working folder, a few writable folders, one standard input.
 pub(super) const MAX_DESCRIPTORS: usize = 16;
 const HEADER_BYTES: usize = 4;
 
-/// The request to ask the command to end: SIGTERM to its process group.
+/// Control request to send SIGTERM to the command's process group.
 pub(super) const STOP_REQUEST: u8 = b'T';
 
-/// Descriptors come in the order `folder`, `writable`, `input`.
+/// The descriptors follow in the order working folder, `writable`, standard input.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SpawnRequest {
     pub(super) program: OsString,
@@ -38,7 +39,7 @@ pub(super) struct SpawnRequest {
     pub(super) view: FilesystemView,
     pub(super) readable: Vec<OsString>,
     pub(super) protected: Vec<OsString>,
-    /// Folders of the command's own, which lie beneath protected ones and are open all the same.
+    /// Folders of this command that lie beneath protected ones and stay accessible.
     pub(super) private: Vec<OsString>,
     /// Files to mount read-only, and the directories on the way to them, outermost first.
     pub(super) read_only: Vec<OsString>,
@@ -46,7 +47,7 @@ pub(super) struct SpawnRequest {
     pub(super) scratch: OsString,
     pub(super) network: NetworkAccess,
     pub(super) limits: ResourceLimits,
-    /// Is the last descriptor the command's input?
+    /// Whether the last descriptor is the command's standard input.
     pub(super) has_input: bool,
 }
 
@@ -55,12 +56,12 @@ pub(super) enum SupervisorReport {
     Started {
         pid: i32,
         confinement: Confinement,
-        /// Its private folder.
+        /// The command's private folder.
         scratch: OsString,
     },
     /// The command was not started.
     Refused { reason: String },
-    /// The command ended, and so has everything it started.
+    /// The command and all its descendants have ended.
     Ended(CommandExit),
 }
 
@@ -71,20 +72,20 @@ pub enum CommandExit {
     Signalled(i32),
 }
 
-/// What holds a command.
+/// The restrictions that are in force for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// The Landlock ABI that is enforced; 0 when none is.
+    /// The Landlock ABI in force; 0 without Landlock.
     pub landlock_abi: u32,
     pub namespaces: Namespaces,
-    /// What is protected is covered by nothing, where the jail shows more than it names.
+    /// Protected paths are masked by mounts, in views that show more than the jail names.
     pub covers: bool,
     /// System calls that would bypass the other layers are denied by seccomp.
     pub system_calls: bool,
     /// A protected path lies beneath a folder the command may change: the directories on the way to it can be neither
     /// listed nor added to.
     pub has_closed_parts: bool,
-    /// So many entries beside protected paths stay closed because there are too many to grant one by one.
+    /// Number of entries beside protected paths that stay closed because there are too many to grant one by one.
     pub left_out: usize,
 }
 
@@ -93,7 +94,7 @@ impl SpawnRequest {
         serde_json::to_vec(self).map_err(io::Error::other)
     }
 
-    /// Waits for the order. Fails with `ENOTSOCK` when the input is not a socket.
+    /// Waits for the request. Fails with `ENOTSOCK` if the input is not a socket.
     pub(super) fn receive(socket: &UnixStream) -> io::Result<(Self, Vec<OwnedFd>)> {
         let mut descriptors = Vec::new();
         let mut header = [0; HEADER_BYTES];
@@ -116,11 +117,11 @@ impl SpawnRequest {
 }
 
 pub(super) fn frame_header(body: &[u8]) -> [u8; HEADER_BYTES] {
-    // Orders over the limit are refused before this; a wrong length would be refused at the other end.
+    // Requests over the limit are refused earlier; a wrong length would be refused by the supervisor.
     u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes()
 }
 
-/// Sends the beginning of an order; `WouldBlock` when the socket is full. The rest is plain bytes.
+/// Sends the header with the descriptors; `WouldBlock` if the socket is full. The rest is plain bytes.
 pub(super) fn send_header(socket: impl AsFd, header: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(descriptors.len()))];
     let mut attached = SendAncillaryBuffer::new(&mut space);

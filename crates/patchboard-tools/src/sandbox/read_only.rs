@@ -1,8 +1,8 @@
-//! Mounts files read-only in the jail's mount namespace, onto themselves. Such a file cannot be written, truncated, replaced
-//! or removed there: it is a mount point of a read-only mount. The directories on the way to it become mount points too, so
-//! that none of them can be renamed to put another tree in its place.
+//! Bind-mounts files read-only onto themselves in the jail's mount namespace. Such a file cannot be written, truncated,
+//! replaced or removed there. The directories on the way to it become mount points too, so that none of them can be
+//! renamed to put another tree in its place.
 //!
-//! Unlike a cover this must work: the server has recorded that the files are held.
+//! Unlike masking, this must succeed: the server has recorded that the files are protected.
 
 use std::io;
 use std::path::Path;
@@ -22,13 +22,13 @@ pub(super) fn mount_read_only<'a>(
     let failed = |path: &Path, error: io::Error| format!("cannot keep {} read-only: {error}", path.display());
     keep_mounts_inside(own).map_err(|error| failed(Path::new("/"), error.into()))?;
     for folder in pinned {
-        // Recursive: without privileges outside, a tree cannot be bound without the mounts inside it.
+        // Recursive: without privileges in the outer namespace, a tree cannot be bound without the mounts inside it.
         mount_bind_recursive(folder, folder).map_err(|error| failed(folder, error.into()))?;
     }
     for file in files {
         bind_read_only(file).map_err(|error| failed(file, error))?;
     }
-    // The working folder that was entered before lies beneath the new mounts; by its path it is entered anew.
+    // The current folder now lies beneath the new mounts, so it is entered again by its path.
     std::fs::read_link("/proc/self/cwd")
         .and_then(|folder| Ok(chdir(&folder)?))
         .map_err(|error| format!("cannot enter the working folder again: {error}"))

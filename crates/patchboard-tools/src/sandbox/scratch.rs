@@ -15,7 +15,7 @@ const MAX_ATTEMPTS: u32 = 1000;
 pub(super) struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
-    /// Two supervisors never have the same `owner` at the same time.
+    /// `owner` must be unique among running supervisors.
     pub(super) fn make(within: &Path, owner: &str) -> io::Result<Self> {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
@@ -27,7 +27,7 @@ impl ScratchFolder {
                     builder.create(scratch.temporary())?;
                     return Ok(scratch);
                 }
-                // Left over by a process of the same number.
+                // Left behind by an earlier process with the same pid.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -55,7 +55,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to clean: it lies in the folder for temporary files.
+        // A folder that cannot be removed is left to the system's cleanup of temporary files.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }

@@ -58,7 +58,7 @@ const OTHER_THAN: SeccompCmpOp = SeccompCmpOp::Ne;
 
 /// The part of a socket's type that is not a flag.
 const TYPE_MASK: u64 = 0xf;
-/// A socket that is congestion-controlled and not TCP.
+/// `SOCK_DCCP`: congestion-controlled, but not TCP.
 const DCCP_TYPE: u64 = 6;
 /// The first process of a PID namespace.
 const SUPERVISOR_PID: u64 = 1;
@@ -77,13 +77,13 @@ fn deny_rules(options: FilterOptions) -> Vec<DenyRule> {
     for call in [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl, libc::SYS_bpf, libc::SYS_perf_event_open] {
         denied.push(deny(call, [], libc::EPERM));
     }
-    // Injects input into a terminal.
+    // TIOCSTI injects input into a terminal.
     denied.push(deny(libc::SYS_ioctl, [(1, EQUAL, libc::TIOCSTI)], libc::EPERM));
     denied.push(deny(libc::SYS_setpriority, [(0, EQUAL, PRIORITY_OF_USER)], libc::EPERM));
     denied.push(deny(libc::SYS_ioprio_set, [(0, EQUAL, IO_PRIORITY_OF_USER)], libc::EPERM));
     denied.extend(process_rules(options.outside_pids_visible));
     denied.extend(setuid_rules());
-    // SMC, which takes a TCP connection off the protocol that Landlock's port rules cover.
+    // Switches a TCP connection to SMC, which Landlock's port rules do not cover.
     let upper_protocol = [(1, EQUAL, number(libc::IPPROTO_TCP)), (2, EQUAL, number(libc::TCP_ULP))];
     denied.push(deny(libc::SYS_setsockopt, upper_protocol, libc::ENOPROTOOPT));
     if options.deny_ptrace {
@@ -157,10 +157,10 @@ fn process_rules(outside_pids_visible: bool) -> Vec<DenyRule> {
     denied
 }
 
-/// A file that runs as its owner would let any other user of the machine run what a command wrote, as the server's user and
-/// outside the jail.
+/// With a set-user-ID file, any other user of the machine could run what a command wrote as the server's user, outside
+/// the jail.
 fn setuid_rules() -> Vec<DenyRule> {
-    // Each with the position of its mode.
+    // Each with the index of its mode argument.
     let mut calls = vec![
         (libc::SYS_fchmod, 1),
         (libc::SYS_fchmodat, 2),
@@ -186,13 +186,13 @@ fn setuid_rules() -> Vec<DenyRule> {
                 denied.push(deny(call, [has_flag(mode, bit)], libc::EPERM));
                 continue;
             }
-            // The mode counts only for a file that is made; otherwise there may be anything in its place.
+            // The mode matters only if a file is created; otherwise the argument may hold anything.
             for makes in [number(libc::O_CREAT), number(libc::O_TMPFILE & !libc::O_DIRECTORY)] {
                 denied.push(deny(call, [has_flag(mode - 1, makes), has_flag(mode, bit)], libc::EPERM));
             }
         }
     }
-    // Its mode is behind a pointer. Programs fall back to `openat`.
+    // The mode of `openat2` is behind a pointer. Programs fall back to `openat`.
     denied.push(deny(libc::SYS_openat2, [], libc::ENOSYS));
     denied
 }

@@ -1,7 +1,7 @@
 //! Starts supervisors.
 //!
-//! A supervisor asks to hear of its parent's death, and the kernel takes the thread that started it for the parent. So
-//! all are started from one thread, which lasts as long as anything started from it.
+//! A supervisor sets a parent-death signal, and the kernel takes the thread that spawned it for its parent. So all
+//! supervisors are spawned by one thread, which lives as long as any of them.
 
 use std::any::Any;
 use std::io;
@@ -29,11 +29,12 @@ use super::supervisor::{EXIT_NO_MOUNTS, TRY_NAMESPACES, WITHOUT_NAMESPACES};
 use super::{Confinement, EXEC_VERB, LandlockSupport, SandboxError};
 use crate::guard::{FileSealing, ReadOnlyMounts, WriteGuard, WriteProtection, WriteReach};
 
-/// So many starts wait for the thread; more wait to wait.
+/// Queued start requests; further callers wait until the queue has room.
 const START_QUEUE: usize = 64;
-/// Of a thread that waits for the end of a command and then compares some files.
+/// Stack of a thread that waits for the end of a command and then compares some files.
 const HOLD_STACK: usize = 256 * 1024;
-/// From start to the word that the command runs. Long, for the machine may be busy; a jail takes milliseconds.
+/// From the spawn to the report that the command runs. Long, because the machine may be busy; making a jail takes
+/// milliseconds.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts commands in jails. Clones share the thread.
@@ -52,15 +53,15 @@ struct StartRequest {
     started: oneshot::Sender<io::Result<StartedSupervisor>>,
 }
 
-/// A supervisor that waits for its order.
+/// A supervisor that waits for its request.
 #[derive(Debug)]
 struct StartedSupervisor {
     process: Child,
-    /// It can mount.
+    /// It can mount in its namespace.
     has_mounts: bool,
 }
 
-/// What a process can have of namespaces on this machine.
+/// What a process gets of namespaces on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NamespaceSupport {
     Nothing,
@@ -70,18 +71,18 @@ enum NamespaceSupport {
 }
 
 impl Spawner {
-    /// `supervisor` is a program that calls `exec_main` when its first argument is `EXEC_VERB`; for this very program
-    /// that is `/proc/self/exe`, which stays right when the file is replaced. Says in the log how commands are confined.
+    /// `supervisor` is a program that calls `exec_main` if its first argument is `EXEC_VERB`; for the running program
+    /// that is `/proc/self/exe`, which stays valid if the file is replaced. Logs how commands are confined.
     pub fn new(supervisor: impl Into<PathBuf>) -> Result<Self, SandboxError> {
         Self::build(supervisor.into(), None)
     }
 
-    /// The same without namespaces, as on systems that give none.
+    /// The same without namespaces, as on systems that do not allow them.
     pub fn without_namespaces(supervisor: impl Into<PathBuf>) -> Result<Self, SandboxError> {
         Self::build(supervisor.into(), Some(NamespaceSupport::Nothing))
     }
 
-    /// `guard` is asked before every start.
+    /// Sets the guard that is called before every start.
     #[must_use]
     pub fn with_guard(self, guard: Arc<dyn WriteGuard>) -> Self {
         Self { guard: Some(guard), ..self }
@@ -101,7 +102,7 @@ impl Spawner {
         Ok(Self { requests, landlock: promised, has_warned: Arc::default(), guard: None })
     }
 
-    /// Starts a command. Dropping the future, or the handle it returns, ends the command and all it started.
+    /// Starts a command. Dropping the future, or the handle it returns, kills the command and its descendants.
     pub async fn spawn(&self, jail: Jail, program: CommandSpec) -> Result<JailedCommand, SandboxError> {
         let (ours, theirs) = BlockingStream::pair().map_err(SandboxError::SupervisorStart)?;
         ours.set_nonblocking(true).map_err(SandboxError::SupervisorStart)?;
@@ -125,7 +126,7 @@ impl Spawner {
         Ok(jailed)
     }
 
-    /// Records what the process could change, before it exists.
+    /// Lets the guard record what the process could change, before it exists.
     async fn ask_guard(&self, jail: &Jail, has_mounts: bool) -> Result<WriteProtection, SandboxError> {
         let Some(guard) = self.guard.clone() else { return Ok(WriteProtection::default()) };
         let reach = write_reach(jail, has_mounts).map_err(SandboxError::SupervisorStart)?;
@@ -133,7 +134,7 @@ impl Spawner {
         asked.await.unwrap_or_else(|error| Err(error.to_string())).map_err(SandboxError::Refused)
     }
 
-    /// How commands are confined on this machine, found out by confining one.
+    /// Reports how commands are confined on this machine, by confining one.
     pub async fn probe_confinement(&self) -> Result<Confinement, SandboxError> {
         let folder = std::fs::File::open("/").map_err(SandboxError::SupervisorStart)?.into();
         let mut jail = Jail::for_folder(folder).map_err(SandboxError::SupervisorStart)?;
@@ -145,7 +146,7 @@ impl Spawner {
         Ok(tried.confinement())
     }
 
-    /// Says once when a jail has fewer walls than the kernel promised.
+    /// Warns once if a jail enforces less than the kernel promised.
     fn warn_if_weaker(&self, confinement: Confinement) {
         if confinement.landlock_abi < self.landlock.abi() && !self.has_warned.swap(true, Ordering::Relaxed) {
             let (promised, enforced) = (self.landlock.abi(), confinement.landlock_abi);
@@ -154,16 +155,16 @@ impl Spawner {
     }
 }
 
-/// Drops `held` when the supervisor has ended: it outlives everything that was started. Also where nobody waits for the command,
-/// and where it never came to run. If the system cannot tell its end, nothing was started yet.
+/// Drops `held` when the supervisor has exited, because it outlives everything it started. This also works if the
+/// command is not waited for or never ran. On error nothing was started yet.
 ///
-/// A thread of its own, for a runtime that stops would take it for the end of the process.
+/// Uses a thread of its own: a runtime that shuts down would drop the task, and `held`, before the process ends.
 fn hold_until_exit(supervisor: &Child, held: Box<dyn Any + Send + Sync>) -> io::Result<()> {
     let pid = supervisor.id().and_then(|pid| pid.try_into().ok()).and_then(Pid::from_raw);
     let supervisor = pidfd_open(pid.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
     let thread = std::thread::Builder::new().name("jail-end".to_owned()).stack_size(HOLD_STACK);
     let waiting = thread.spawn(move || {
-        // Somebody else asks how it ended.
+        // `NOWAIT` leaves the exit status to the `Child`.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::PidFd(supervisor.as_fd()), options), Err(Errno::INTR)) {}
         drop(held);
@@ -171,7 +172,7 @@ fn hold_until_exit(supervisor: &Child, held: Box<dyn Any + Send + Sync>) -> io::
     waiting.map(drop)
 }
 
-/// Sends the order and waits for the word that the command runs.
+/// Sends the request and waits for the report that the command runs.
 async fn start_command(
     mut socket: UnixStream,
     mut process: Child,
@@ -251,33 +252,33 @@ async fn send_request(
     socket.write_all(&body).await.map_err(SandboxError::Protocol)
 }
 
-/// `namespaces`: can they be had? Unless it is known, that is tried before the first start.
+/// `namespaces` is the known support; if `None`, it is probed before the first start.
 fn start_supervisors(
     supervisor: &Path,
     mut namespaces: Option<NamespaceSupport>,
     mut waiting: mpsc::Receiver<StartRequest>,
 ) {
     while let Some(request) = waiting.blocking_recv() {
-        // Whoever asked may have gone away while waiting.
+        // The caller may have stopped waiting.
         if request.started.is_closed() {
             continue;
         }
         let _runtime = request.runtime.enter();
         let mut command = Command::new(supervisor);
-        // Nothing of the server's environment, not even in the supervisor's own.
+        // The supervisor gets nothing of the server's environment either.
         command.arg(EXEC_VERB);
         let support = *namespaces.get_or_insert_with(|| try_namespaces(supervisor));
         if support == NamespaceSupport::Nothing {
             command.arg(WITHOUT_NAMESPACES);
         }
         command.env_clear().stdin(request.socket).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Nobody there to take it: its socket closes, and it ends.
+        // If the receiver is gone, dropping the child closes its socket, and the supervisor exits.
         let has_mounts = support == NamespaceSupport::All;
         drop(request.started.send(command.spawn().map(|process| StartedSupervisor { process, has_mounts })));
     }
 }
 
-/// Some systems let a process into a user namespace and then do nothing there, and it cannot go back.
+/// Probes in a child process: some systems allow a user namespace, then deny everything in it, and it cannot be left.
 fn try_namespaces(supervisor: &Path) -> NamespaceSupport {
     let mut trial = std::process::Command::new(supervisor);
     trial

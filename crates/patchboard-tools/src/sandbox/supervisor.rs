@@ -1,4 +1,4 @@
-//! The process between the server and a command: the command's parent, and the end of everything it started.
+//! The process between the server and a command: it is the command's parent and kills all its descendants at the end.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,12 +20,12 @@ use super::read_only::mount_read_only;
 use super::scratch::ScratchFolder;
 use super::{EXEC_VERB, SandboxError, confine, namespace, process_tree};
 
-/// A server that started a supervisor has its order ready.
+/// The server sends its request right after it started the supervisor.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The argument after `EXEC_VERB` that only tries to create the namespaces; the exit code is the result.
 pub(super) const TRY_NAMESPACES: &str = "try-namespaces";
-/// The exit code of that where namespaces can be had and nothing can be mounted in them.
+/// Exit code of `TRY_NAMESPACES` if namespaces can be created but nothing can be mounted in them.
 pub(super) const EXIT_NO_MOUNTS: u8 = 3;
 /// The argument after `EXEC_VERB` of a supervisor that creates no namespaces, because that failed.
 pub(super) const WITHOUT_NAMESPACES: &str = "without-namespaces";
@@ -33,11 +33,11 @@ pub(super) const WITHOUT_NAMESPACES: &str = "without-namespaces";
 /// process that created the namespaces and the name of the mount namespace which that process left.
 const NAMESPACE_INIT: &str = "first";
 
-/// What `patchboard __exec` does. Everything it has to say goes to the server over its standard input, which is a
-/// socket; standard output and error belong to the command.
+/// Entry point of `patchboard __exec`. All reports go to the server over standard input, which is a socket; standard
+/// output and error belong to the command.
 ///
-/// `unshare` puts only children into a new PID namespace, so this program starts itself once more: that process is pid 1 and
-/// supervises, this one only waits for it.
+/// `unshare` puts only children into a new PID namespace, so this program starts itself once more: that process is pid
+/// 1 and supervises, this one only waits for it.
 pub fn exec_main() -> Result<ExitCode, SandboxError> {
     let arguments: Vec<_> = std::env::args().skip(2).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -45,7 +45,7 @@ pub fn exec_main() -> Result<ExitCode, SandboxError> {
         return Ok(try_namespaces());
     }
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(SandboxError::StartedByHand)?;
-    // A person who runs this verb by hand has no socket there.
+    // Run by hand, the program has no socket as its standard input.
     rustix::net::sockopt::socket_type(&socket).map_err(|error| SandboxError::StartedByHand(error.into()))?;
     let server = UnixStream::from(socket);
     let prepared = match arguments[..] {
@@ -71,7 +71,7 @@ pub fn exec_main() -> Result<ExitCode, SandboxError> {
     }
 }
 
-/// Only a namespace that was made is tried: as root, mounting succeeds without one as well, and changes the machine.
+/// Tests mounting only in a new namespace: as root, a mount would succeed without one and change the machine.
 fn try_namespaces() -> ExitCode {
     match namespace::enter() {
         Ok(EnteredNamespaces { namespaces, own_mounts: Some(own), .. })
@@ -87,12 +87,12 @@ fn try_namespaces() -> ExitCode {
     }
 }
 
-/// In which surroundings this supervisor runs.
+/// The environment that this supervisor runs in.
 struct SupervisorRole {
     /// Pid, outside the namespace, of this process or of the one that waits for it; names the private folder.
     outside_pid: String,
     namespaces: Namespaces,
-    /// Without it nothing is mounted.
+    /// Required for every mount; `None` disables them.
     own_mounts: Option<PrivateMounts>,
     /// Runs as pid 1 of a PID namespace: every other process in there is its descendant.
     is_init: bool,
@@ -105,18 +105,19 @@ impl SupervisorRole {
     }
 }
 
-/// Starts the supervisor inside the PID namespace and waits for it; `None` when it has ended. Without such a namespace this
-/// process supervises itself.
+/// Starts the supervisor inside the PID namespace and waits for it; `None` when it has ended. Without such a namespace
+/// this process supervises itself.
 fn prepare_role(entered: EnteredNamespaces) -> Result<Option<SupervisorRole>, String> {
-    // Of a session of its own, the command has no terminal to write to and gets no signals meant for the server.
-    // `EPERM` means that this process leads one already.
+    // In a session of its own the command has no terminal to write to and gets no signals meant for the server. `EPERM`
+    // means that this process already leads a session.
     rustix::process::setsid().map(drop).or_else(unless(Errno::PERM)).map_err(failed("begin a session"))?;
     let me = getpid().as_raw_pid();
     let EnteredNamespaces { namespaces, own_mounts, outer: left } = entered;
     let Some(left) = left.filter(|_| namespaces.processes) else {
         return Ok(Some(SupervisorRole { namespaces, own_mounts, ..SupervisorRole::new(me) }));
     };
-    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed("follow the server"))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(failed("set its parent-death signal"))?;
     namespace::keep_mount_capability().map_err(failed("keep the right to mount"))?;
     let mut first = Command::new("/proc/self/exe");
     first.args([EXEC_VERB, NAMESPACE_INIT, &me.to_string(), left.name()]).env_clear();
@@ -160,11 +161,11 @@ impl Supervisor {
         role: SupervisorRole,
     ) -> Result<Self, String> {
         let me = Some(getpid());
-        rustix::process::set_child_subreaper(me).map_err(failed("adopt orphans"))?;
-        // When memory runs out, what a model started goes before the server does. Not being allowed to say so is no
-        // reason not to run it.
+        rustix::process::set_child_subreaper(me).map_err(failed("become a subreaper"))?;
+        // Under memory pressure the kernel should kill what a model started before the server. Failing to set the score
+        // is no reason not to run the command.
         drop(std::fs::write("/proc/self/oom_score_adj", "500"));
-        // What the server itself was started with may have come along.
+        // The server itself may have been started with descriptors that were inherited.
         close_fds::set_fds_cloexec(3, &[]);
         let mut descriptors = descriptors.into_iter();
         let folder = descriptors.next().ok_or("no folder to start in")?;
@@ -178,7 +179,7 @@ impl Supervisor {
             .map_err(failed("make a temporary folder"))?;
         writable.push(scratch.open().map_err(failed("open the temporary folder"))?);
         if !order.read_only.is_empty() {
-            // The server has recorded that these files are held.
+            // The server has recorded that these files are protected.
             let own = role.own_mounts.ok_or("no mount namespace could be made, in which files are kept read-only")?;
             let (pinned, files) = (order.pinned.iter().map(Path::new), order.read_only.iter().map(Path::new));
             mount_read_only(own, pinned, files)?;
@@ -196,8 +197,9 @@ impl Supervisor {
     async fn watch(mut self) -> Result<(), String> {
         let mut ended = signal(SignalKind::child()).map_err(failed("watch for the end"))?;
         let mut told_to_end = TerminationSignals::new().map_err(failed("watch for signals"))?;
-        // Not before signals are watched for, or this one would end the supervisor alone.
-        rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed("follow the server"))?;
+        // Set after the signal handlers: earlier, the signal would kill the supervisor alone.
+        rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+            .map_err(failed("set its parent-death signal"))?;
         let reports = self.server.try_clone().map_err(failed("talk to the server"))?;
         let leash = self.control_socket().map_err(failed("talk to the server"))?;
         let (command, confinement) = self.start()?;
@@ -222,7 +224,7 @@ impl Supervisor {
                 }
                 wish = next_control_request(&leash) => match wish {
                     ControlRequest::Stop => {
-                        // Gone already is fine: its end is about to be noticed.
+                        // An error means that the group has ended; its exit is about to be reported.
                         kill_process_group(command, Signal::TERM).unwrap_or(());
                         false
                     }
@@ -241,7 +243,7 @@ impl Supervisor {
             &reports,
             &SupervisorReport::Ended(ending.unwrap_or(CommandExit::Signalled(Signal::KILL.as_raw()))),
         );
-        // The private folder goes with `self`; nobody waits for that.
+        // The private folder is removed when `self` drops; no caller waits for that.
         Ok(())
     }
 
@@ -251,8 +253,8 @@ impl Supervisor {
         tokio::net::UnixStream::from_std(leash)
     }
 
-    /// Starts the command from a thread that is confined first and gone afterwards: confinement is a thread's, and
-    /// passes to what it starts.
+    /// Starts the command from a thread that is confined first and then ends: confinement applies to one thread and is
+    /// inherited by its children.
     fn start(&mut self) -> Result<(Pid, Confinement), String> {
         let mut command = Command::new(&self.order.program);
         command.args(&self.order.arguments).env_clear().process_group(0);
@@ -292,7 +294,7 @@ enum ControlRequest {
     KillAll,
 }
 
-/// What the server wants next. The end of the stream, however it came about, means the end of the command.
+/// Reads the server's next control request. The end of the stream, for whatever reason, means to kill the command.
 async fn next_control_request(leash: &tokio::net::UnixStream) -> ControlRequest {
     let mut byte = [0];
     if leash.readable().await.is_err() {
@@ -307,7 +309,7 @@ async fn next_control_request(leash: &tokio::net::UnixStream) -> ControlRequest 
     }
 }
 
-/// The signals that end a process unless it does something about them.
+/// The signals that terminate a process by default.
 struct TerminationSignals([tokio::signal::unix::Signal; 4]);
 
 impl TerminationSignals {
@@ -331,7 +333,7 @@ impl TerminationSignals {
     }
 }
 
-/// Lets the server see the end of the output, although this process still has some cleaning to do.
+/// Lets the server see the end of the output while this process still cleans up.
 fn close_output() {
     redirect_to_null(|null| rustix::stdio::dup2_stdout(null));
     redirect_to_null(|null| rustix::stdio::dup2_stderr(null));
@@ -343,7 +345,7 @@ fn redirect_to_null(put_in_place: impl FnOnce(&File) -> rustix::io::Result<()>) 
     }
 }
 
-/// A server that does not listen any more is no reason to stop.
+/// Ignores errors: a server that no longer reads must not stop the cleanup.
 fn send_report(mut server: &UnixStream, report: &SupervisorReport) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');

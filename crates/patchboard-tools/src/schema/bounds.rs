@@ -1,13 +1,13 @@
-//! How large a schema and how deep a value may be. The validator compiles and checks by recursion, so depth is what
-//! keeps a stranger's schema from overflowing the stack.
+//! Limits on the size of schemas and the depth of values. The validator compiles and checks recursively, so the depth
+//! limit keeps a third-party schema from overflowing the stack.
 
 use serde_json::Value;
 
-/// Counting a few bytes for each node. Schemas written by people and generators are a hundred times smaller.
+/// Includes a few bytes per node. Real schemas are about a hundred times smaller.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 const NODE_BYTES: usize = 16;
 const MAX_SCHEMA_DEPTH: usize = 64;
-/// Each pattern may take `MAX_PATTERN_BYTES` of memory and a while to compile.
+/// Each pattern may take `MAX_PATTERN_BYTES` of memory and some time to compile.
 const MAX_PATTERNS: usize = 64;
 pub(super) const MAX_ARGUMENTS_DEPTH: usize = 128;
 
@@ -28,7 +28,7 @@ pub(super) fn is_usable_schema(schema: &Value) -> bool {
     })
 }
 
-/// How many nodes arguments have; `None` when they are too deep.
+/// Number of nodes in the arguments; `None` if they are too deep.
 pub(super) fn size_of_arguments(arguments: &Value) -> Option<u64> {
     let mut nodes = 0;
     let shallow = walk(arguments, |_, depth| {
@@ -38,7 +38,7 @@ pub(super) fn size_of_arguments(arguments: &Value) -> Option<u64> {
     shallow.then_some(nodes)
 }
 
-/// Shows every node with its depth until one is refused; true when none was.
+/// Visits every node with its depth until `accept` returns false; returns true if it never does.
 fn walk(value: &Value, mut accept: impl FnMut(&Value, usize) -> bool) -> bool {
     let mut ahead = vec![(value, 1)];
     while let Some((value, depth)) = ahead.pop() {

@@ -1,8 +1,8 @@
-//! How much work checking would be, found out without doing it.
+//! Estimates the work of a validation without performing it.
 //!
-//! A few lines of schema can make a validator try more combinations than there are atoms: alternatives that refer to
-//! alternatives that refer to … . Nothing can stop a check once it runs, so it is not begun. Parts that are shared are
-//! weighed once for each value they meet, which keeps the weighing itself cheap.
+//! A few lines of schema can make a validator try an exponential number of combinations: alternatives that refer to
+//! alternatives that refer to … . A running validation cannot be interrupted, so an expensive one is not started.
+//! Shared parts are estimated once per value they apply to, which keeps the estimate itself cheap.
 
 use std::collections::HashMap;
 
@@ -11,21 +11,21 @@ use serde_json::Value;
 use super::keyword::{SubschemaTarget, subschemas};
 use super::reference::target;
 
-/// A step is a part of the schema meeting a part of the arguments. Large arguments may take more of them.
+/// A step is a part of the schema applied to a part of the arguments. Large arguments may take more steps.
 const MAX_STEPS: u64 = 100_000;
 const MAX_STEPS_PER_NODE: u64 = 64;
-/// The validator recurses as deep as this weighing does.
+/// The validator recurses as deep as this estimate does.
 const MAX_DEPTH: usize = 400;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CheckCost {
     Acceptable,
     TooMuch,
-    /// The schema asks about the same value again before it has an answer.
+    /// The schema refers to itself for the same value, so the validation would not end.
     Endless,
 }
 
-/// `size` is how many nodes the arguments have.
+/// `size` is the number of nodes in the arguments.
 pub(super) fn check_cost(root: &Value, arguments: &Value, size: u64) -> CheckCost {
     let limit = MAX_STEPS.saturating_add(size.saturating_mul(MAX_STEPS_PER_NODE));
     let mut scale = CostEstimator { root, limit, known: HashMap::new(), visited: 0 };
@@ -39,7 +39,7 @@ pub(super) fn check_cost(root: &Value, arguments: &Value, size: u64) -> CheckCos
 struct CostEstimator<'a> {
     root: &'a Value,
     limit: u64,
-    /// Keyed by the places of schema and value in memory. `None` while being weighed.
+    /// Keyed by the addresses of schema and value. `None` while the estimate is in progress.
     known: HashMap<(*const Value, *const Value), Option<u64>>,
     visited: u64,
 }
@@ -49,7 +49,7 @@ enum EstimateError {
     Endless,
 }
 
-/// What stands for a member's name, which like every string has nothing inside it.
+/// Stands for a member's name, which has no parts, like every string.
 static MEMBER_NAME: Value = Value::Null;
 
 impl CostEstimator<'_> {
@@ -84,7 +84,7 @@ impl CostEstimator<'_> {
     }
 }
 
-/// The parts of `value` a subschema applies to.
+/// The parts of `value` that a subschema applies to.
 fn applicable_values<'a>(schema: &Value, applies_to: SubschemaTarget<'_>, value: &'a Value) -> Vec<&'a Value> {
     let members = || value.as_object().into_iter().flatten();
     match applies_to {

@@ -1,4 +1,4 @@
-//! The keywords of JSON Schema that hold schemas, of all drafts, and what those apply to.
+//! The JSON Schema keywords of all drafts that contain subschemas, and the values those apply to.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) enum SubschemaTarget<'a> {
     MemberNames,
 }
 
-/// The schemas directly inside a schema, without those that only wait to be referred to.
+/// The direct subschemas of a schema, without definitions that apply only where they are referred to.
 pub(super) fn subschemas(schema: &Value) -> impl Iterator<Item = (SubschemaTarget<'_>, &Value)> {
     schema.as_object().into_iter().flatten().flat_map(|(keyword, value)| keyword_subschemas(keyword, value))
 }

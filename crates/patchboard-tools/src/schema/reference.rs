@@ -1,4 +1,4 @@
-//! References inside a schema: which are allowed, and where they lead.
+//! References inside a schema: which are supported, and their targets.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,13 +12,13 @@ const MAX_SHOWN_BYTES: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReferenceUse {
-    /// Checking takes at most as many steps as the schema has nodes times the arguments'.
+    /// A validation takes at most as many steps as the schema has nodes times the arguments'.
     None,
-    /// Parts are shared, so checking may take far more steps than the schema has nodes.
+    /// Parts are shared, so a validation may take far more steps than the schema has nodes.
     Within,
 }
 
-/// Looks at everything the root schema can reach. `Err` says which reference cannot be used.
+/// Visits everything reachable from the root schema. Fails with the first unsupported reference.
 pub(super) fn references(root: &Value) -> Result<ReferenceUse, String> {
     let mut found = ReferenceUse::None;
     let mut own_base = false;
@@ -50,7 +50,7 @@ pub(super) fn references(root: &Value) -> Result<ReferenceUse, String> {
     Ok(found)
 }
 
-/// Where `#` or `#/…` leads.
+/// The target of `#` or `#/…`.
 pub(super) fn target<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, &'static str> {
     let Some(fragment) = reference.strip_prefix('#') else { return Err("is not fetched") };
     if !fragment.is_empty() && !fragment.starts_with('/') {

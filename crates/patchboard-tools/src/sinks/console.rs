@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::priority_word;
 
-/// One line each, at `info`. Texts are fields, which the log quotes: no notice can pass for another line.
+/// Logs one line per notice, at `info`. Texts are fields, which the log quotes, so a notice cannot imitate another
+/// line.
 #[derive(Debug, Default)]
 pub struct ConsoleSink;
 

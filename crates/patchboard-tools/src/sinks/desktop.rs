@@ -1,7 +1,7 @@
 //! Notices on the desktop: `org.freedesktop.Notifications` on the user's session bus.
 //!
-//! [`address`] finds the bus, [`wire`] knows its bytes and nothing of sockets, [`link`] holds one conversation.
-//! A connection lasts for one notice: there are few of them, and an idle one would have to be read from all the time.
+//! [`address`] finds the bus, [`wire`] encodes and decodes messages without I/O, [`connection`] performs one exchange.
+//! A connection is used for one notice: notices are rare, and an idle connection would have to be read all the time.
 
 mod address;
 mod connection;
@@ -21,12 +21,12 @@ pub use address::SessionBus;
 use connection::{BusConnection, MarkupSupport};
 use wire::NotifyArguments;
 
-/// For everything, the start of a notification service included.
+/// Covers everything, including the start of a notification service.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Who says what the hub says.
+/// Application name of the hub's own notices.
 const OWN_NAME: &str = "Patchboard";
 
-/// Shows notices where a session bus is. Where none is, it does nothing, and says so once in the log.
+/// Shows notices on the session bus. Without a bus it does nothing, and logs that once.
 #[derive(Debug)]
 pub struct DesktopSink {
     bus: SessionBus,
@@ -38,7 +38,7 @@ impl DesktopSink {
         Self { bus, absence_logged: AtomicBool::new(false) }
     }
 
-    /// Says in the log if there is no bus now. One may come later, when the user signs in.
+    /// Logs if there is no bus now. One may appear later, when the user logs in.
     pub fn log_if_absent(&self) {
         if !self.bus.seems_present() {
             self.log_absence();
@@ -71,7 +71,7 @@ impl DesktopSink {
         link.notify(&NotifyArguments { app, title: &notice.title, body: &body, urgency }).await
     }
 
-    /// The first of the bus's addresses where somebody listens.
+    /// Connects to the first of the bus's addresses that accepts connections.
     async fn connect(&self) -> Option<UnixStream> {
         for socket in self.bus.sockets() {
             match UnixStream::connect(&socket).await {
@@ -101,7 +101,7 @@ impl NoticeSink for DesktopSink {
     }
 }
 
-/// Text as the markup of notification bodies has it.
+/// Escapes text for the markup of notification bodies.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -13,14 +13,14 @@ use super::post::{self, PostClient};
 
 /// ntfy turns longer messages into attachments.
 const MAX_MESSAGE_BYTES: usize = 4000;
-/// Of the text in one encoded word, so that the word keeps within the 75 characters of RFC 2047.
+/// Bytes per encoded word, so that the word stays within the 75 characters of RFC 2047.
 const WORD_BYTES: usize = 45;
 
 #[derive(Debug, Clone)]
 pub struct NtfyOptions {
-    /// Such as `https://ntfy.sh`.
+    /// For example `https://ntfy.sh`.
     pub server: String,
-    /// Letters, digits, `-` and `_`. Whoever knows it can read along.
+    /// Letters, digits, `-` and `_`. Acts like a password: anyone who knows it can read the notices.
     pub topic: String,
     /// Sent as a bearer token.
     pub token: Option<SecretString>,
@@ -31,7 +31,7 @@ pub struct NtfySink {
 }
 
 impl NtfySink {
-    /// `Err` says what is wrong with server or topic.
+    /// Fails with a message about an invalid server or topic.
     pub fn new(options: NtfyOptions) -> Result<Self, String> {
         let is_topic = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if options.topic.is_empty() || !options.topic.bytes().all(is_topic) {
@@ -49,7 +49,7 @@ impl NoticeSink for NtfySink {
 
     fn show(&self, notice: Arc<UserNotice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            // An empty message would be shown as one that says "triggered".
+            // ntfy shows an empty message as "triggered".
             let text = if notice.body.is_empty() { &notice.title } else { &notice.body };
             let message = clipped_bytes(text);
             let (title, tag) = (header_text(&notice.title), tag(notice.app.as_deref()));
@@ -71,7 +71,7 @@ impl fmt::Debug for NtfySink {
     }
 }
 
-/// Of 1 to 5, where 3 is usual.
+/// ntfy priority from 1 to 5; 3 is the default.
 fn level(priority: NoticePriority) -> &'static str {
     match priority {
         NoticePriority::Low => "2",
@@ -80,7 +80,7 @@ fn level(priority: NoticePriority) -> &'static str {
     }
 }
 
-/// Tags are separated by commas; an app's name may not smuggle in more of them.
+/// Tags are separated by commas, so an app's name must not contain any.
 fn tag(app: Option<&str>) -> String {
     let app = app.unwrap_or("patchboard");
     app.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect()
@@ -94,7 +94,7 @@ fn clipped_bytes(text: &str) -> String {
     format!("{}…", text.get(..end).unwrap_or_default())
 }
 
-/// Text for a header: as it is if it is plain, else in encoded words of RFC 2047, which ntfy reads.
+/// Header value: plain ASCII as it is, other text as encoded words of RFC 2047, which ntfy decodes.
 fn header_text(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !text.contains("=?");
     if is_plain {
@@ -103,7 +103,7 @@ fn header_text(text: &str) -> String {
     let mut words = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        // A character takes at most four bytes, so every word has some.
+        // A character takes at most four bytes, so every word has at least one.
         let (word, tail) = rest.split_at_checked(rest.floor_char_boundary(WORD_BYTES)).unwrap_or((rest, ""));
         words.push(format!("=?UTF-8?B?{}?=", base64(word.as_bytes())));
         rest = tail;

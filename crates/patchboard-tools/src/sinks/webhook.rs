@@ -1,4 +1,4 @@
-//! Notices as JSON to an address of the operator's choice.
+//! Notices as JSON to a URL chosen by the operator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ pub struct WebhookOptions {
     pub token: Option<SecretString>,
 }
 
-/// `POST` of `{"app","title","body","priority","message","at"}`; `app` is null for the hub's own notices.
+/// Sends a `POST` of `{"app","title","body","priority","message","at"}`; `app` is null for the hub's own notices.
 pub struct WebhookSink {
     client: PostClient,
 }
 
 impl WebhookSink {
-    /// `Err` says what is wrong with the address.
+    /// Fails with a message about an invalid URL.
     pub fn new(options: WebhookOptions) -> Result<Self, String> {
         PostClient::new(&options.url, options.token).map(Self::at)
     }

@@ -1,4 +1,4 @@
-//! One call, from its seat on a worker to its answer.
+//! One call, from its permit to its output.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,14 +19,15 @@ use super::request::{self, CallMode};
 use super::response::{self, CallerKind, ExecutionInfo};
 use super::stream::{ChunkRelay, ChunkSink, ChunkStep, ListCollector, TextCollector};
 
-/// A call that found its worker gone before anything was sent is given to another one, so many times.
+/// A call whose worker was lost before anything was sent is retried on another worker, at most this many attempts in
+/// total.
 const MAX_ATTEMPTS: u32 = 3;
-/// A connection that broke is known to be closed within this time; else it was only this call that broke.
+/// A broken connection is reported as closed within this time; otherwise only the one call failed.
 const CLOSE_DETECTION: Duration = Duration::from_millis(50);
-/// After the last piece a worker may still have to clean up; it is not waited for longer.
+/// After the last chunk a worker may still run cleanup code; the stream is drained for at most this long.
 const STREAM_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Calls a tool of the pool that a worker registered.
+/// Calls a tool that a worker of the pool registered.
 pub(super) async fn run_registered(
     pool: &WorkerPool,
     scope: &ToolScope,
@@ -42,7 +43,7 @@ pub(super) async fn run_registered(
     ToolOutput::fault(ToolFault::NotFound, message)
 }
 
-/// Calls a tool by the name that `tool` has, whether or not a worker registered it.
+/// Calls a tool by its own name, whether or not a worker registered it.
 pub(super) async fn run(
     pool: &WorkerPool,
     tool: &ToolSpec,
@@ -60,7 +61,7 @@ pub(super) async fn run(
     }
     let fresh = || {
         let id = pool.context.ids.next().simple().to_string();
-        // Its end: the beginning of such an id is the time.
+        // The leading digits of such an id are a timestamp; the id uses the rest.
         format!("sp-{}", id.get(8..).unwrap_or(&id))
     };
     let correlation = request::correlation_id(parcel, fresh);
@@ -100,20 +101,21 @@ struct WorkerCall<'a> {
     started_at: Instant,
 }
 
-/// A client with a deadline gives up a moment before the server's own clock says that it is over: at most so much, and
-/// at most this share of the whole time.
+/// A client with a deadline cancels shortly before the server's own deadline: at most this long before, and at most
+/// this share of the whole limit.
 const CLIENT_MARGIN: Duration = Duration::from_millis(100);
 const CLIENT_MARGIN_SHARE: u32 = 10;
 
-/// What came of sending it to a worker.
+/// Result of one attempt to send the call to a worker.
 enum AttemptOutcome {
     Answered(ToolOutput),
-    /// The worker was gone before.
+    /// The connection was lost before the request was sent.
     NotSent,
 }
 
 impl WorkerCall<'_> {
-    /// The caller does not wait any longer. Whether its own time was over is told apart for those who count.
+    /// Output for a call that its caller cancelled. A cancellation close to the deadline is reported as `TimedOut`, for
+    /// the metrics.
     fn cancellation_output(&self) -> ToolOutput {
         let left = (self.started_at + self.limit).saturating_duration_since(Instant::now());
         match left <= CLIENT_MARGIN.min(self.limit / CLIENT_MARGIN_SHARE) {
@@ -131,7 +133,7 @@ impl WorkerCall<'_> {
                 Err(why) => return response::rejection_output(why, self.pool.name(), || self.pool.last_error()),
             };
             self.emit_dispatched(&worker);
-            // Boxed: a call that waits for its seat need not hold the memory of its answer.
+            // Boxed so that a queued call does not hold the memory of the response future.
             let sent = Box::pin(self.send(&worker, shape, ends)).await;
             let calls = worker.calls.fetch_add(1, Ordering::Relaxed) + 1;
             if self.pool.options.max_requests.is_some_and(|most| calls >= most) {
@@ -173,7 +175,8 @@ impl WorkerCall<'_> {
         }
     }
 
-    /// There was no answer. If that is the connection's doing, the worker gets nothing more, before this seat is free.
+    /// Handles a call without a response. If the connection is lost, the worker is drained before the permit is
+    /// released.
     async fn handle_lost_call(&self, worker: &ConnectedWorker, status: &Status) -> AttemptOutcome {
         let loss = connection_loss(status);
         if loss != ConnectionLoss::None
@@ -230,13 +233,13 @@ impl WorkerCall<'_> {
                 ChunkStep::Continue => {}
                 ChunkStep::Last => {
                     is_finished = true;
-                    // What comes after the last piece is nobody's; the worker is heard out so that it can clean up.
+                    // Data after the last chunk is discarded; the stream is still read so that the worker can clean up.
                     let rest = async { while let Ok(Some(_)) = chunks.message().await {} };
                     drop(tokio::time::timeout(STREAM_DRAIN_TIMEOUT, rest).await);
                     break;
                 }
                 ChunkStep::ReceiverGone => {
-                    return Ok(ToolOutput::fault(ToolFault::Cancelled, "nobody takes the result"));
+                    return Ok(ToolOutput::fault(ToolFault::Cancelled, "the receiver of the result is gone"));
                 }
                 ChunkStep::TooLong => {
                     let message = "the result is too long to be had as a whole: ask for it piece by piece";
@@ -257,7 +260,7 @@ impl WorkerCall<'_> {
         })
     }
 
-    /// Of the pool, not of the session: whether anything is told of a session is for the session to say.
+    /// An event of the pool, not of the session: only the session decides whether its own events are emitted.
     fn emit_dispatched(&self, worker: &ConnectedWorker) {
         self.pool.emit_event("pool.call.dispatched", Some(&worker.id), |signal| {
             let waited = i64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(i64::MAX);
@@ -291,7 +294,7 @@ fn count_outcome(pool: &WorkerPool, output: &ToolOutput) {
     meter.increment(1);
     match fault {
         None if !output.is_error => tally.succeeded.fetch_add(1, Ordering::Relaxed),
-        // Never ran, and counted as such.
+        // These calls never ran and are counted as refused.
         Some(
             ToolFault::QueueTimeout
             | ToolFault::Saturated

@@ -1,4 +1,4 @@
-//! What a worker is started with: its command line and its environment, as programs of this protocol expect them.
+//! Command line and environment of a worker, as required by the protocol.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,11 +10,12 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::PoolOptions;
 
-/// Of the server's own variables besides those of every program: where Python finds what is not installed.
+/// Variables of the server that workers inherit besides those every program inherits: `PYTHONPATH` locates modules that
+/// are not installed.
 pub(super) const INHERITED_VARIABLES: &[&str] = &["PYTHONPATH"];
 
-/// The same for every worker: one thread for each library that would like one per core, since there are many workers,
-/// and nothing on standard output that nobody asked for.
+/// Defaults for every worker: one thread per numerical library, since there are many workers, and no unrequested
+/// output.
 const DEFAULT_VARIABLES: &[(&str, &str)] = &[
     ("GRPC_POLL_STRATEGY", "poll"),
     ("GRPC_VERBOSITY", "ERROR"),
@@ -29,26 +30,26 @@ const DEFAULT_VARIABLES: &[(&str, &str)] = &[
     ("VECLIB_MAXIMUM_THREADS", "1"),
 ];
 
-/// How a worker itself finds out that the server is gone.
+/// Lets a worker detect by itself that the server is gone.
 const HEARTBEAT_CONFIG: &str = r#"{"enabled":true,"interval_ms":2000,"timeout_ms":10000,"max_missed_heartbeats":3,"initial_delay_ms":0,"dependent":true}"#;
 
-/// What makes one worker differ from the others of its pool.
+/// The values in which one worker differs from the others of its pool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WorkerIdentity<'a> {
     pub(super) id: &'a WorkerId,
-    /// Of this run of the server.
+    /// Identifies this run of the server.
     pub(super) run_id: &'a str,
-    /// Where it calls back.
+    /// The address that the worker calls back on.
     pub(super) callback_address: SocketAddr,
-    /// What it and the server show each other.
+    /// Sent with every call in both directions.
     pub(super) secret: &'a WorkerSecret,
-    /// Of the block of ports; 0 where it has none there.
+    /// From the block of ports; 0 if the worker needs none.
     pub(super) port: u16,
     pub(super) ready_file: &'a Path,
     pub(super) socket: &'a Path,
 }
 
-/// The arguments after the program: the pool's, and those it does not give itself.
+/// The arguments after the program: the pool's own, plus the flags that the pool does not set itself.
 pub(super) fn arguments(pool: &PoolOptions, who: WorkerIdentity<'_>) -> Vec<String> {
     let mut arguments: Vec<String> = pool.command.iter().skip(1).cloned().collect();
     for (flag, value) in flags(who) {
@@ -62,7 +63,7 @@ pub(super) fn arguments(pool: &PoolOptions, who: WorkerIdentity<'_>) -> Vec<Stri
     arguments
 }
 
-/// For a worker that is forked from a program which already has the pool's.
+/// Arguments of a worker forked from a program that already has the pool's own.
 pub(super) fn worker_arguments(who: WorkerIdentity<'_>) -> Vec<String> {
     flags(who).into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }
@@ -75,8 +76,8 @@ fn flags(who: WorkerIdentity<'_>) -> [(&'static str, String); 3] {
     ]
 }
 
-/// All variables of a worker: `servers` are those passed on, `own` those that only it has. What the pool names wins over
-/// everything else.
+/// All variables of a worker: `servers` are those inherited from the server, `own` those of this worker only. The
+/// pool's `env` overrides all others.
 pub(super) fn environment(
     pool: &PoolOptions,
     own: BTreeMap<String, String>,
@@ -102,7 +103,7 @@ pub(super) fn environment(
     all
 }
 
-/// The variables that are one worker's.
+/// Variables with values of this one worker.
 pub(super) fn worker_variables(who: WorkerIdentity<'_>) -> BTreeMap<String, String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     [

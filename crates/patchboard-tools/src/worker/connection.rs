@@ -1,4 +1,5 @@
-//! One connection to a worker and the calls on it. There is no second one: a worker whose connection is lost is replaced.
+//! The single connection to a worker and the calls on it. It is never reopened: a worker whose connection is lost is
+//! replaced.
 
 use std::error::Error as _;
 use std::future::Future;
@@ -21,17 +22,17 @@ use tonic::codegen::{Service, http};
 use super::platform::WorkerStream;
 use crate::text::with_causes;
 
-/// As workers have it themselves, in both directions.
+/// The limit that workers use too, in both directions.
 const MAX_MESSAGE: usize = 100 * 1024 * 1024;
-/// So much of one call may be under way before the other side has to wait for us: images and arrays come in one go.
+/// Flow-control window of one call: images and arrays are sent in one piece.
 const STREAM_WINDOW: u32 = 16 * 1024 * 1024;
-/// As large as HTTP/2 allows, because the windows of the calls are what bounds memory. Were it as small as one of those, a
-/// stream that nobody reads would fill it, and no other call's answer, nor that of a heartbeat, would get through: the
-/// worker would be taken for dead.
+/// The maximum of HTTP/2, because the windows of the streams already bound memory. With a window as small as one
+/// stream's, a stream that is not read would fill it and block all other responses, heartbeats included: the worker
+/// would be considered dead.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 const MAX_FRAME: u32 = 1024 * 1024;
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
-/// Errors of streams come with their traceback in a header.
+/// Streams report errors with the traceback in a header.
 const MAX_HEADERS: u32 = 1024 * 1024;
 
 pub(super) type WorkerClient = BridgeServiceClient<AuthenticatedChannel>;
@@ -44,7 +45,7 @@ pub(super) struct WorkerConnection {
 }
 
 impl WorkerConnection {
-    /// Every call on it shows `secret`.
+    /// Opens the connection; every call on it carries `secret`.
     pub(super) async fn open(
         connection: Box<dyn WorkerStream>,
         tasks: &TaskTracker,
@@ -64,7 +65,7 @@ impl WorkerConnection {
         let closed = CancellationToken::new();
         let closing = closed.clone().drop_guard();
         tasks.spawn(async move {
-            // How it ended is told to every call that was on it.
+            // Each call on the connection reports the failure itself, so the result is ignored.
             drop(running.await);
             drop(closing);
         });
@@ -86,17 +87,17 @@ impl WorkerConnection {
     }
 }
 
-/// Sends requests on the one connection, each with the worker's secret.
+/// Sends requests on the connection, each with the worker's secret.
 #[derive(Debug, Clone)]
 pub(super) struct AuthenticatedChannel {
     sender: SendRequest<Body>,
     secret_header: HeaderValue,
 }
 
-/// Why there was no answer from the worker at all.
+/// Why the worker gave no response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WorkerTransportError {
-    /// Nothing of the request was sent, so it may be sent to another one.
+    /// Nothing of the request was sent, so it may be sent to another worker.
     #[error("the connection to the worker was lost before")]
     BeforeSend(#[source] hyper::Error),
     #[error("the connection to the worker was lost")]
@@ -108,8 +109,8 @@ impl Service<http::Request<Body>> for AuthenticatedChannel {
     type Error = WorkerTransportError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, WorkerTransportError>> + Send>>;
 
-    /// Always: a connection that is gone is told by the call itself, which knows that it was never sent. What is said
-    /// here would reach the caller as words without a cause.
+    /// Always ready: a lost connection is reported by the call itself, which knows that nothing was sent. An error
+    /// returned here would reach the caller as a status without a source.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), WorkerTransportError>> {
         Poll::Ready(Ok(()))
     }
@@ -129,15 +130,15 @@ impl Service<http::Request<Body>> for AuthenticatedChannel {
 /// What a failed call means for its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionLoss {
-    /// The worker said so itself.
+    /// The worker itself returned the error.
     None,
-    /// The connection is gone; the worker never heard of the call.
+    /// The connection is lost and the worker never received the call.
     BeforeSend,
-    /// The connection is gone; nobody knows what became of the call.
+    /// The connection is lost; whether the call ran is unknown.
     AfterSend,
 }
 
-/// A status that came over the wire has no cause; one that was made here has.
+/// A status received from the worker has no source; a status created by the transport has one.
 pub(super) fn connection_loss(status: &Status) -> ConnectionLoss {
     let mut cause = status.source();
     if cause.is_none() {
@@ -152,7 +153,7 @@ pub(super) fn connection_loss(status: &Status) -> ConnectionLoss {
     ConnectionLoss::AfterSend
 }
 
-/// Runs what belongs to a connection where it is waited for.
+/// Spawns the connection's tasks on a tracker that is waited for at shutdown.
 #[derive(Debug, Clone)]
 struct TrackedExecutor(TaskTracker);
 

@@ -1,7 +1,8 @@
-//! Who runs where: a pool's calls, its workers and the queue between them. Synchronous; whoever asks says what time it is.
+//! Assignment of a pool's calls to its workers, and the queue between them. Synchronous; the caller passes the current
+//! time.
 //!
-//! Calls run in the order they came, except that one bound to a worker waits for that worker while others go past it.
-//! Nothing here looks through the queue: every step takes time logarithmic in its length.
+//! Calls run in order of arrival, except that a call bound to one worker waits for it while later calls overtake. The
+//! queue is never scanned: every operation is logarithmic in its length.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,34 +13,34 @@ mod affinities;
 
 use affinities::Affinities;
 
-/// A call, in the order they came.
+/// Identifies a call; ascending in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CallNumber(u64);
 
-/// A worker; never used again for another one.
+/// Identifies a worker; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct WorkerNumber(pub(super) u64);
 
-/// Where the calls of a session go.
+/// How the calls of one session are assigned to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Affinity {
-    /// To the worker of the last one, if it has room.
+    /// Prefer the worker of the previous call if it has capacity.
     #[default]
     Hint,
-    /// To one worker only, however long it takes until it has room.
+    /// One worker only; calls queue until it has capacity.
     StrictQueue,
-    /// To one worker only, and only if it has room.
+    /// One worker only; calls are refused unless it has capacity.
     StrictFailFast,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueuePolicy {
     pub(super) affinity: Affinity,
-    /// Calls that may wait at once; further ones are refused.
+    /// Queued calls; further calls are refused.
     pub(super) max_queue: usize,
 }
 
-/// What becomes of a call at once.
+/// Immediate outcome of `enqueue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EnqueueOutcome {
     Run(WorkerNumber),
@@ -50,34 +51,34 @@ pub(super) enum EnqueueOutcome {
 /// Why a call never ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum CallRejection {
-    /// Too many wait already.
+    /// The queue is full.
     Saturated,
-    /// The one worker it may go to has no room.
+    /// The only worker the call may use has no capacity.
     WorkerBusy,
-    /// The one worker it may go to is gone. Said once for each session: its next call gets another worker.
+    /// The only worker the call may use is gone. Reported once per session: its next call may use any worker.
     SessionWorkerUnavailable,
-    /// There is no worker and none is about to come.
+    /// There is no worker and none is starting.
     NoWorkers,
-    /// It waited too long.
+    /// The call waited until its deadline.
     TimedOut,
 }
 
-/// What became of a call that waited.
+/// Outcome of a queued call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueueOutcome {
     Run { call: CallNumber, worker: WorkerNumber },
     Refused { call: CallNumber, why: CallRejection },
 }
 
-/// `asked` is the sum of all the others, of those that wait and of those that run.
+/// `requested` equals the sum of the other counters plus the calls that are queued or running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct CallCounts {
     pub(super) requested: u64,
     pub(super) finished: u64,
     pub(super) timed_out: u64,
-    /// For any other reason.
+    /// Refused for a reason other than `timed_out`.
     pub(super) refused: u64,
-    /// Their callers went away before they ran.
+    /// Released by their callers before they ran.
     pub(super) withdrawn: u64,
 }
 
@@ -85,9 +86,10 @@ pub(super) struct CallCounts {
 pub(super) struct CallDispatcher {
     policy: QueuePolicy,
     workers: HashMap<WorkerNumber, WorkerLoad>,
-    /// Open workers with room: the least loaded first, and among those the one that was given nothing for longest.
+    /// Workers that accept calls and have capacity: the least loaded first, and among equals the one that received no
+    /// call for longest.
     available: BTreeSet<LoadRank>,
-    /// Those that may go to any worker.
+    /// Queued calls that may run on any worker.
     unbound: BTreeSet<CallNumber>,
     waiting: HashMap<CallNumber, QueuedCall>,
     deadlines: BTreeSet<(Instant, CallNumber)>,
@@ -105,11 +107,11 @@ type LoadRank = (u32, u64, WorkerNumber);
 struct WorkerLoad {
     capacity: u32,
     in_flight: u32,
-    /// When it was last given something.
+    /// The turn in which it last received a call.
     last_turn: u64,
-    /// Is it given anything new?
+    /// False once the worker is draining.
     accepts_calls: bool,
-    /// Calls that wait for this worker alone.
+    /// Queued calls that only this worker may run.
     bound_calls: BTreeSet<CallNumber>,
 }
 
@@ -138,7 +140,7 @@ impl CallDispatcher {
         }
     }
 
-    /// A call that may wait until `deadline`.
+    /// Runs, queues or refuses a call that may wait until `deadline`.
     pub(super) fn enqueue(
         &mut self,
         session: &Arc<str>,
@@ -194,7 +196,7 @@ impl CallDispatcher {
         EnqueueOutcome::Queued
     }
 
-    /// A worker takes calls, so many at once.
+    /// Adds a worker that takes up to `capacity` concurrent calls.
     pub(super) fn add_worker(&mut self, worker: WorkerNumber, capacity: u32, now: Instant) -> Vec<QueueOutcome> {
         self.no_workers = false;
         let turn = self.next_turn();
@@ -212,7 +214,7 @@ impl CallDispatcher {
         outcomes
     }
 
-    /// A worker finishes what it has and gets nothing new.
+    /// The worker finishes its running calls and receives no new ones.
     pub(super) fn drain_worker(&mut self, worker: WorkerNumber) -> Vec<QueueOutcome> {
         let mut outcomes = Vec::new();
         if let Some(place) = self.workers.get_mut(&worker) {
@@ -225,14 +227,15 @@ impl CallDispatcher {
         outcomes
     }
 
-    /// A worker is no more. Calls that run on it are still reported as finished by those who made them.
+    /// Removes a worker. Calls that run on it are still released by their callers.
     pub(super) fn remove_worker(&mut self, worker: WorkerNumber) -> Vec<QueueOutcome> {
         let outcomes = self.drain_worker(worker);
         self.workers.remove(&worker);
         outcomes
     }
 
-    /// There is no worker and none is about to come: nobody needs to wait for one. Until the next is ready.
+    /// Rejects all queued calls because there is no worker and none is starting. New calls are refused until a worker
+    /// is added or `accept_waiting` is called.
     pub(super) fn fail_waiting(&mut self) -> Vec<QueueOutcome> {
         let mut outcomes = Vec::new();
         self.no_workers = true;
@@ -243,12 +246,12 @@ impl CallDispatcher {
         outcomes
     }
 
-    /// A worker is about to come after all.
+    /// A worker is starting again, so calls may queue.
     pub(super) fn accept_waiting(&mut self) {
         self.no_workers = false;
     }
 
-    /// Whoever made the call is done with it: it ran, or is not wanted any more.
+    /// Ends a call, whether it ran or is withdrawn from the queue.
     pub(super) fn release(&mut self, call: CallNumber, now: Instant) -> Vec<QueueOutcome> {
         let mut outcomes = Vec::new();
         if self.dequeue(call).is_some() {
@@ -267,14 +270,14 @@ impl CallDispatcher {
         outcomes
     }
 
-    /// Those that waited too long.
+    /// Rejects the queued calls whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) -> Vec<QueueOutcome> {
         let mut outcomes = Vec::new();
         self.expire_into(now, &mut outcomes);
         outcomes
     }
 
-    /// A session is over. Answers which workers saw it and are still there.
+    /// Removes a closed session. Returns the present workers that ran calls of it.
     pub(super) fn forget_session(&mut self, session: &str) -> Vec<WorkerNumber> {
         let mut seen = self.affinities.remove(session);
         seen.retain(|worker| self.workers.contains_key(worker));
@@ -293,14 +296,14 @@ impl CallDispatcher {
         self.workers.get(&worker).map_or(0, |place| place.in_flight)
     }
 
-    /// How many workers take calls.
+    /// Number of workers that accept calls.
     pub(super) fn available_workers(&self) -> usize {
         self.workers.values().filter(|place| place.accepts_calls).count()
     }
 
-    /// Gives a worker that has room what waits for it, oldest first.
+    /// Assigns queued calls to a worker while it has capacity, oldest first.
     fn assign_waiting(&mut self, worker: WorkerNumber, now: Instant, outcomes: &mut Vec<QueueOutcome>) {
-        // A call whose time is up never runs, even if its caller has not noticed yet.
+        // An expired call never runs, even if its caller has not noticed the deadline yet.
         self.expire_into(now, outcomes);
         while let Some(place) = self.workers.get(&worker)
             && place.accepts_calls
@@ -325,7 +328,7 @@ impl CallDispatcher {
         }
     }
 
-    /// Since it began to wait, another call of its session may have bound the session to a worker.
+    /// While the call was queued, another call of its session may have bound the session to a different worker.
     fn is_bound_elsewhere(
         &mut self,
         call: CallNumber,
@@ -340,7 +343,7 @@ impl CallDispatcher {
         let Some(other) = self.affinities.worker(session, now).filter(|other| *other != worker) else { return false };
         match self.workers.get_mut(&other).filter(|place| place.accepts_calls) {
             Some(place) if self.policy.affinity == Affinity::StrictQueue => {
-                // It has no room, or nothing would be waiting for just any worker.
+                // `other` has no capacity, otherwise this unbound call would already run on it.
                 place.bound_calls.insert(call);
                 self.unbound.remove(&call);
                 if let Some(waiting) = self.waiting.get_mut(&call) {

@@ -1,4 +1,4 @@
-//! What workers tell about themselves: their telemetry streams, joined into the server's.
+//! Telemetry streams of workers, forwarded to the server's telemetry bus.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use super::pool::{ConnectedWorker, WorkerPool};
 
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// A stream that lasted so long is opened again at once.
+/// A stream that lasted this long is reopened without a delay.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
-/// Of one worker in a second; further ones are dropped and counted.
+/// Events per worker and second; further events are dropped and counted.
 const MAX_EVENTS: u32 = 2000;
 const RATE_WINDOW: Duration = Duration::from_secs(1);
-/// An event with a longer name or more parts is none.
+/// An event whose name is longer or has more parts is treated as unnamed.
 const MAX_NAME: usize = 200;
 const MAX_PARTS: usize = 16;
-/// Further ones are left out.
+/// Further measurements and metadata entries are dropped.
 const MAX_ENTRIES: usize = 64;
-/// Longer texts are cut.
+/// Longer values are truncated.
 const MAX_TEXT: usize = 1024;
 const MAX_KEY: usize = 128;
 
-/// Passes on what a worker tells, until it is gone. A stream that ends is opened again.
+/// Forwards a worker's telemetry until the worker is gone. A stream that ends is reopened.
 pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<ConnectedWorker>) {
     let relaying = async {
         let mut pause = MIN_BACKOFF;
@@ -40,9 +40,9 @@ pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<Connect
             match read_stream(&pool, &worker, &mut rate).await {
                 Err(status) if status.code() == Code::Unimplemented => return,
                 Err(status) => {
-                    tracing::debug!(worker.id = %worker.id, "its events broke off: {}", super::start::status_text(&status));
+                    tracing::debug!(worker.id = %worker.id, "telemetry stream failed: {}", super::start::status_text(&status));
                 }
-                Ok(()) => tracing::debug!(worker.id = %worker.id, "its events ended"),
+                Ok(()) => tracing::debug!(worker.id = %worker.id, "telemetry stream ended"),
             }
             if opened.elapsed() >= HEALTHY_AFTER {
                 pause = MIN_BACKOFF;
@@ -60,7 +60,7 @@ pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<Connect
 
 async fn read_stream(pool: &WorkerPool, worker: &ConnectedWorker, rate: &mut EventRateWindow) -> Result<(), Status> {
     let toggle = TelemetryControl { control: Some(Control::Toggle(TelemetryToggle { enabled: true })) };
-    // The stream lives as long as its controls do.
+    // The worker ends the stream when its control stream ends, so that one stays open.
     let controls = stream::iter([toggle]).chain(stream::pending());
     let mut events = worker.connection.client().stream_telemetry(controls).await?.into_inner();
     while let Some(event) = events.message().await? {
@@ -79,7 +79,7 @@ async fn read_stream(pool: &WorkerPool, worker: &ConnectedWorker, rate: &mut Eve
     Ok(())
 }
 
-/// How many events came in this second.
+/// Counts the events of the current second.
 #[derive(Debug, Default)]
 struct EventRateWindow {
     since: Option<Instant>,
@@ -90,7 +90,7 @@ struct EventRateWindow {
 #[derive(Debug, PartialEq, Eq)]
 enum RateDecision {
     Pass,
-    /// So many were dropped before it.
+    /// Carries the number of events dropped before this one.
     PassAfterDrops(u64),
     Drop,
 }
@@ -114,7 +114,7 @@ impl EventRateWindow {
     }
 }
 
-/// Within bounds. Names are not looked at; an event without a usable one gets one that says so.
+/// Converts an event within the bounds. An event without a usable name becomes `telemetry.unnamed`.
 fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: pb::TelemetryEvent) -> TelemetryEvent {
     let name = event.event_parts.join(".");
     let is_name = !name.is_empty()
@@ -137,7 +137,7 @@ fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: pb::Telem
         };
         signal = signal.with_measure(&key, measure);
     }
-    // Who it is, the server knows better.
+    // The server sets these identity keys itself; the worker's values are ignored.
     let is_own = |key: &str| matches!(key, "worker_id" | "pool_name" | "python_pid");
     let told = event.metadata.into_iter().filter(|(key, _)| is_key(key) && !is_own(key));
     for (key, value) in told.take(MAX_ENTRIES) {

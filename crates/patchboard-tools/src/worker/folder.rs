@@ -1,4 +1,4 @@
-//! The folder of one run of the server in which its workers announce themselves and listen.
+//! The folder of one server run that holds the ready files and sockets of its workers.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 const FOLDER_PREFIX: &str = "patchboard-workers-";
-/// Held as long as the run lasts, so that nobody takes its folder for one that was left behind.
+/// Locked for the whole run, so that no other server removes the folder as stale.
 const LOCK_FILE: &str = "lock";
 /// Names tried before giving up.
 const MAX_ATTEMPTS: u32 = 1000;
-/// Folders left behind by runs that were killed, looked at when the next one starts; the rest next time.
+/// At most this many folders of killed runs are examined per start; the rest is left to later starts.
 const MAX_STALE: usize = 1000;
 
-/// Removed when dropped.
+/// The run's folder. Removed when dropped.
 #[derive(Debug)]
 pub(super) struct RunFolder {
     path: PathBuf,
     _lock: File,
 }
 
-/// One worker's part of it. Removed when dropped.
+/// One worker's folder within it. Removed when dropped.
 #[derive(Debug)]
 pub(super) struct WorkerFolder {
     pub(super) path: PathBuf,
 }
 
-/// The folders in which sockets of this server's workers lie: there is one for each set of pools.
+/// The folders that hold the sockets of this server's workers, one for each set of pools.
 pub(crate) fn server_socket_folders(within: &Path) -> Vec<PathBuf> {
     let start = format!("{FOLDER_PREFIX}{}-", std::process::id());
     let listed = fs::read_dir(within).into_iter().flatten().flatten();
@@ -43,7 +43,7 @@ impl RunFolder {
             let path = within.join(format!("{FOLDER_PREFIX}{process}-{number}"));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
-                    // As everybody sees it: a worker need not have the same folder as we do.
+                    // Canonical, because a worker may have another working folder.
                     let path = path.canonicalize()?;
                     let lock = File::create(path.join(LOCK_FILE))?;
                     flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -56,7 +56,7 @@ impl RunFolder {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// The part of one pool.
+    /// The subfolder of one pool.
     pub(super) fn pool(&self, number: usize) -> PathBuf {
         self.path.join(number.to_string())
     }
@@ -80,7 +80,7 @@ impl WorkerFolder {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        // What cannot be removed is swept by the next run.
+        // A folder that cannot be removed now is removed by a later run.
         drop(fs::remove_dir_all(&self.path));
     }
 }
@@ -91,7 +91,7 @@ impl Drop for WorkerFolder {
     }
 }
 
-/// Removes what runs of this user left behind that did not end by themselves.
+/// Removes the folders of this user's runs that were killed.
 fn remove_stale_folders(within: &Path) {
     let Ok(listed) = fs::read_dir(within) else { return };
     let own = rustix::process::geteuid().as_raw();
@@ -99,7 +99,7 @@ fn remove_stale_folders(within: &Path) {
     for entry in named.take(MAX_STALE) {
         let path = entry.path();
         let is_ours = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && found.uid() == own);
-        // Without a lock it is just being made, or was left in that moment.
+        // A folder without a lock file is being created, or its creator was killed at that point.
         let lock = if is_ours { File::open(path.join(LOCK_FILE)).ok() } else { None };
         if let Some(lock) = lock
             && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()

@@ -1,7 +1,7 @@
-//! Workers forked from one program that has loaded everything they need: they start in a moment and share its memory.
+//! Workers forked from one program that has preloaded everything they need: they start quickly and share its memory.
 //!
-//! The program reads orders as lines of JSON and says on standard error when a worker ended. Which process a worker is,
-//! the worker itself announces; until it has, no other is forked.
+//! The program reads commands as lines of JSON and reports on standard error when a worker exits. The pid of a worker
+//! is known only from its own announcement; until it has announced itself, no other worker is forked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,21 +26,21 @@ use super::start::{WorkerFailure, launch_spec, wait_until_ready};
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
-/// After its input is closed, it ends its workers within three seconds and then itself.
+/// After its standard input is closed, the program ends its workers within three seconds and then exits.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
-/// A worker that was killed is heard of within this time.
+/// The exit of a killed worker is reported within this time.
 const EXIT_WAIT: Duration = Duration::from_secs(3);
-/// Orders that may wait to be read.
+/// Commands that may wait to be written.
 const COMMAND_QUEUE: usize = 1024;
-/// What the program says when a worker has ended.
+/// Prefix of the line that reports the exit of a worker.
 const EXIT_PREFIX: &str = "patchboard: worker ";
 const EXIT_SEPARATOR: &str = " exited with ";
 
-/// The program of a pool, started when it is first needed.
+/// The fork server of a pool, started on first use.
 #[derive(Debug, Default)]
 pub(super) struct LazyForkServer {
     server: AsyncMutex<Option<Arc<ForkServer>>>,
-    /// The jail of the program is that of all its workers, so they share these, for as long as the pool is there.
+    /// The fork server and all its workers share one jail, so they share these ports for the lifetime of the pool.
     callback_ports: Mutex<Option<PortBlock>>,
 }
 
@@ -49,27 +49,27 @@ struct ForkServer {
     commands: mpsc::Sender<String>,
     output_tail: StdioTail,
     pid_mapping: PidMapping,
-    /// Only one worker at a time has no name yet.
+    /// Held while a forked worker has not announced its pid: only one at a time.
     fork_lock: Arc<AsyncMutex<()>>,
     exits: Mutex<ExitStatuses>,
     exit_reported: Notify,
-    /// Told to end.
+    /// Cancelled to request shutdown.
     closing: CancellationToken,
-    /// It has ended, and all its workers with it.
+    /// Cancelled when the program has exited, and all its workers with it.
     ended: CancellationToken,
 }
 
-/// How workers ended.
+/// Exit statuses of workers.
 #[derive(Debug, Default)]
 struct ExitStatuses {
-    /// Of those that have announced themselves, until they are done with.
+    /// Workers with an announced pid, until they are dropped.
     by_pid: HashMap<u32, Option<String>>,
-    /// Of the one that has not: while it has its turn, whoever ends without being known can only be this one.
+    /// An exit of an unknown pid: while `fork_lock` is held, it can only be the worker that has not announced itself.
     unidentified: Option<(u32, String)>,
 }
 
 impl LazyForkServer {
-    /// A worker with these arguments and variables of its own.
+    /// Forks a worker with its own arguments and variables.
     pub(super) async fn fork(
         &self,
         pool: &WorkerPool,
@@ -84,14 +84,14 @@ impl LazyForkServer {
         Ok(Box::new(ForkedWorker { server: parent, pid: None, fork_permit: Some(turn), has_ended: false }))
     }
 
-    /// The ports its workers call back on: one for each, and one for each that still finishes what it has.
+    /// The ports that the workers call back on: two per slot, because a draining worker still holds its own.
     pub(super) fn callback_ports(&self, pool: &WorkerPool) -> Result<PortBlock, String> {
         let mut lines = self.callback_ports.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lines) = lines.as_ref() {
             return Ok(lines.clone());
         }
         let lease = pool.context.ports.lease(2 * pool.options.count as usize)?;
-        let exhausted = "all lines of this pool are in use by workers that still finish what they have".to_owned();
+        let exhausted = "all callback ports of this pool are in use by draining workers".to_owned();
         Ok(lines.insert(PortBlock::from_lease(lease, exhausted)).clone())
     }
 
@@ -124,7 +124,7 @@ async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
         ("SNAKEPIT_READY_FILE".to_owned(), ready_file.to_string_lossy().into_owned()),
     ];
     let arguments = pool.options.command.iter().skip(1).cloned().collect();
-    // Its workers announce themselves in folders of their own beneath that of the pool.
+    // Workers announce themselves in their own folders beneath the folder of the pool.
     let writable = pool.context.folder.pool(pool.index);
     let lines = pool.fork_server.callback_ports(pool).map_err(WorkerFailure::new)?;
     let order = launch_spec(pool, arguments, own.into_iter().collect(), &writable, lines.ports(), WorkerStdin::Piped)?;
@@ -135,7 +135,7 @@ async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
         wait_until_ready(pool, &mut *process, &ready_file).await.and_then(|announced| match announced.address {
             WorkerAddress::ForkServer => Ok(()),
             WorkerAddress::Tcp(_) | WorkerAddress::Unix(_) => {
-                Err(WorkerFailure::new("it does not know `warm`: it is a worker already"))
+                Err(WorkerFailure::new("it does not support `warm`: it started as a worker"))
             }
         });
     if let Err(mut failure) = ready {
@@ -143,7 +143,7 @@ async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
         failure.output_tail = tail.summary();
         return Err(failure);
     }
-    let Some(input) = process.take_stdin() else { return Err(WorkerFailure::new("its standard input cannot be had")) };
+    let Some(input) = process.take_stdin() else { return Err(WorkerFailure::new("its standard input is unavailable")) };
     let (orders, waiting) = mpsc::channel(COMMAND_QUEUE);
     let parent = Arc::new(ForkServer {
         commands: orders,
@@ -159,7 +159,7 @@ async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
     Ok(parent)
 }
 
-/// Passes orders on and listens, until the program has ended.
+/// Writes commands and reads exit reports until the program has exited.
 async fn run_server(
     parent: Arc<ForkServer>,
     mut process: Box<dyn WorkerProcess>,
@@ -210,7 +210,7 @@ async fn run_server(
 impl ForkServer {
     fn send_command(&self, order: String) {
         if self.commands.try_send(order).is_err() {
-            // It is gone, or reads nothing any more: either way nothing more will come of it.
+            // The program is gone or no longer reads commands; either way it is unusable.
             self.closing.cancel();
         }
     }
@@ -218,7 +218,8 @@ impl ForkServer {
     fn signal(&self, pid: Option<u32>, signal: i32) {
         match pid {
             Some(pid) => self.send_command(json!({"signal": {"pid": pid, "signal": signal}}).to_string()),
-            // One that has not said who it is cannot be named; rather all than one that nobody can end.
+            // A worker without an announced pid cannot be signalled; the whole program is ended rather than leaving a
+            // worker that cannot be stopped.
             None => self.closing.cancel(),
         }
     }
@@ -257,14 +258,14 @@ fn parse_exit(line: &str) -> Option<(u32, String)> {
 #[derive(Debug)]
 struct ForkedWorker {
     server: Arc<ForkServer>,
-    /// Known once it has announced itself.
+    /// Set once the worker has announced itself.
     pid: Option<u32>,
     fork_permit: Option<OwnedMutexGuard<()>>,
     has_ended: bool,
 }
 
 impl ForkedWorker {
-    /// How it ended, if it has.
+    /// The exit status, if the worker has exited.
     fn exit_status(&self) -> Option<String> {
         let ends = self.server.exits();
         match self.pid {
@@ -323,7 +324,7 @@ impl WorkerProcess for ForkedWorker {
             }
             self.server.signal(self.pid, SIGKILL);
             if tokio::time::timeout(EXIT_WAIT, self.wait()).await.is_err() {
-                tracing::debug!(pid = self.pid, "a forked worker is not heard of after it was killed");
+                tracing::debug!(pid = self.pid, "no exit report for a killed forked worker");
             }
             self.has_ended = true;
         }

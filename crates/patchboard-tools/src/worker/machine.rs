@@ -1,4 +1,4 @@
-//! The real machine: processes in jails where there are jails, and sockets.
+//! The platform used in production: jailed processes where the kernel supports jails, and sockets.
 
 use std::io;
 use std::process::Stdio;
@@ -56,18 +56,18 @@ impl WorkerPlatform for OsPlatform {
     }
 
     fn memory(&self, pid: u32) -> BoxFuture<'_, Option<u64>> {
-        // Files of `/proc` are made as they are read, which takes time.
+        // Reading files of `/proc` makes the kernel compute their content, which takes time.
         let reading = tokio::task::spawn_blocking(move || memory::process_tree_memory(pid));
         async move { reading.await.ok().flatten() }.boxed()
     }
 }
 
-/// A child in a process group of its own: all there is where processes cannot be jailed. What it sends away from its
-/// group outlives it.
+/// A child in its own process group, used where processes cannot be jailed. Descendants that leave the group outlive
+/// it.
 #[derive(Debug)]
 struct PlainWorker {
     child: Child,
-    /// Until it was killed: its number may belong to somebody else later.
+    /// `None` after the kill: the group id may be reused.
     group: Option<Pid>,
     input: Option<pipe::Sender>,
     tail: StdioTail,
@@ -112,7 +112,7 @@ impl WorkerProcess for PlainWorker {
 
     fn request_stop(&mut self) -> BoxFuture<'_, ()> {
         if let Some(group) = self.group {
-            // Gone already is what is wanted.
+            // The group may be gone already, which is the desired state.
             kill_process_group(group, Signal::TERM).ok();
         }
         std::future::ready(()).boxed()
@@ -146,7 +146,7 @@ impl Drop for PlainWorker {
     }
 }
 
-/// Nothing that a worker says keeps it waiting.
+/// Drains both streams, so that the program never blocks on a full pipe.
 fn capture_output(
     program: &str,
     output: Option<tokio::process::ChildStdout>,

@@ -1,4 +1,4 @@
-//! The end of what a worker says on standard output and standard error, for reports.
+//! The tail of a worker's standard output and standard error, for error messages.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::mpsc;
 
-/// Of both streams together; what came before is lost.
+/// Of both streams together; older output is dropped.
 const TAIL_BYTES: usize = 4096;
-/// A longer line is looked at in pieces.
+/// Longer lines are split.
 const MAX_LINE: usize = 1024;
-/// Of what a sentence shows: the last lines, which in most languages say what went wrong.
+/// Length of the summary for error messages: the last lines, which in most languages name the error.
 const SUMMARY_BYTES: usize = 600;
 const SUMMARY_LINES: usize = 4;
-/// Lines a listener may be behind; further ones are lost to it.
+/// Lines a listener may lag behind; further lines are not delivered to it.
 const LISTENER_BACKLOG: usize = 1024;
 
-/// Clones share what they keep.
+/// Clones share the buffer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StdioTail(Arc<Mutex<StdioBuffer>>);
 
@@ -27,7 +27,7 @@ struct StdioBuffer {
 }
 
 impl StdioTail {
-    /// Reads until the end, so that the program is never kept waiting.
+    /// Reads until the end of the stream, so that the program never blocks on a full pipe.
     pub(super) async fn drain(self, program: Arc<str>, stream: impl AsyncRead + Unpin) {
         let mut reader = BufReader::new(stream);
         let mut line: Vec<u8> = Vec::new();
@@ -52,20 +52,20 @@ impl StdioTail {
         }
     }
 
-    /// What is said from now on, line by line. There is one listener.
+    /// Returns the lines written from now on. There is only one listener; a second call replaces it.
     pub(super) fn subscribe(&self) -> mpsc::Receiver<String> {
         let (listener, lines) = mpsc::channel(LISTENER_BACKLOG);
         self.buffer().listener = Some(listener);
         lines
     }
 
-    /// All that is kept.
+    /// The whole buffer.
     pub(super) fn text(&self) -> String {
         let mut kept = self.buffer();
         String::from_utf8_lossy(kept.bytes.make_contiguous()).into_owned()
     }
 
-    /// The last lines on one, for a sentence; empty when nothing was said.
+    /// The last lines joined into one, for an error message; empty if there was no output.
     pub(super) fn summary(&self) -> String {
         let text = self.text();
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -87,11 +87,11 @@ impl StdioTail {
             return;
         }
         if let Some(listener) = &kept.listener {
-            // Gone, or far behind: see `AHEAD`.
+            // The listener is gone, or its channel is full: see `LISTENER_BACKLOG`.
             drop(listener.try_send(text.to_owned()));
         }
         drop(kept);
-        tracing::debug!(program, "says: {}", text.escape_debug());
+        tracing::debug!(program, "output: {}", text.escape_debug());
     }
 
     fn buffer(&self) -> MutexGuard<'_, StdioBuffer> {

@@ -1,5 +1,5 @@
-//! A pool's tools as they were approved. What is seen for the first time is approved by being seen; a tool that reads
-//! differently later, or comes to be later, is not offered before the operator has looked at it.
+//! A pool's tools, pinned to their approved definitions. The first list seen is approved automatically; a tool that
+//! changes or appears later is not offered until the operator approves it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::mcp::{ListedTool, PinStore, ToolChange, ToolPins};
 
-/// A list that could not be looked at is looked at again after this time, however often it is asked for.
+/// After a failed review the list is reviewed again only after this time, however often it is requested.
 const REVIEW_RETRY: Duration = Duration::from_secs(2);
 
 /// Cheap to clone.
@@ -32,19 +32,19 @@ struct PinnedPoolState {
     pool: Arc<dyn ToolHost>,
     pins: Arc<dyn PinStore>,
     review: Mutex<ToolReview>,
-    /// One change of pins at a time.
+    /// Serialises changes of the pins.
     pin_lock: tokio::sync::Mutex<()>,
     tasks: TaskTracker,
 }
 
 #[derive(Debug)]
 struct ToolReview {
-    /// The list of the pool that was looked at.
+    /// The last list of the pool that was reviewed.
     reviewed: Arc<[ToolSpec]>,
     usable: Arc<[ToolSpec]>,
     pending: Vec<Arc<str>>,
     is_running: bool,
-    /// After it failed.
+    /// Set after a failed review.
     retry_at: Option<Instant>,
 }
 
@@ -62,17 +62,17 @@ impl PinnedPool {
         Self(Arc::new(PinnedPoolState { name, pool, pins, review: Mutex::new(judged), pin_lock: pinning, tasks }))
     }
 
-    /// Looks at what the pool has now, so that it is offered when this returns.
+    /// Reviews the pool's current tools, so that they are offered when this returns.
     pub async fn review_tools(&self) {
         let judged = self.review_for(ReviewCause::Changed).await;
         self.review().retry_at = judged.is_err().then(|| Instant::now() + REVIEW_RETRY);
         if let Err(error) = judged {
             let pool = &*self.0.name;
-            tracing::error!(pool, error, "the approved tools of a pool cannot be looked up; it is offered as it was");
+            tracing::error!(pool, error, "cannot load the approved tools of a pool; its offered tools stay unchanged");
         }
     }
 
-    /// Says which tools waited and are approved by this.
+    /// Returns the names of the pending tools that this review approved.
     async fn review_for(&self, when: ReviewCause) -> Result<Vec<Arc<str>>, BoxError> {
         let inner = &*self.0;
         let _one_at_a_time = inner.pin_lock.lock().await;
@@ -81,11 +81,11 @@ impl PinnedPool {
             return Ok(Vec::new());
         }
         if when == ReviewCause::Approved && listed.is_empty() {
-            return Err("no worker of it is there now, so there is nothing to look at".into());
+            return Err("the pool has no worker now, so there are no tools to approve".into());
         }
         let offered: Vec<ListedTool> = listed.iter().map(listed_tool).collect();
         let mut pins = inner.pins.load(&inner.name).await?;
-        // Nothing to approve yet: the first tools will be.
+        // No pins are stored yet: the first non-empty list is approved.
         let is_first = pins.is_none() && !listed.is_empty();
         let mut approved = Vec::new();
         if when == ReviewCause::Approved || is_first {
@@ -99,13 +99,13 @@ impl PinnedPool {
         Ok(approved)
     }
 
-    /// Offers those that are as they were approved.
+    /// Offers the tools whose definitions match their pins.
     fn apply_pins(&self, listed: Arc<[ToolSpec]>, offered: &[ListedTool], pins: &ToolPins) {
         let changes: Vec<Option<ToolChange>> = offered.iter().map(|tool| pins.change(tool)).collect();
         let unchanged = listed.iter().zip(&changes).filter(|(_, change)| change.is_none());
         let usable: Arc<[ToolSpec]> = unchanged.map(|(tool, _)| tool.clone()).collect();
         let mut judged = self.review();
-        // The same list stays the same allocation, so that others can tell at a glance.
+        // An equal list keeps its allocation, so that callers can compare by pointer.
         if judged.usable != usable {
             judged.usable = usable;
         }
@@ -131,15 +131,15 @@ impl PinnedPool {
     }
 }
 
-/// Why tools are looked at.
+/// Why the tools are reviewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReviewCause {
     Changed,
-    /// The operator has seen them.
+    /// The operator approved the current definitions.
     Approved,
 }
 
-/// However the looking ends, the next list is looked at again.
+/// Clears `is_running` however the review ends, so that the next list is reviewed.
 struct ReviewGuard(PinnedPool);
 
 impl Drop for ReviewGuard {

@@ -1,4 +1,4 @@
-//! The machine workers run on, as the pool sees it: processes and connections. Tests bring a machine of their own.
+//! The platform of a pool: processes and connections. Tests supply their own implementation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,33 +14,33 @@ use tokio::net::unix::pipe;
 use super::ready_file::WorkerAddress;
 
 pub(super) trait WorkerPlatform: Send + Sync + fmt::Debug {
-    /// Starts a program. `Err` is a sentence for the log.
+    /// Starts a program. The error is a message for the log.
     fn launch(&self, order: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>>;
 
     fn connect<'a>(&'a self, address: &'a WorkerAddress) -> BoxFuture<'a, io::Result<Box<dyn WorkerStream>>>;
 
-    /// What a process and everything it started hold in memory; `None` where nobody can tell.
+    /// Memory used by a process tree; `None` if unknown.
     fn memory(&self, pid: u32) -> BoxFuture<'_, Option<u64>>;
 }
 
-/// What to start.
+/// Describes the program to start.
 #[derive(Debug)]
 pub(super) struct LaunchSpec {
-    /// The pool it is for.
+    /// The pool the program belongs to.
     pub(super) pool: Arc<str>,
     pub(super) program: String,
     pub(super) arguments: Vec<String>,
-    /// All its variables.
+    /// The complete environment.
     pub(super) environment: BTreeMap<String, SecretString>,
     pub(super) folder: PathBuf,
-    /// Made for it alone.
+    /// A folder created for this program only.
     pub(super) private: PathBuf,
-    /// What it may change besides its private folders. All exist.
+    /// Paths it may write to besides its private folders. All exist.
     pub(super) writable: Vec<PathBuf>,
-    /// A folder of its pool for compiled code.
+    /// Folder of the pool for compiled bytecode.
     pub(super) bytecode_cache: Option<PathBuf>,
     pub(super) memory_limit: Option<u64>,
-    /// Of the block of ports, those that it may connect to and bind. Those of others are closed to it.
+    /// The ports of the block that it may connect to and bind. All other ports of the block are closed to it.
     pub(super) ports: Vec<u16>,
     pub(super) stdin: WorkerStdin,
 }
@@ -51,42 +51,42 @@ pub(super) enum WorkerStdin {
     Piped,
 }
 
-/// A program that was started. Dropped, it is killed with everything it started.
+/// A started program. Dropping it kills its process tree.
 pub(super) trait WorkerProcess: Send + fmt::Debug {
     fn pid(&self) -> Option<u32>;
 
-    /// Returns when it has ended, with how. May be dropped and called again.
+    /// Returns the exit status once the process has ended. Cancel-safe: may be dropped and called again.
     fn wait(&mut self) -> BoxFuture<'_, String>;
 
-    /// Whether it does is its own choice.
+    /// Sends SIGTERM; the program may ignore it.
     fn request_stop(&mut self) -> BoxFuture<'_, ()>;
 
-    /// Ends it and everything it started, and waits for that.
+    /// Kills the process tree and waits for its end.
     fn kill(&mut self) -> BoxFuture<'_, ()>;
 
-    /// How its own processes are known here.
+    /// How pids reported by the program map to pids of this process's namespace.
     fn pid_mapping(&self) -> PidMapping {
         PidMapping::default()
     }
 
-    /// It has announced itself.
+    /// Called when the worker has announced its pid.
     fn set_announced_pid(&mut self, _pid: Option<u32>) {}
 
     fn take_stdin(&mut self) -> Option<pipe::Sender>;
 
-    /// The end of what it said on standard output and standard error.
+    /// The tail of its standard output and standard error.
     fn output_tail(&self) -> StdioTail;
 }
 
-/// What a worker calls its processes, and what they are called here: in a PID namespace of its own it counts anew.
+/// Maps pids inside the worker's PID namespace, if it has one, to pids here.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PidMapping {
-    /// The process that made the namespace, if there is one.
+    /// The supervisor process that created the namespace, if there is one.
     pub(super) supervisor: Option<u32>,
 }
 
 impl PidMapping {
-    /// `None` when there is no such process.
+    /// Returns `None` if there is no such process.
     pub(super) fn outer_pid(self, inside: u32) -> Option<u32> {
         match self.supervisor {
             #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! One pool: its workers, its queue and what it offers.
+//! One pool: its workers, its queue and the tools it offers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -34,12 +34,12 @@ mod sessions;
 
 use sessions::SessionCleanups;
 
-/// Starting takes a core for half a second: so many at once in one pool.
+/// Starting a worker takes half a second of one core, so the concurrent starts of a pool are limited.
 const MAX_CONCURRENT_STARTS: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct WorkerPool {
-    /// Among all pools.
+    /// Position among all pools.
     pub(super) index: usize,
     pub(super) options: PoolOptions,
     pub(super) context: Arc<PoolContext>,
@@ -59,45 +59,45 @@ pub(super) struct WorkerPool {
 #[derive(Debug)]
 struct PoolState {
     dispatcher: CallDispatcher,
-    /// Who waits to be told.
+    /// Callers of queued calls.
     waiting: HashMap<CallNumber, oneshot::Sender<PermitGrant>>,
     workers: BTreeMap<WorkerNumber, WorkerRecord>,
     slots: Vec<PoolSlot>,
     tools: OfferedTools,
-    /// What workers said they do not have, when asked by name.
+    /// Tool names that workers rejected as unknown.
     unknown_names: UnknownNames,
-    /// It was said in the log that the pool has no tools.
+    /// The warning that the pool has no tools was logged.
     warned_empty: bool,
     last_error: Option<Arc<str>>,
     restarts: u64,
     recycled: u64,
 }
 
-/// How calls went that ran.
+/// Outcomes of calls that ran.
 #[derive(Debug, Default)]
 pub(super) struct CallTally {
     pub(super) succeeded: AtomicU64,
     pub(super) failed: AtomicU64,
-    /// Ran past their deadline.
+    /// Exceeded their deadline.
     pub(super) timed_out: AtomicU64,
 }
 
-/// A worker that takes calls, or did.
+/// A worker that takes calls, or did until it was drained.
 #[derive(Debug)]
 pub(super) struct ConnectedWorker {
     pub(super) number: WorkerNumber,
     pub(super) id: WorkerId,
     pub(super) connection: WorkerConnection,
-    /// Its own session, which keeps it from outliving the server.
+    /// The server's own session on this worker, which makes the worker exit when the server is gone.
     pub(super) session: String,
     pub(super) pid: Option<u32>,
     pub(super) started_at: Instant,
-    /// When it is no more: calls on it need not wait any longer.
+    /// Cancelled when the worker is removed, so that calls on it stop waiting.
     pub(super) gone: CancellationToken,
     pub(super) calls: AtomicU64,
-    /// Told when it has done as many calls as it may.
+    /// Notified when the worker has run as many calls as it may.
     pub(super) retire: Notify,
-    /// Told when a call on it ends.
+    /// Notified when a call on the worker ends.
     pub(super) call_ended: Notify,
 }
 
@@ -116,7 +116,7 @@ struct WorkerRecord {
     worker: Option<Arc<ConnectedWorker>>,
 }
 
-/// A place in the pool that is to be taken by a worker.
+/// One of the `count` positions of the pool, each filled by one worker at a time.
 #[derive(Debug, Clone)]
 struct PoolSlot {
     stage: SlotStage,
@@ -125,10 +125,10 @@ struct PoolSlot {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotStage {
-    /// Its worker is about to come.
+    /// A worker is about to be started.
     Starting,
     Running,
-    /// The last attempt to start one failed.
+    /// The last attempt to start a worker failed.
     Failed,
 }
 
@@ -171,20 +171,20 @@ impl WorkerPool {
         &self.options.name
     }
 
-    /// Cancelled when the first worker was ready or could not be started.
+    /// Cancelled when the first worker was ready or failed to start.
     pub(super) fn first_start_done(&self) -> &CancellationToken {
         &self.first_start_done
     }
 
-    /// Returns when all workers are there.
+    /// Returns when all workers are ready.
     pub(super) async fn wait_until_full(&self) {
         let wanted = self.options.count as usize;
-        // The sender lives as long as this.
+        // The sender lives as long as `self`, so this cannot fail.
         drop(self.ready_count.subscribe().wait_for(|ready| *ready >= wanted).await);
     }
 
-    /// Its workers show their secrets: one did, and all run the same program. The next one is asked for it from the first
-    /// moment on.
+    /// One worker sent its secret, and all run the same program, so the next workers must send theirs from their first
+    /// call.
     pub(super) fn sends_secret(&self) -> bool {
         self.sends_secret.load(Ordering::Relaxed)
     }
@@ -205,7 +205,7 @@ impl WorkerPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whoever listens; `more` adds to it.
+    /// Emits a telemetry event of this pool; `more` adds to it.
     pub(super) fn emit_event(
         &self,
         name: &str,
@@ -223,14 +223,15 @@ impl WorkerPool {
     }
 }
 
-/// Tools that nobody registered.
+/// Calls of unregistered tools.
 impl WorkerPool {
-    /// May workers be called by such names? `None` while that is up to workers and there was none.
+    /// Whether workers may be called by unregistered names. `None` while this depends on the workers and none was ready
+    /// yet.
     pub(super) fn runs_unregistered(&self) -> Option<bool> {
         match self.options.unregistered {
             UnregisteredPolicy::Allow => Some(true),
             UnregisteredPolicy::Deny => Some(false),
-            // Of the SDK's making, and nobody else's, are workers that show their secret.
+            // Only workers of our SDK send their secret, and the SDK registers every tool.
             UnregisteredPolicy::ByWorker => self.ever_ready.load(Ordering::Relaxed).then(|| !self.sends_secret()),
         }
     }
@@ -251,18 +252,17 @@ impl WorkerPool {
     }
 }
 
-/// A call's place on a worker, or its place in the queue. Dropped, it is free for the next.
+/// A call's seat on a worker or its entry in the queue; released on drop.
 #[derive(Debug)]
 pub(super) struct CallPermit<'a> {
     pool: &'a WorkerPool,
     call: CallNumber,
-    /// Once there is one.
+    /// Set once a worker is assigned.
     worker: Option<Arc<ConnectedWorker>>,
 }
 
 impl WorkerPool {
-    /// A seat on a worker for a call of that session; it is waited for until `deadline`. Dropping the future gives up
-    /// the place in the queue.
+    /// Waits until `deadline` for capacity on a worker for a call of the session. Dropping the future leaves the queue.
     pub(super) async fn acquire_permit(
         &self,
         session: &Arc<str>,
@@ -307,12 +307,12 @@ impl WorkerPool {
             }
         };
         self.metrics.queue_seconds.record(asked.elapsed().as_secs_f64());
-        // Nobody is left to tell only when the pool itself is gone.
+        // The sender is dropped without a grant only when the pool itself is dropped.
         let worker = grant.unwrap_or(Err(CallRejection::NoWorkers))?;
         Ok(seat.assigned_to(worker))
     }
 
-    /// Does something to the queue and tells those it concerns.
+    /// Updates the dispatcher and delivers the outcomes to the waiting calls.
     fn update_queue(&self, step: impl FnOnce(&mut CallDispatcher) -> Vec<QueueOutcome>) {
         let mut state = self.state();
         let outcomes = step(&mut state.dispatcher);
@@ -320,7 +320,7 @@ impl WorkerPool {
         self.metrics.queued.set(state.dispatcher.queued() as f64);
     }
 
-    /// The connection to a worker is lost: it gets nothing more, before anybody else finds out the hard way.
+    /// Drains a worker whose connection is lost, so that no further call is sent to it.
     pub(super) fn connection_lost(&self, worker: &ConnectedWorker) {
         self.update_queue(|dispatch| dispatch.drain_worker(worker.number));
     }
@@ -365,13 +365,13 @@ impl PoolState {
                 QueueOutcome::Refused { call, why } => (call, Err(why)),
             };
             if let Some(waiting) = self.waiting.remove(&call) {
-                // Whoever waited may be gone in this moment; their seat is released all the same.
+                // The caller may have stopped waiting; dropping its permit releases the seat.
                 drop(waiting.send(grant));
             }
         }
     }
 
-    /// Calls wait as long as a worker may come.
+    /// Calls may queue as long as a worker can still become available.
     fn update_availability(&mut self) {
         let may_come = self.slots.iter().any(|slot| slot.stage != SlotStage::Failed);
         if may_come || self.dispatcher.available_workers() > 0 {
@@ -383,7 +383,7 @@ impl PoolState {
     }
 }
 
-/// What the keeper of a slot reports.
+/// State changes reported by the supervisor of a slot.
 impl WorkerPool {
     pub(super) fn next_worker(&self, slot: u32) -> (WorkerNumber, WorkerId) {
         let number = self.next_worker.fetch_add(1, Ordering::Relaxed);
@@ -413,7 +413,7 @@ impl WorkerPool {
         self.emit_event("pool.worker.spawned", Some(id), |signal| signal);
     }
 
-    /// What a worker said about its tools while it was starting.
+    /// Tools the worker registered through its callback while it was starting.
     pub(super) fn registered_tools(&self, no: WorkerNumber) -> Vec<WorkerTool> {
         self.state().workers.get(&no).map(|member| member.registered_tools.clone()).unwrap_or_default()
     }
@@ -442,7 +442,7 @@ impl WorkerPool {
                 *slot =
                     PoolSlot { stage: SlotStage::Running, last_worker: Some((id.clone(), self.context.clock.now())) };
             }
-            // A worker that says nothing about its tools says nothing new.
+            // An empty list carries no information and leaves the pool's tools unchanged.
             if !tools.is_empty() && state.tools.replace(&tools) {
                 tracing::info!(pool = &**self.name(), tools = tools.len(), "workers offer tools");
             }
@@ -463,7 +463,7 @@ impl WorkerPool {
         });
     }
 
-    /// It gets nothing new.
+    /// The worker gets no new calls.
     pub(super) fn start_draining(&self, no: WorkerNumber) {
         let mut state = self.state();
         if let Some(member) = state.workers.get_mut(&no) {
@@ -474,7 +474,7 @@ impl WorkerPool {
         self.count_ready(&state);
     }
 
-    /// It is no more, whatever it was.
+    /// Removes a worker in any state.
     pub(super) fn remove_worker(&self, no: WorkerNumber) {
         let mut state = self.state();
         let Some(member) = state.workers.remove(&no) else { return };
@@ -488,7 +488,7 @@ impl WorkerPool {
         self.emit_event("pool.worker.terminated", Some(&member.id), |signal| signal);
     }
 
-    /// The slot has no worker any more and gets another one.
+    /// The slot's worker ended and the next one is about to start.
     pub(super) fn reopen_slot(&self, slot: u32) {
         let mut state = self.state();
         if let Some(slot) = state.slots.get_mut(slot as usize) {
@@ -497,7 +497,7 @@ impl WorkerPool {
         state.update_availability();
     }
 
-    /// There will be no more workers.
+    /// No worker will be started any more.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.slots.iter_mut().for_each(|slot| *slot = PoolSlot { stage: SlotStage::Failed, last_worker: None });
@@ -505,7 +505,7 @@ impl WorkerPool {
         state.update_availability();
     }
 
-    /// The slot's next worker could not be started. Says whether that is news.
+    /// Records that the slot's next worker could not be started. Returns true if the error differs from the last one.
     pub(super) fn record_start_failure(&self, slot: u32, failure: &WorkerFailure) -> bool {
         let mut state = self.state();
         let has_worker = state.workers.values().any(|member| member.slot == slot && member.state == WorkerState::Ready);
@@ -521,7 +521,7 @@ impl WorkerPool {
         is_news
     }
 
-    /// A worker ended by itself, or had to be ended. Says whether that is news.
+    /// Records that a worker exited or had to be killed. Returns true if the error differs from the last one.
     pub(super) fn record_crash(&self, id: &WorkerId, failure: &WorkerFailure) -> bool {
         let is_news = {
             let mut state = self.state();
@@ -557,14 +557,14 @@ impl WorkerPool {
         self.ready_count.send_replace(ready);
     }
 
-    /// A worker of this pool says which tools it has; `false` when it is none of this pool.
+    /// Merges tools that a worker registered. Returns false if the worker is not of this pool.
     pub(super) fn register_tools(&self, id: &WorkerId, tools: &[WorkerTool]) -> bool {
         let mut state = self.state();
         let Some(member) = state.workers.values_mut().find(|member| member.id == *id) else { return false };
         let is_ready = member.state == WorkerState::Ready;
         member.registered_tools = tools::merged(&member.registered_tools, tools);
-        // While it starts, `ready` speaks for it. Afterwards it can add to what the pool offers, and not take away or
-        // change what somebody may have approved.
+        // A starting worker's tools are published by `mark_ready`. Later registrations may only add tools, not remove
+        // or change those the operator may have approved.
         if is_ready && state.tools.add(tools) {
             tracing::info!(
                 pool = &**self.name(),
@@ -575,7 +575,7 @@ impl WorkerPool {
         true
     }
 
-    /// Said once: a pool that nobody sees tools of looks broken, and may be as its author meant it.
+    /// Warns once: a pool without tools looks broken although it may be configured that way.
     fn warn_if_empty(&self, state: &mut PoolState) {
         if !state.tools.specs().is_empty() || std::mem::replace(&mut state.warned_empty, true) {
             return;
@@ -597,7 +597,7 @@ impl WorkerPool {
         }
     }
 
-    /// The reason why there is no worker, for callers.
+    /// Why there is no worker, for callers.
     pub(super) fn last_error(&self) -> String {
         let state = self.state();
         state.last_error.as_deref().unwrap_or("its workers are gone").to_owned()

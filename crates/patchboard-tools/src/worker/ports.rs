@@ -1,5 +1,5 @@
-//! The ports that workers call back on, and are called on where they have no Unix socket: one block, fixed when the
-//! server starts, so that every jail can be closed to all of them but its own.
+//! The ports that workers call back on, and the ports of workers without a Unix socket: one block, fixed at server
+//! start, so that each jail can be closed to all of them but its own.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, TcpListener};
@@ -8,42 +8,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::net::TcpSocket;
 
-/// Ports of a worker that has no Unix socket: one it calls back on, one it is called on.
+/// A worker without a Unix socket needs two ports: one for callbacks, one for calls to it.
 pub(super) const PORTS_PER_WORKER: usize = 2;
-/// Below are the ports that databases and web servers of any machine have. A jail that is closed to a port is closed to it
-/// on every machine.
+/// Databases and web servers of any machine use ports below this, and a port that is closed to a jail is closed on
+/// every host it connects to.
 const LOWEST_PORT: u16 = 10_000;
-/// Where the kernel does not say: the range that is set aside for outgoing connections.
+/// Fallback if the kernel does not report its range: the IANA range of dynamic ports.
 const DEFAULT_EPHEMERAL: RangeInclusive<u16> = 49_152..=65_535;
 const EPHEMERAL_FILE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// Ports to lease. Clones share them.
+/// Ports to lease. Clones share the block.
 #[derive(Debug, Clone)]
 pub struct PortBlock(Arc<PortBlockState>);
 
 #[derive(Debug)]
 struct PortBlockState {
-    /// With the one that only marks the block as taken.
+    /// Includes the first port, which only marks the block as taken.
     all: Vec<u16>,
-    /// The one that was given back last is leased last.
+    /// In order of release: the port released last is leased last.
     free: Mutex<VecDeque<u16>>,
-    /// What is said when there is none left.
+    /// The error message when no port is left.
     exhausted: String,
     _claim: BlockClaim,
 }
 
-/// What keeps others from having the same ports.
+/// What keeps other servers or pools from using the same ports.
 #[derive(Debug)]
 enum BlockClaim {
-    /// Bound and not listening, as a sign for other servers of this machine.
+    /// A bound socket that does not listen, which marks the block as taken for other servers of this machine.
     BoundSocket { _socket: TcpSocket },
-    /// It is part of another block.
+    /// The block is a lease of another block.
     ParentLease { _lease: PortLease },
-    /// Others may.
+    /// Nothing; other processes may use the ports.
     Unclaimed,
 }
 
-/// Ports that nobody else has, until this is dropped.
+/// Ports leased exclusively until this is dropped.
 #[derive(Debug)]
 pub(super) struct PortLease {
     ports: Vec<u16>,
@@ -51,9 +51,9 @@ pub(super) struct PortLease {
 }
 
 impl PortBlock {
-    /// Finds `count` free ports in a row, and one more. Where there is room, they lie outside the range from which the
-    /// kernel takes ports of outgoing connections; otherwise inside, from its end. None of `avoid` is among them. The
-    /// first free block is taken, so that the same machine gives the same one. `Err` is in words.
+    /// Finds `count` consecutive free ports plus one for the claim. Prefers ports outside the ephemeral range from
+    /// which the kernel takes ports of outgoing connections, else takes the end of that range. Excludes `avoid`. Takes
+    /// the first free block, so that the same machine yields the same one. The error is a message.
     pub fn choose(count: u16, avoid: &[u16]) -> Result<Self, String> {
         for candidate in candidates(count.saturating_add(1), &ephemeral_range()) {
             let is_free = |port: u16| !avoid.contains(&port) && is_free(port);
@@ -61,7 +61,7 @@ impl PortBlock {
                 continue;
             }
             let claim = TcpSocket::new_v4().map_err(|error| format!("cannot make a socket: {error}"))?;
-            // Another server may have been faster.
+            // Another server may have claimed the block in the meantime.
             if claim.bind((Ipv4Addr::LOCALHOST, *candidate.start()).into()).is_err() {
                 continue;
             }
@@ -77,14 +77,14 @@ impl PortBlock {
         Err(format!("there are no {count} free ports in a row on 127.0.0.1 for workers: lower `bridge.private_ports`"))
     }
 
-    /// Exactly these, whoever else may have them.
+    /// Exactly these ports, without a claim.
     pub fn from_range(ports: RangeInclusive<u16>) -> Self {
         let all: Vec<u16> = ports.collect();
         let (free, count) = (all.iter().copied().collect(), u16::try_from(all.len()).unwrap_or(u16::MAX));
         Self::from_parts(all, free, exhausted_message(count), BlockClaim::Unclaimed)
     }
 
-    /// Leases what was leased to others in turn. `exhausted` is said when there is none left.
+    /// A block that sublets a lease. `exhausted` is the error message when no port is left.
     pub(super) fn from_lease(lease: PortLease, exhausted: String) -> Self {
         let all = lease.ports.clone();
         let free = all.iter().copied().collect();
@@ -95,12 +95,12 @@ impl PortBlock {
         Self(Arc::new(PortBlockState { all, free: Mutex::new(free), exhausted, _claim: held }))
     }
 
-    /// All of them, leased or not.
+    /// All ports of the block, leased or not.
     pub fn ports(&self) -> &[u16] {
         &self.0.all
     }
 
-    /// Ports that nobody listens on now. `Err` is a sentence that says what to do.
+    /// Leases ports that have no listener now. The error is a message with a remedy.
     pub(super) fn lease(&self, count: usize) -> Result<PortLease, String> {
         let mut lease = PortLease { ports: Vec::with_capacity(count), block: self.0.clone() };
         let mut free = self.0.free();
@@ -111,7 +111,7 @@ impl PortBlock {
             let Some(port) = free.pop_front() else { break };
             match is_free(port) {
                 true => lease.ports.push(port),
-                // Somebody else's for now.
+                // In use by another process for now.
                 false => free.push_back(port),
             }
         }
@@ -125,12 +125,12 @@ impl PortLease {
         &self.ports
     }
 
-    /// What the worker calls back on.
+    /// The port that the worker calls back on.
     pub(super) fn callback_port(&self) -> u16 {
         self.ports.first().copied().unwrap_or_default()
     }
 
-    /// What it is called on; 0 where it needs none.
+    /// The port that the worker listens on; 0 if it needs none.
     pub(super) fn worker_port(&self) -> u16 {
         self.ports.get(1).copied().unwrap_or_default()
     }
@@ -155,7 +155,7 @@ fn exhausted_message(count: u16) -> String {
     )
 }
 
-/// Blocks of that length in the order in which they are tried.
+/// Candidate blocks of that length, in the order in which they are tried.
 fn candidates(length: u16, ephemeral: &RangeInclusive<u16>) -> Vec<RangeInclusive<u16>> {
     let length = u32::from(length.max(1));
     let (first, last) = (u32::from(*ephemeral.start()), u32::from(*ephemeral.end()));
@@ -166,7 +166,7 @@ fn candidates(length: u16, ephemeral: &RangeInclusive<u16>) -> Vec<RangeInclusiv
         starts.push(start);
         start += length;
     }
-    // From the end of each range downwards.
+    // Downwards from the end of each range.
     let mut down = |from: u32, to: u32| {
         let mut end = from;
         while end + 1 >= to + length {
@@ -180,7 +180,7 @@ fn candidates(length: u16, ephemeral: &RangeInclusive<u16>) -> Vec<RangeInclusiv
     starts.into_iter().filter_map(block).collect()
 }
 
-/// From which the kernel takes ports of outgoing connections.
+/// The range from which the kernel takes ports of outgoing connections.
 fn ephemeral_range() -> RangeInclusive<u16> {
     std::fs::read_to_string(EPHEMERAL_FILE).ok().and_then(|text| parse_range(&text)).unwrap_or(DEFAULT_EPHEMERAL)
 }
@@ -193,7 +193,7 @@ fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
     }
 }
 
-/// As a server would bind it: connections that ended a moment ago are no obstacle.
+/// Binds as a server would (`SO_REUSEADDR`): connections in TIME_WAIT do not make a port unavailable.
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

@@ -1,30 +1,31 @@
-//! The file a worker writes when it can be called: where, and who it is.
+//! The file a worker writes when it is ready: its address and pid.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Somebody else's file: longer ones are not read.
+/// Written by third-party code: longer files are not read beyond this.
 const MAX_BYTES: u64 = 4096;
-/// Announced by renaming, so what is there is whole; polled because not every file system tells of changes.
+/// Workers create the file by renaming, so its content is complete; polled because not every file system reports
+/// changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReadyReport {
     pub(super) address: WorkerAddress,
-    /// Of the worker itself, where it is not the program that was started.
+    /// The worker's own pid, if it is not the process that was started.
     pub(super) pid: Option<u32>,
-    /// It shows its secret with every call, and answers nobody who does not.
+    /// The worker sends its secret with every call and rejects callers that do not.
     pub(super) sends_secret: bool,
 }
 
-/// Where something is that was started.
+/// Address of a started program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum WorkerAddress {
     Tcp(SocketAddr),
     Unix(PathBuf),
-    /// Nowhere: it makes workers and is none.
+    /// No address: the program is a fork server, not a worker.
     ForkServer,
 }
 
@@ -38,16 +39,16 @@ impl fmt::Display for WorkerAddress {
     }
 }
 
-/// Waits until there is something to read. `Err` is a sentence about what is there instead.
+/// Waits until the file has content. The error is a message about invalid content.
 pub(super) async fn wait_for_announcement(file: &Path) -> Result<ReadyReport, String> {
     loop {
         match read(file).await {
             Ok(text) if !text.trim().is_empty() => {
-                // Whoever starts there next finds no old news.
+                // Removed so that the next worker with this path does not read an old report.
                 drop(tokio::fs::remove_file(file).await);
                 return parse(&text);
             }
-            // Not there yet, or not written yet.
+            // Does not exist yet, or is still empty.
             Ok(_) | Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
@@ -77,7 +78,7 @@ fn parse(text: &str) -> Result<ReadyReport, String> {
         match line.split_once('=') {
             Some(("pid", number)) => pid = pid.or(number.parse().ok()),
             Some(("secret", "shown")) => shows_secret = true,
-            // A later make may have more to say.
+            // Unknown keys are ignored; later versions may add some.
             Some(_) | None => {}
         }
     }

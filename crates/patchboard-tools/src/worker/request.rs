@@ -1,4 +1,4 @@
-//! A call as it goes over the wire.
+//! Conversion of a call to its wire request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use tonic::metadata::AsciiMetadataValue;
 
 const CORRELATION_HEADER: &str = "x-snakepit-correlation-id";
 const TRACE_HEADER: &str = "traceparent";
-/// The same in the metadata of a call, for callers that cannot set headers.
+/// The same key in the call's metadata, for callers that cannot set headers.
 const CORRELATION_KEY: &str = "correlation_id";
-/// How a binary argument is to be read, by its name.
+/// Prefix of metadata keys that give the format of a binary argument, followed by its name.
 const FORMAT_PREFIX: &str = "binary_format:";
 const PICKLE: &str = "pickle";
 const MAX_CORRELATION: usize = 200;
@@ -25,7 +25,7 @@ pub(super) enum CallMode {
     Streaming,
 }
 
-/// Pickled values run code in whoever reads them, so they go nowhere unless the operator allows it.
+/// Unpickling runs code in the receiver, so calls with pickled values are rejected unless the operator allows them.
 pub(super) fn reject_pickle(parcel: &CallMetadata) -> Option<ToolOutput> {
     let is_pickled = |(key, format): &(&String, &String)| {
         key.starts_with(FORMAT_PREFIX) && format.trim().eq_ignore_ascii_case(PICKLE)
@@ -36,7 +36,7 @@ pub(super) fn reject_pickle(parcel: &CallMetadata) -> Option<ToolOutput> {
     Some(ToolOutput::fault(ToolFault::Invalid, message))
 }
 
-/// What joins everything that is told about the call; `fresh` where its maker gave nothing usable.
+/// The id that correlates all events of the call; `fresh` is used if the caller gave none or an invalid one.
 pub(super) fn correlation_id(parcel: &CallMetadata, fresh: impl FnOnce() -> String) -> Arc<str> {
     let given = parcel.correlation.as_deref().or(parcel.metadata.get(CORRELATION_KEY).map(String::as_str));
     let is_usable = |id: &&str| {
@@ -45,7 +45,7 @@ pub(super) fn correlation_id(parcel: &CallMetadata, fresh: impl FnOnce() -> Stri
     given.filter(is_usable).map_or_else(|| fresh().into(), Into::into)
 }
 
-/// `arguments` is an object; `left` is how long the worker has.
+/// `arguments` must be an object; `left` is the worker's time limit.
 pub(super) fn build(
     tool: &str,
     parcel: &CallMetadata,

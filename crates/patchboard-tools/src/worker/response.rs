@@ -1,4 +1,4 @@
-//! What came back from a worker, for programs and for models.
+//! Conversion of a worker's response to an output for programs and models.
 
 use std::collections::BTreeMap;
 
@@ -12,33 +12,33 @@ use tonic::{Code, Status};
 use super::connection::{ConnectionLoss, connection_loss};
 use super::dispatch::CallRejection;
 
-/// The caller cuts further; this only keeps an absurd answer from being copied around.
+/// Callers truncate further; this only keeps an oversized response from being copied around.
 pub(super) const MAX_TEXT: usize = 1024 * 1024;
-/// Of what a model is told about a failure.
+/// Length of the error text shown to a model.
 const MAX_ERROR: usize = 4096;
-/// What an answer's bytes are.
+/// Metadata key for the media type of a binary result.
 const CONTENT_TYPE: &str = "content_type";
 const OCTET_STREAM: &str = "application/octet-stream";
-/// What workers answer where the tool has its result in pieces.
+/// The response of a worker to a unary call of a streaming tool.
 const WRONG_ENDPOINT: &str = "Streaming tool called on non-streaming endpoint.";
-/// As JSON it is longer than the sentence, and shorter than this.
+/// Longer than the message encoded as JSON, so that larger results are not parsed.
 const MAX_WRONG_ENDPOINT: usize = 200;
 
-/// For whom an answer is.
+/// The consumer of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallerKind {
     Program,
     Model,
 }
 
-/// What is known about how the call went.
+/// Measurements of the call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExecutionInfo<'a> {
     pub(super) worker: &'a str,
     pub(super) milliseconds: u128,
 }
 
-/// Did the tool give pieces where a whole was asked for?
+/// Returns true if a streaming tool was called on the unary endpoint.
 pub(super) fn is_wrong_endpoint(response: &ExecuteToolResponse) -> bool {
     let Some(result) = response.result.as_ref().filter(|_| response.success) else { return false };
     result.value.len() <= MAX_WRONG_ENDPOINT
@@ -76,7 +76,7 @@ pub(super) fn tool_output(response: ExecuteToolResponse, reader: CallerKind, tri
     })
 }
 
-/// The tool itself failed.
+/// Output for a failure of the tool itself.
 fn failure_output(
     message: String,
     metadata: BTreeMap<String, String>,
@@ -94,7 +94,7 @@ fn failure_output(
     })
 }
 
-/// With how the call went, which the worker does not know.
+/// Adds the measurements of the call, which the worker does not know.
 pub(super) fn with_execution_info(
     mut metadata: BTreeMap<String, String>,
     trip: ExecutionInfo<'_>,
@@ -105,10 +105,10 @@ pub(super) fn with_execution_info(
     metadata
 }
 
-/// Said for a worker that says no more than that it does not know what it was called for.
+/// Used if the worker's status names no tool.
 pub(super) const UNKNOWN_TO_WORKER: &str = "the worker does not know the tool";
 
-/// A call that got no answer from its tool.
+/// Output for a call that ended with a gRPC status instead of a tool response.
 pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
     let (fault, message) = match (connection_loss(status), status.code()) {
         (ConnectionLoss::BeforeSend | ConnectionLoss::AfterSend, _) => {
@@ -117,7 +117,7 @@ pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
         (ConnectionLoss::None, Code::DeadlineExceeded) => (ToolFault::TimedOut, "the call took too long"),
         (ConnectionLoss::None, Code::InvalidArgument) => (ToolFault::Invalid, "the worker refused the arguments"),
         (ConnectionLoss::None, Code::NotFound | Code::Unimplemented) => (ToolFault::NotFound, UNKNOWN_TO_WORKER),
-        // Nobody here cancelled it: the worker is about to end.
+        // The caller did not cancel: the worker is shutting down.
         (ConnectionLoss::None, Code::Unavailable | Code::Cancelled) => {
             (ToolFault::Unavailable, "the worker is going away")
         }
@@ -145,7 +145,7 @@ pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
     ToolOutput::fault(fault, content)
 }
 
-/// A call that never ran.
+/// Output for a call that never ran.
 pub(super) fn rejection_output(why: CallRejection, pool: &str, trouble: impl FnOnce() -> String) -> ToolOutput {
     let (fault, message) = match why {
         CallRejection::Saturated => {
@@ -171,7 +171,7 @@ pub(super) fn rejection_output(why: CallRejection, pool: &str, trouble: impl FnO
     ToolOutput::fault(fault, message)
 }
 
-/// A JSON text is said as it is; a JSON string is what it says; bytes are named.
+/// JSON is passed through, a JSON string is unquoted, binary data is described by type and length.
 fn model_text(json: Option<&Bytes>, binary: Option<&Bytes>, metadata: &BTreeMap<String, String>) -> String {
     let mut text = json.map(|json| json_text(json)).unwrap_or_default();
     if let Some(binary) = binary {
@@ -200,8 +200,7 @@ pub(super) fn truncate_text(mut text: String) -> String {
     text
 }
 
-/// Workers send an object with the kind of the error, its message, and all that led to it. A model has use for the first
-/// two.
+/// Workers report an error as an object with its type, its message and its traceback. A model needs only the first two.
 fn short_error(message: &str) -> String {
     let short = match serde_json::from_str::<Value>(message) {
         Ok(Value::Object(error)) => {

@@ -1,4 +1,4 @@
-//! From nothing to a worker that takes calls.
+//! Starts a worker and brings it to the point where it takes calls.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -28,32 +28,32 @@ use super::{CallbackListener, tools};
 use crate::launch::inherited_environment;
 use crate::text::clipped;
 
-/// Tries to reach a worker that says it is ready.
+/// Attempts to connect to a worker that reported it is ready.
 const CONNECT_TRIES: u32 = 5;
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
-/// For each of the few words that are exchanged before it takes calls.
+/// Timeout of each request exchanged before the worker takes calls.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// A tool that no worker has: asked for it, a worker says which ones it has.
+/// A tool that no worker has: a call of it makes a worker register its tools.
 const PROBE_TOOL: &str = "__patchboard_probe__";
-/// How many calls the worker takes at once, if it says so.
+/// Header in which a worker reports how many concurrent calls it takes.
 const CAPACITY_HEADER: &str = "x-patchboard-capacity";
-/// More are given to no worker.
+/// Upper bound on concurrent calls of one worker.
 const MAX_CAPACITY: u32 = 1024;
 const MAX_STATUS: usize = 300;
 
-/// A worker and all that belongs to it. Dropped, it is killed.
+/// A worker and its resources. Dropping it kills the worker.
 #[derive(Debug)]
 pub(super) struct RunningWorker {
     pub(super) worker: Arc<ConnectedWorker>,
     pub(super) process: Box<dyn WorkerProcess>,
-    /// After the process, so that it can call back as long as it lives.
+    /// Declared after `process`, so that the worker can call back until it has ended.
     _callback: CallbackListener,
     _ports: PortLease,
     _folder: WorkerFolder,
 }
 
-/// What went wrong, and what the worker said last.
+/// An error message and the tail of the worker's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WorkerFailure {
     pub(super) message: String,
@@ -78,7 +78,7 @@ impl WorkerFailure {
     }
 }
 
-/// Starts a worker for a slot and brings it into the pool. Dropped half-way, nothing is left of it.
+/// Starts a worker for a slot and adds it to the pool. Cancel-safe: dropping the future cleans up everything.
 pub(super) async fn start(pool: &WorkerPool, slot: u32) -> Result<RunningWorker, WorkerFailure> {
     let Ok(_turn) = pool.starts.acquire().await else { return Err(WorkerFailure::new("the pool is closed")) };
     let (no, id) = pool.next_worker(slot);
@@ -113,7 +113,7 @@ pub(super) async fn start(pool: &WorkerPool, slot: u32) -> Result<RunningWorker,
         Ok(introduced) => introduced,
         Err(mut failure) => {
             process.kill().await;
-            // With everything it said until its end.
+            // Read after the kill, so that it holds all output.
             failure.output_tail = process.output_tail().summary();
             return Err(failure);
         }
@@ -124,7 +124,7 @@ pub(super) async fn start(pool: &WorkerPool, slot: u32) -> Result<RunningWorker,
     Ok(RunningWorker { worker, process, _callback: door, _ports: ports, _folder: folder })
 }
 
-/// Unless it came to an end, a worker whose start was given up is no worker of the pool.
+/// Removes a worker whose start was abandoned from the pool.
 struct StartGuard<'a> {
     pool: &'a WorkerPool,
     number: WorkerNumber,
@@ -154,7 +154,7 @@ async fn launch(
     pool.context.platform.launch(order).await.map_err(WorkerFailure::new)
 }
 
-/// What to start for a pool.
+/// Launch specification of a program of the pool.
 pub(super) fn launch_spec(
     pool: &WorkerPool,
     arguments: Vec<String>,
@@ -182,7 +182,7 @@ pub(super) fn launch_spec(
 
 type HandshakeParts = (ConnectedWorker, u32, Arc<str>, Vec<WorkerTool>);
 
-/// Until it is ready, connected and has said what it offers.
+/// Waits until the worker is ready, connects to it and reads the tools it offers.
 async fn complete_start(
     pool: &WorkerPool,
     no: WorkerNumber,
@@ -213,7 +213,7 @@ async fn complete_start(
     }
 }
 
-/// Waits for the ready file of something that was started.
+/// Waits for the ready file of a started program.
 pub(super) async fn wait_until_ready(
     pool: &WorkerPool,
     process: &mut dyn WorkerProcess,
@@ -247,7 +247,7 @@ async fn connect_and_initialize(
     let capacity = effective_capacity(pool.options.capacity, says);
     let mut tools = tools::validated(pool.name(), answer.into_inner().available_tools);
     if tools.is_empty() && says.is_none() {
-        // It says which tools it has when it is asked for one, and to the door that it calls back on.
+        // This worker registers its tools through its callback when a tool is called.
         probe(&link, &session).await.map_err(|status| status_failure("say which tools it has", &status))?;
         tools = pool.registered_tools(no);
     }
@@ -299,7 +299,7 @@ async fn try_connect(
     Ok(link)
 }
 
-/// The worker's own session: with it, the worker watches whether the server is still there.
+/// Opens the server's own session on the worker: with it, the worker monitors whether the server is alive.
 pub(super) async fn initialize(
     pool: &WorkerPool,
     link: &WorkerConnection,
@@ -330,7 +330,7 @@ async fn probe(link: &WorkerConnection, session: &str) -> Result<(), Status> {
         ..ExecuteToolRequest::default()
     });
     request.set_timeout(REPLY_TIMEOUT);
-    // That there is no such tool may come as an answer or as a status.
+    // An unknown tool may be reported in a response or as a status.
     match with_timeout(link.client().execute_tool(request)).await {
         Ok(_) => Ok(()),
         Err(status)
@@ -349,8 +349,8 @@ async fn with_timeout<T>(asking: impl Future<Output = Result<Response<T>, Status
         .unwrap_or_else(|_| Err(Status::deadline_exceeded("it does not answer")))
 }
 
-/// What a worker says it takes at once, but no more than the pool allows. One that does not say has as many threads as
-/// Python's usual pool.
+/// The capacity that the worker reports, limited to what the pool allows. The default is the size of Python's default
+/// thread pool.
 fn effective_capacity(allowed: Option<u32>, says: Option<u32>) -> u32 {
     let usual = || {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);

@@ -1,4 +1,4 @@
-//! Results that come piece by piece: passed on as they come, or put together.
+//! Streamed results: forwarded chunk by chunk, or collected.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use tokio::sync::mpsc;
 
 use super::response::{ExecutionInfo, MAX_TEXT};
 
-/// Of a result that is put together for a program.
+/// Limit of a result that is collected for a program.
 const MAX_LIST_BYTES: usize = 32 * 1024 * 1024;
 
-/// Who takes the pieces.
+/// The consumer of the chunks.
 #[derive(Debug)]
 pub(super) enum ChunkSink<'a> {
-    /// A program, one after the other.
+    /// A program that takes the chunks one by one.
     Each(ChunkRelay<'a>),
-    /// A model, as one text; people hear the pieces.
+    /// A model, as one text; the chunks are also sent as progress to people.
     Text(TextCollector<'a>),
-    /// A program, as one list.
+    /// A program that takes one list.
     List(ListCollector),
 }
 
-/// Is there any sense in going on?
+/// Whether to go on reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChunkStep {
     Continue,
-    /// That was the last one.
+    /// This was the last chunk.
     Last,
-    /// Nobody takes them any more.
+    /// The receiver was dropped.
     ReceiverGone,
     TooLong,
 }
@@ -45,7 +45,7 @@ impl ChunkSink<'_> {
         }
     }
 
-    /// After the last piece, if none of them said so itself. Only whoever gets them one by one needs to hear it.
+    /// Called after the stream ended without a final chunk. Only a consumer of single chunks needs one.
     pub(super) async fn finish(&mut self, trip: ExecutionInfo<'_>) {
         if let Self::Each(relay) = self {
             relay.finish(trip).await;
@@ -64,7 +64,7 @@ impl<'a> ChunkRelay<'a> {
         Self { chunks, sent: 0 }
     }
 
-    /// As fast as it is taken.
+    /// Applies backpressure: waits until the receiver takes the chunk.
     async fn forward(&mut self, chunk: pb::ToolChunk, trip: ExecutionInfo<'_>) -> ChunkStep {
         let pb::ToolChunk { chunk_id, data, is_final, metadata } = chunk;
         let metadata = if is_final { with_execution_defaults(metadata, trip) } else { metadata };
@@ -82,12 +82,12 @@ impl<'a> ChunkRelay<'a> {
         let said = said.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let id = format!("sp-final-{}", self.sent + 1).into();
         let last = ToolChunk { id, data: Bytes::new(), is_final: true, metadata: with_execution_defaults(said, trip) };
-        // Whoever is gone does not wait for the end.
+        // A dropped receiver does not need the final chunk.
         drop(self.chunks.send(last).await);
     }
 }
 
-/// What the worker said itself stays.
+/// Values set by the worker are kept.
 fn with_execution_defaults(
     mut metadata: BTreeMap<String, String>,
     trip: ExecutionInfo<'_>,
@@ -115,7 +115,7 @@ impl<'a> TextCollector<'a> {
         Self { progress: voice, text: String::new(), is_structured: false }
     }
 
-    /// Words are joined as they are, objects and lists stand on lines of their own.
+    /// Strings are concatenated; objects and lists go on lines of their own.
     async fn add(&mut self, chunk: pb::ToolChunk) -> ChunkStep {
         let next = if chunk.is_final { ChunkStep::Last } else { ChunkStep::Continue };
         if chunk.data.is_empty() {
@@ -149,7 +149,7 @@ pub(super) struct ListCollector {
 }
 
 impl ListCollector {
-    /// Pieces that are JSON are what they say; others are text.
+    /// A chunk that is JSON is added as a value, any other as a string.
     fn add(&mut self, chunk: &pb::ToolChunk) -> ChunkStep {
         self.bytes += chunk.data.len();
         if self.bytes > MAX_LIST_BYTES {

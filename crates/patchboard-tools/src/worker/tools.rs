@@ -1,4 +1,4 @@
-//! What workers say they offer, within bounds.
+//! Tools offered by workers, within bounds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use patchboard_core::worker::WorkerTool;
 use patchboard_proto::parameters::schema_of;
 use patchboard_proto::pb;
 
-/// Further ones are left out.
+/// Further tools are dropped.
 pub(super) const MAX_TOOLS: usize = 1000;
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 16 * 1024;
@@ -16,11 +16,11 @@ const MAX_PARAMETERS: usize = 200;
 const MAX_METADATA: usize = 32;
 const MAX_METADATA_BYTES: usize = 4096;
 
-/// The tools of a pool: those its newest worker said it has. Kept while there is no worker, since calls wait for one.
+/// The tools of a pool: those of its newest worker. Kept while there is no worker, since calls may queue for one.
 #[derive(Debug)]
 pub(super) struct OfferedTools {
     tools: Vec<WorkerTool>,
-    /// The same pointer for as long as nothing changes.
+    /// The same allocation as long as nothing changes.
     specs: Arc<[ToolSpec]>,
 }
 
@@ -39,7 +39,7 @@ impl OfferedTools {
         self.tools.iter().any(|tool| &*tool.name == name)
     }
 
-    /// Says whether anything changed.
+    /// Returns true if anything changed.
     pub(super) fn replace(&mut self, tools: &[WorkerTool]) -> bool {
         if self.tools == tools {
             return false;
@@ -49,20 +49,20 @@ impl OfferedTools {
         true
     }
 
-    /// Those that are not there yet. Says whether there were any.
+    /// Adds the tools that are new. Returns true if there were any.
     pub(super) fn add(&mut self, tools: &[WorkerTool]) -> bool {
         let all = merged(&self.tools, tools);
         self.replace(&all)
     }
 
-    /// By its own name, or by the longer one it has where its own is taken.
+    /// Finds a tool by its own name, or by its name with the pool as prefix.
     pub(super) fn find(&self, pool: &str, name: &str) -> Option<&ToolSpec> {
         let named = |name: &str| self.specs.iter().find(|spec| &*spec.name == name);
         named(name).or_else(|| named(name.strip_prefix(pool)?.strip_prefix('.')?))
     }
 }
 
-/// Those that can be offered, by name. What is wrong with the others is said in the log.
+/// The valid tools, sorted by name. Why others are invalid is logged.
 pub(super) fn validated(pool: &str, offered: BTreeMap<String, pb::ToolSpec>) -> Vec<WorkerTool> {
     if offered.len() > MAX_TOOLS {
         tracing::warn!(pool, "its workers offer more than {MAX_TOOLS} tools; the rest is left out");
@@ -78,14 +78,14 @@ pub(super) fn validated(pool: &str, offered: BTreeMap<String, pb::ToolSpec>) -> 
     sorted(read.collect())
 }
 
-/// What is known already stays as it is.
+/// Known tools are kept unchanged.
 pub(super) fn merged(known: &[WorkerTool], more: &[WorkerTool]) -> Vec<WorkerTool> {
     let is_new = |tool: &&WorkerTool| !known.iter().any(|known| known.name == tool.name);
     let room = MAX_TOOLS.saturating_sub(known.len());
     sorted(known.iter().chain(more.iter().filter(is_new).take(room)).cloned().collect())
 }
 
-/// One list for one offer, whatever order it came in.
+/// Makes lists with the same tools equal, whatever their order.
 pub(super) fn sorted(mut tools: Vec<WorkerTool>) -> Vec<WorkerTool> {
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     tools.dedup_by(|later, earlier| later.name == earlier.name);

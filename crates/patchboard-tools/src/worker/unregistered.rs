@@ -1,5 +1,5 @@
-//! Calls by names that no worker of the pool registered: the templates and guides that adapters are made from register
-//! nothing. A worker that says it has no such tool is believed for a minute.
+//! Calls of tool names that no worker of the pool registered: adapters made from the common templates and guides
+//! register nothing. A worker's reply that it has no such tool is cached for a minute.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,22 +19,22 @@ use super::pool::WorkerPool;
 
 mod unknown_tool;
 
-/// How long a worker's word that it has no such tool holds.
+/// How long a name stays cached as unknown.
 const UNKNOWN_TTL: Duration = Duration::from_secs(60);
-/// Names remembered by a pool; then the oldest one goes, and would be tried again.
+/// Names cached per pool; past this the oldest is dropped and would be tried again.
 const MAX_NAMES: usize = 1024;
 
-/// May workers be called by names they never registered?
+/// Whether workers may be called by names they never registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnregisteredPolicy {
     Allow,
     Deny,
-    /// Unless the workers are of the SDK, which registers every tool.
+    /// Allowed unless the workers use our SDK, which registers every tool.
     #[default]
     ByWorker,
 }
 
-/// Names that workers said they do not know. Pure: the caller says what time it is.
+/// Names that workers reported as unknown. Pure: the caller passes the current time.
 #[derive(Debug, Default)]
 pub(super) struct UnknownNames(HashMap<Arc<str>, Instant>);
 
@@ -54,13 +54,13 @@ impl UnknownNames {
         self.0.get(name).is_some_and(|until| *until > now)
     }
 
-    /// A new worker may be of new code.
+    /// Called when a worker becomes ready, because it may run new code.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// The pool, for callers that name a tool it did not register.
+/// A pool as the host of tools that it did not register.
 #[derive(Debug)]
 pub(super) struct UnregisteredToolHost(pub(super) Arc<WorkerPool>);
 
@@ -127,7 +127,7 @@ fn own_name<'a>(pool: &WorkerPool, name: &'a str) -> &'a str {
     name.strip_prefix(&**pool.name()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
 }
 
-/// What the worker is told of it: nothing but its name. A result in pieces is taken where the tool has one.
+/// A spec with only the name. A streamed result is accepted if the tool gives one.
 fn placeholder_spec(name: &str) -> ToolSpec {
     ToolSpec {
         name: name.into(),

@@ -1,4 +1,4 @@
-//! What may happen to a worker that takes calls.
+//! Watches a running worker for the event that ends it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,27 +19,27 @@ const MAX_MISSES: u32 = 3;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
-/// A worker is not replaced before this age because it is heavy: the next one may be as heavy from its first moment.
+/// A younger worker is not replaced for its memory use: its successor may need as much from the start.
 const MIN_AGE_FOR_MEMORY: Duration = Duration::from_secs(30);
-/// Nor earlier than this because it is old, whatever the configuration says.
+/// Lower bound of the configured maximum age.
 const MIN_AGE: Duration = Duration::from_secs(1);
-/// After its connection is lost, a worker that ended is heard of within this time.
+/// After a lost connection, the exit of a worker that ended is reported within this time.
 const EXIT_WAIT: Duration = Duration::from_secs(1);
 
-/// Why a worker does not go on as it did.
+/// Why a worker has to be replaced or stopped.
 #[derive(Debug)]
 pub(super) enum WorkerEvent {
-    /// It ended by itself.
+    /// The process exited.
     Ended(String),
-    /// It is there and does not answer.
+    /// The process runs but does not respond.
     Unresponsive(String),
-    /// It has had its time.
+    /// A limit of the pool is reached.
     Retire(&'static str),
-    /// The server ends.
+    /// The server is stopping.
     Stopped,
 }
 
-/// Returns with the first of these. It is not worn out before `spared_until`.
+/// Returns the first event. Limits of the pool are not checked before `spared_until`.
 pub(super) async fn watch(
     pool: &WorkerPool,
     life: &mut RunningWorker,
@@ -61,7 +61,7 @@ pub(super) async fn watch(
         () = stop.cancelled() => WorkerEvent::Stopped,
         status = life.process.wait() => WorkerEvent::Ended(format!("it ended with {status}")),
         () = worker.connection.closed() => {
-            // What it was given in this very moment goes to others.
+            // Drained at once, so that no further call is assigned to it.
             pool.connection_lost(&worker);
             match tokio::time::timeout(EXIT_WAIT, life.process.wait()).await {
                 Ok(status) => WorkerEvent::Ended(format!("it ended with {status}")),
@@ -74,7 +74,7 @@ pub(super) async fn watch(
     }
 }
 
-/// Returns when it was not heard of three times.
+/// Returns after three missed heartbeats.
 async fn heartbeats(pool: &WorkerPool, worker: &ConnectedWorker) -> String {
     let mut beats = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -105,17 +105,17 @@ async fn heartbeats(pool: &WorkerPool, worker: &ConnectedWorker) -> String {
     }
 }
 
-/// What came of asking whether it is there.
+/// Outcome of one heartbeat.
 #[derive(Debug)]
 enum HeartbeatReply {
     Alive,
-    /// It has no heartbeats; a ping does as well.
+    /// The worker has no heartbeats; a ping is used instead.
     Unsupported,
     Missed(String),
 }
 
 impl HeartbeatReply {
-    /// A worker that answers with an error is there and does not do what it is there for.
+    /// An error reply counts as missed: the process runs but does not work.
     fn from_response<T>(answer: Result<Result<T, Status>, tokio::time::error::Elapsed>) -> Self {
         match answer {
             Ok(Ok(_)) => Self::Alive,
@@ -136,15 +136,15 @@ async fn send_heartbeat(pool: &WorkerPool, worker: &ConnectedWorker) -> Heartbea
     let answer = tokio::time::timeout(HEARTBEAT_TIMEOUT, worker.connection.client().heartbeat(request)).await;
     if let Ok(Ok(answer)) = &answer
         && !answer.get_ref().session_valid
-        // Its session has gone. Without one it would not notice that the server has.
+        // The worker lost the server's session, without which it would not notice that the server is gone.
         && let Err(status) = initialize(pool, &worker.connection, &worker.session).await
     {
-        tracing::debug!(worker.id = %worker.id, "does not begin its session again: {}", status_text(&status));
+        tracing::debug!(worker.id = %worker.id, "cannot reopen its session: {}", status_text(&status));
     }
     HeartbeatReply::from_response(answer)
 }
 
-/// Now and then, for the log.
+/// Pings the worker periodically, for the log.
 async fn ping(worker: &ConnectedWorker) -> std::convert::Infallible {
     let message = format!("health_check_{}", worker.pid.unwrap_or_default());
     loop {
@@ -163,12 +163,12 @@ async fn send_ping(worker: &ConnectedWorker, message: &str) -> Result<(), Status
     worker.connection.client().ping(request).await.map(drop)
 }
 
-/// Returns with the first limit of the pool that it has reached.
+/// Returns the first limit of the pool that the worker reaches.
 async fn retire_reason(pool: &WorkerPool, worker: &ConnectedWorker) -> &'static str {
     let options = &pool.options;
     let old = async {
         match options.max_age {
-            // Those that began together do not all end together.
+            // Jittered, so that workers started together are not replaced together.
             Some(age) => {
                 tokio::time::sleep_until(worker.started_at + jittered(age, worker.number.0).max(MIN_AGE)).await;
             }
@@ -188,7 +188,7 @@ async fn retire_reason(pool: &WorkerPool, worker: &ConnectedWorker) -> &'static 
     }
 }
 
-/// Returns when it and its children hold more memory than they may; until then tells how much it is.
+/// Returns when the process tree exceeds its memory limit; records the usage until then.
 async fn memory_exceeded(pool: &WorkerPool, worker: &ConnectedWorker) {
     let Some(pid) = worker.pid else { return std::future::pending().await };
     loop {
@@ -203,7 +203,7 @@ async fn memory_exceeded(pool: &WorkerPool, worker: &ConnectedWorker) {
     }
 }
 
-/// Up to a tenth less, by number.
+/// Shortens `age` by up to a tenth, depending on the number.
 fn jittered(age: Duration, number: u64) -> Duration {
     let permille = u32::try_from(number.wrapping_mul(37) % 100).unwrap_or_default();
     age.saturating_sub(age / 1000 * permille)

@@ -1,4 +1,5 @@
-//! Folders outside the configured roots that the operator opens to single runs: which ones may be, and which are now.
+//! Folders outside the configured roots that the operator opens for single runs: which may be granted, and which are
+//! open now.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,21 +8,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{display_path, existing_prefix, folder_message};
 use crate::guard::WriteGuard;
 
-/// What the operator can grant by naming a folder in a request.
+/// Rules for folders that the operator may grant by naming them in a request.
 #[derive(Debug, Clone, Default)]
 pub struct GrantRules {
-    /// The operator's home folder: to work in all of it must be configured.
+    /// The operator's home folder: working in all of it must be configured.
     pub home: Option<PathBuf>,
-    /// The data directory and the configuration folder. A folder that contains one of them, or lies in it, is not granted.
+    /// The data directory and the configuration folder. A folder that contains one of them, or lies in it, is not
+    /// granted.
     pub own_folders: Vec<PathBuf>,
-    /// Commands are confined to the folder they work in. Where they are not, tools that write ask first.
+    /// Commands are confined to their working folder. If false, tools that write ask for approval first.
     pub commands_are_jailed: bool,
-    /// Told of every folder before an agent may write there.
+    /// Called with every folder before an agent may write there.
     pub guard: Option<Arc<dyn WriteGuard>>,
 }
 
 impl GrantRules {
-    /// Why a folder is too wide to work in, if it is: it reads on after the folder's name.
+    /// Why a folder is too wide to work in; `None` if it is not. The text continues a sentence after the folder's name.
     pub fn too_wide(&self, folder: &Path) -> Option<&'static str> {
         let (folder, _) = existing_prefix(folder);
         let home = self.home.as_deref().map(existing_prefix).filter(|(_, exists)| *exists).map(|(home, _)| home);
@@ -35,7 +37,7 @@ impl GrantRules {
             Some("contains the whole home folder")
         } else if own_folders.iter().any(|(own, _)| own.starts_with(&folder)) {
             Some("contains the data directory or the configuration of this server")
-        // Of a folder that does not exist yet only the part above it is known, and much else lies beneath that.
+        // Of a folder that does not exist yet only an ancestor is known, which contains much else.
         } else if own_folders.iter().any(|(own, exists)| *exists && folder.starts_with(own)) {
             Some("lies in the data directory or the configuration of this server")
         } else {
@@ -53,7 +55,7 @@ impl GrantRules {
     }
 }
 
-/// The answer to callers that cannot grant a folder.
+/// The error for callers that cannot grant a folder.
 pub(super) fn outside_message(folder: &Path) -> String {
     format!(
         "{}; to open it, add it to `runs.allowed_roots` in patchboard.toml, as in `allowed_roots = [\".\", \"{}\"]`, and \
@@ -63,7 +65,7 @@ pub(super) fn outside_message(folder: &Path) -> String {
     )
 }
 
-/// Folders that are open now, each as often as it was granted. At most one for each run and call at work.
+/// Reference counts of the folders that are open now. At most one grant per active run and call.
 #[derive(Debug, Default)]
 pub(super) struct GrantedFolders(Mutex<BTreeMap<PathBuf, usize>>);
 
@@ -82,7 +84,7 @@ impl GrantedFolders {
     }
 }
 
-/// Keeps a folder open; dropping the last one of a folder closes it.
+/// Keeps a folder open; dropping a folder's last lease closes it.
 #[derive(Debug)]
 pub(super) struct FolderLease {
     folders: Arc<GrantedFolders>,

@@ -1,10 +1,10 @@
-//! Chunks of a patch put into the text of a file.
+//! Applies the chunks of a patch to the text of a file.
 
 use super::super::matching::{IndentMap, MatchTolerance, find_runs};
 use super::parse::{Chunk, ChunkPosition, PatchLine};
 use crate::text::quoted;
 
-/// Chunk numbers count from 1.
+/// Chunk numbers start at 1.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ChunkError {
     #[error("chunk {chunk}: no line {place} from line {from} on")]
@@ -20,14 +20,14 @@ pub(super) enum ChunkError {
     Indentation { chunk: usize },
 }
 
-/// A line of the file: what it says and what ends it.
+/// A line of the file and its line ending.
 #[derive(Clone, Copy)]
 struct FileLine<'a> {
     text: &'a str,
     end: &'a str,
 }
 
-/// Chunks are in the order of the file: each is looked for after the one before it.
+/// Chunks must be in the order of the file: each is searched for after the previous one.
 pub(super) fn apply_chunks(content: &str, chunks: &[Chunk]) -> Result<String, ChunkError> {
     let lines: Vec<FileLine<'_>> = content.split_inclusive('\n').map(FileLine::new).collect();
     let texts: Vec<&str> = lines.iter().map(|line| line.text).collect();
@@ -41,7 +41,7 @@ pub(super) fn apply_chunks(content: &str, chunks: &[Chunk]) -> Result<String, Ch
         let mut used = 0;
         for line in &chunk.lines {
             match line {
-                // As it is in the file, should the two differ in blanks.
+                // The file's own line, in case the two differ in blanks.
                 PatchLine::Context(_) => result.extend(there.next().map(FileLine::output_line)),
                 PatchLine::Removed(_) => {
                     there.next();
@@ -81,13 +81,13 @@ fn locate_chunk<'a>(
     }
     let old: Vec<&str> = chunk.lines.iter().filter_map(PatchLine::old).collect();
     let Some(first) = old.first() else {
-        // Only new lines: below the place named, or at the end.
+        // Only added lines: inserted below the anchor, or at the end of the file.
         let start =
             if chunk.anchors.is_empty() || chunk.position == ChunkPosition::EndOfFile { texts.len() } else { from };
         return Ok(ChunkMatch { start, indent: None });
     };
     let first = quoted(first);
-    // The line named above may be the chunk's first line too.
+    // The anchor line may also be the first line of the chunk.
     let starts = if chunk.anchors.is_empty() { vec![from] } else { vec![from, from - 1] };
     for from in starts {
         let rest = texts.get(from..).unwrap_or_default();
@@ -110,7 +110,7 @@ fn locate_chunk<'a>(
 }
 
 impl PatchLine {
-    /// The line as it is before the change.
+    /// The line before the change.
     fn old(&self) -> Option<&str> {
         match self {
             Self::Context(text) | Self::Removed(text) => Some(text),
@@ -130,7 +130,7 @@ impl<'a> FileLine<'a> {
     }
 }
 
-/// Every line has an end; the last one has if the file's last line had.
+/// Ends every line; the last one only if the file ended with a line ending.
 fn join_lines(lines: Vec<(String, &str)>, line_end: &str, ends_with_a_line_end: bool) -> String {
     let last = lines.len().saturating_sub(1);
     let mut whole = String::new();

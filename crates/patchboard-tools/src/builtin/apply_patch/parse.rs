@@ -1,4 +1,4 @@
-//! The text of a patch as a list of changes.
+//! Parser for the patch format.
 
 use super::super::file_runtime::content::MAX_FILE_BYTES;
 use crate::text::quoted;
@@ -26,10 +26,10 @@ pub(super) enum FileChange {
     Update { path: String, move_to: Option<String>, chunks: Vec<Chunk> },
 }
 
-/// Lines in a row, some of which go or come.
+/// Consecutive lines, some of which are added or removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunk {
-    /// Lines above the chunk that tell where to look, outermost first.
+    /// Anchor lines above the chunk that locate it, outermost first.
     pub(super) anchors: Vec<String>,
     pub(super) lines: Vec<PatchLine>,
     pub(super) position: ChunkPosition,
@@ -49,7 +49,7 @@ pub(super) enum ChunkPosition {
     EndOfFile,
 }
 
-/// Line numbers count from 1, in the text of the patch.
+/// Line numbers start at 1 and refer to the text of the patch.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParseError {
     #[error("the patch is longer than {MAX_FILE_BYTES} bytes")]
@@ -77,14 +77,14 @@ pub(super) enum ParseError {
 }
 
 impl Patch {
-    /// Text before the beginning and after the end, such as a code fence, is left alone.
+    /// Text before the beginning and after the end, such as a code fence, is ignored.
     pub(super) fn parse(text: &str) -> Result<Self, ParseError> {
         if text.len() > MAX_FILE_BYTES {
             return Err(ParseError::TooLong);
         }
         let lines: Vec<&str> = text.lines().collect();
         let begin = lines.iter().position(|line| line.trim() == BEGIN).ok_or(ParseError::NoBegin)?;
-        // A line that begins with a space is a line of some file, whatever it says.
+        // A line with a leading space is content of a file, even if it looks like the end marker.
         let end = lines.iter().rposition(|line| line.trim_end() == END).filter(|end| *end > begin);
         let end = end.or_else(|| lines.iter().rposition(|line| line.trim() == END).filter(|end| *end > begin));
         let end = end.ok_or(ParseError::NoEnd)?;
@@ -104,7 +104,7 @@ impl Patch {
 struct PatchParser<'a> {
     lines: &'a [&'a str],
     next: usize,
-    /// Lines of the text before `lines`.
+    /// Number of lines of the text before `lines`.
     lines_before: usize,
 }
 
@@ -184,7 +184,7 @@ impl<'a> PatchParser<'a> {
                 Some(' ') => PatchLine::Context(rest()),
                 Some('-') => PatchLine::Removed(rest()),
                 Some('+') => PatchLine::Added(rest()),
-                // The space before an empty line is easily lost.
+                // The leading space of an empty context line is easily lost.
                 None => PatchLine::Context(String::new()),
                 Some(_) => return Err(ParseError::NotALine { line: self.line_number(), text: quoted(line) }),
             });
@@ -210,7 +210,7 @@ impl<'a> PatchParser<'a> {
         Some(line)
     }
 
-    /// Of the line taken last.
+    /// Number of the line taken last.
     fn line_number(&self) -> usize {
         self.lines_before + self.next
     }
@@ -228,7 +228,7 @@ fn required_path(path: &str, line: usize) -> Result<String, ParseError> {
     if path.is_empty() { Err(ParseError::NoPath { line }) } else { Ok(path.to_owned()) }
 }
 
-/// What follows `@@`. Line numbers of the unified format, as in `@@ -1,3 +1,4 @@ place`, are not relied on.
+/// Returns the text after `@@`. Line numbers of the unified format, as in `@@ -1,3 +1,4 @@ place`, are ignored.
 fn anchor_in(header: &str) -> Option<String> {
     let header = header.trim();
     let place = match header.split_once("@@") {

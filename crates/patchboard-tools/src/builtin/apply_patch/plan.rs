@@ -1,4 +1,4 @@
-//! From a patch to changed files: look at everything, prepare everything, then change one file after the other.
+//! Executes a patch: validates all changes, stages all new content, then commits one file after the other.
 
 use std::collections::HashSet;
 
@@ -10,20 +10,20 @@ use super::chunk::apply_chunks;
 use super::parse::{FileChange, Patch};
 use crate::folder::{EntryKind, FileIdentity, OverwriteMode, PathError, PathTarget, StagedFile, WorkFolder};
 
-/// Files of one patch together, before and after; a larger patch is refused.
+/// Size of all files of one patch, before and after; a larger patch is refused.
 const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 
-/// A change and the places it is about.
+/// A change with its resolved paths.
 struct ResolvedChange<'a> {
     change: &'a FileChange,
     source: PathTarget,
     target: Option<PathTarget>,
 }
 
-/// A change that only has to be put into effect.
+/// A change that only has to be committed.
 struct StagedChange<'a> {
     resolved: &'a ResolvedChange<'a>,
-    /// New content beside its place.
+    /// New content, in a temporary file beside its target.
     staged: Option<StagedFile>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> ResolvedChange<'a> {
     }
 }
 
-/// What one change does to a file another one would have to know, so there are no two.
+/// Refuses two changes of one file, because the second would have to build on the first.
 fn check_distinct(sited: &[ResolvedChange<'_>]) -> Result<(), ToolRefusal> {
     let mut seen = HashSet::new();
     match sited.iter().flat_map(ResolvedChange::targets).find(|place| !seen.insert(place.lock_key())) {
@@ -102,7 +102,7 @@ fn check_distinct(sited: &[ResolvedChange<'_>]) -> Result<(), ToolRefusal> {
     }
 }
 
-/// The new content of each file that gets one.
+/// The new content of each file; `None` if it does not change.
 fn new_contents(sited: &[ResolvedChange<'_>], stop: &CancellationToken) -> Result<Vec<Option<String>>, ToolRefusal> {
     let mut total = 0;
     let mut contents = Vec::new();

@@ -1,8 +1,8 @@
-//! What people who watch a command are told: its output in pieces of whole characters, up to a limit.
+//! Live output of a command for people who watch it: pieces of whole characters, up to a limit.
 
-/// A piece of this size is told at once.
+/// A piece of this size is sent at once.
 const PIECE_BYTES: usize = 4 * 1024;
-/// After this much the watchers have seen enough; what is told is kept for good.
+/// Live output ends after this many bytes, because progress is stored permanently.
 const MAX_LIVE_BYTES: usize = 256 * 1024;
 const LIMIT_NOTICE: &str = "\n[… more output is not shown while the command runs …]\n";
 
@@ -15,7 +15,7 @@ pub(super) struct LiveOutput {
     stderr: PartialCharacter,
 }
 
-/// The beginning of a character whose rest has not come yet; at most three bytes.
+/// The first bytes of a character that is not complete yet; at most three.
 #[derive(Debug, Default)]
 struct PartialCharacter(Vec<u8>);
 
@@ -30,7 +30,7 @@ impl LiveOutput {
         self.push_text(&text);
     }
 
-    /// Nothing more comes, so what is incomplete stays so.
+    /// Flushes incomplete characters at the end of the streams.
     pub(super) fn end(&mut self) {
         let rest = [std::mem::take(&mut self.stdout.0), std::mem::take(&mut self.stderr.0)].concat();
         self.push_text(&String::from_utf8_lossy(&rest));
@@ -65,7 +65,7 @@ impl LiveOutput {
 }
 
 impl PartialCharacter {
-    /// The characters that are complete with `bytes`; what can never become one is replaced.
+    /// Decodes the characters that are complete with `bytes`; invalid bytes are replaced.
     fn decode(&mut self, bytes: &[u8]) -> String {
         self.0.extend_from_slice(bytes);
         let heard = std::mem::take(&mut self.0);
@@ -84,7 +84,7 @@ impl PartialCharacter {
     }
 }
 
-/// Is this the beginning of a character that was cut off?
+/// Returns true for a valid but truncated character.
 fn is_incomplete(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

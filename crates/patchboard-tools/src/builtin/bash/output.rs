@@ -1,4 +1,4 @@
-//! What the model reads of a command: its output, and last how it ended.
+//! Formats a command's result for the model: its output, then how it ended.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use patchboard_core::tool::ToolOutput;
 use super::transcript::{StreamExcerpt, Transcript};
 use crate::sandbox::{CommandExit, Confinement, NetworkAccess, SandboxError, TcpAccess};
 
-/// The answer as a whole stays under the 64 KiB that the core allows, so that its last line is never cut off.
+/// The output stays below the core's limit of 64 KiB, so that its last line is never cut off.
 const OUTPUT_BYTES: usize = 63 * 1024;
-/// For headings, marks and the last line.
+/// Space for headings, notes and the last line.
 const MARKS_RESERVE: usize = 1024;
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) enum CommandOutcome {
     Ended(CommandExit),
     TimedOut(Duration),
     Cancelled,
-    /// Nobody knows how the command ended.
+    /// How the command ended is unknown.
     Lost(SandboxError),
 }
 
@@ -70,7 +70,7 @@ fn format_streams(stdout: &StreamExcerpt, stderr: &StreamExcerpt) -> String {
         (false, true) => stdout.text(limit),
         (true, false) => format!("stderr:\n{}", stderr.text(limit)),
         (false, false) => {
-            // Each gets half, and what the other does not need of its half.
+            // Each stream gets half of the limit, plus what the other does not use of its half.
             let half = limit / 2;
             let for_stderr = stderr.size().min(half.max(limit.saturating_sub(stdout.size())));
             let mut content = format!("stdout:\n{}", stdout.text(limit - for_stderr));
@@ -82,7 +82,7 @@ fn format_streams(stdout: &StreamExcerpt, stderr: &StreamExcerpt) -> String {
     }
 }
 
-/// Why something in the working folder may be refused that looks as if it were allowed.
+/// Explains why accesses in the working folder that look allowed may be refused.
 fn protected_note(confinement: Confinement) -> Option<String> {
     if !confinement.has_closed_parts || confinement.landlock_abi == 0 {
         return None;
@@ -97,7 +97,7 @@ fn protected_note(confinement: Confinement) -> Option<String> {
     Some(note)
 }
 
-/// Why a program that speaks of a socket may have failed.
+/// Explains why a program whose output mentions sockets may have failed.
 fn network_note(content: &str, network: &NetworkAccess) -> Option<String> {
     let is_about_sockets = ["socket", "Socket", ".sock", "listen"].iter().any(|word| content.contains(word));
     let mut closed = Vec::new();

@@ -1,4 +1,4 @@
-//! What a command prints, as it prints it.
+//! Captures the output of a command.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::live_output::LiveOutput;
 use crate::sandbox::JailedCommand;
 
-/// Of each stream so much of the beginning, and as much of the end, is kept; the rest is only counted.
+/// This many bytes of the beginning and of the end of each stream are kept; the rest is only counted.
 pub(super) const KEPT_BYTES: usize = 32 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// Small pieces are told together, at most this much later.
+/// Small pieces are combined and sent at most this much later.
 const FLUSH_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -44,8 +44,8 @@ impl Transcript {
         }
     }
 
-    /// Reads both streams to their end and tells `voice` as they come. A listener that is behind slows the command
-    /// down. Dropped half-way, it loses at most a piece that was being told.
+    /// Reads both streams to their end and forwards them to `voice`. A slow receiver slows the command down. Cancelling
+    /// loses at most the piece that is being sent.
     pub(super) async fn read(&mut self, voice: &ProgressSink) {
         let mut tell_at = None;
         let (mut out, mut err) = (vec![0; READ_BYTES], vec![0; READ_BYTES]);
@@ -75,7 +75,7 @@ impl Transcript {
         self.flush(voice).await;
     }
 
-    /// The same when nobody listens any more.
+    /// Reads the rest without sending progress.
     pub(super) async fn drain(&mut self) {
         self.read(&ProgressSink::default()).await;
     }
@@ -93,7 +93,7 @@ impl StreamExcerpt {
         let (to_head, to_tail) = bytes.split_at(bytes.len().min(KEPT_BYTES - self.head.len()));
         self.head.extend_from_slice(to_head);
         self.tail.extend_from_slice(to_tail);
-        // Twice as much before the front is let go, so that bytes are moved once and not at every piece.
+        // The buffer grows to twice the size before it is trimmed, so that not every push moves its bytes.
         if self.tail.len() > 2 * KEPT_BYTES {
             self.tail.drain(..self.tail.len() - KEPT_BYTES);
         }
@@ -103,7 +103,7 @@ impl StreamExcerpt {
         self.total == 0
     }
 
-    /// The text, or its two ends with a mark between them, in at most about `limit` bytes.
+    /// The text, or its two ends with a mark between them, in about `limit` bytes at most.
     pub(super) fn text(&self, limit: usize) -> String {
         let half = limit / 2;
         match self.complete_text() {
@@ -122,7 +122,7 @@ impl StreamExcerpt {
         }
     }
 
-    /// How long the text is if it need not be cut for lack of what is between its ends.
+    /// Length of the text; `usize::MAX` if its middle was dropped.
     pub(super) fn size(&self) -> usize {
         self.complete_text().map_or(usize::MAX, |text| text.len())
     }
@@ -138,7 +138,7 @@ fn joined(start: &str, head: usize, end: &str, tail: usize, left_out: u64) -> St
     format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
 }
 
-/// How much was read; at the end of the stream nothing, and the stream is gone.
+/// Returns the number of bytes read. At the end of the stream returns 0 and clears `stream`.
 async fn read_some<R: AsyncRead + Unpin>(stream: &mut Option<R>, buffer: &mut [u8]) -> usize {
     let Some(reader) = stream else { return 0 };
     match reader.read(buffer).await {

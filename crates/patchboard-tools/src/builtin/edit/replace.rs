@@ -1,4 +1,4 @@
-//! Which piece of a text an edit means, and the text with it replaced.
+//! Locates the piece of a text that an edit refers to and replaces it.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::super::file_runtime::ToolRefusal;
 use super::super::file_runtime::content::MAX_FILE_BYTES;
 use super::super::matching::{IndentMap, MatchTolerance, find_runs};
 
-/// Occurrences are counted up to here; it is too many anyway.
+/// Occurrences are counted up to this number; more than one is an error anyway.
 const MAX_COUNTED: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(in crate::builtin) enum Occurrences {
 pub(in crate::builtin) struct ReplacedText {
     pub(in crate::builtin) text: String,
     count: usize,
-    /// Of the first piece, from 1.
+    /// Line of the first piece, from 1.
     line: usize,
     method: MatchMethod,
 }
@@ -34,10 +34,10 @@ pub(in crate::builtin) struct ReplacedText {
 /// How the old text was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::builtin) enum MatchMethod {
-    /// Letter by letter, apart from which characters end a line.
+    /// Exactly, apart from line endings.
     Verbatim,
     Tolerant(MatchTolerance),
-    /// After `\n`, `\"` and the like were read as what they stand for.
+    /// After escapes such as `\n` and `\"` were decoded.
     Unescaped,
 }
 
@@ -46,7 +46,7 @@ pub(in crate::builtin) enum EditError {
     Empty,
     SameText,
     NotFound,
-    /// The only place that fits is indented in a way that tells nothing about new lines.
+    /// The only match is indented so inconsistently that the indentation of new lines is unclear.
     Indentation {
         line: usize,
     },
@@ -57,7 +57,7 @@ pub(in crate::builtin) enum EditError {
     TooLarge,
 }
 
-/// A piece of the text and what to put there.
+/// A range of the text and its replacement.
 struct TextReplacement {
     range: Range<usize>,
     new: String,
@@ -93,11 +93,11 @@ impl TextEdit {
         Ok(ReplacedText { text: whole, count: found.pieces.len(), line, method: found.method })
     }
 
-    /// The first way of looking that finds anything decides: a more forgiving one would find the same and more.
+    /// Uses the first method that finds anything: a more tolerant one would find the same and more.
     fn find(&self, text: &str) -> Result<EditMatch, EditError> {
         let (old, new, ends) = self.with_line_ends_of(text);
         let (told, adapted) = ((self.old.as_str(), self.new.as_str()), (old.as_str(), new.as_str()));
-        // In a file of one kind of line end the new text must not bring another.
+        // In a file with uniform line endings the new text must not introduce others.
         let ways = if ends == LineEnds::Windows { [adapted, told] } else { [told, adapted] };
         for (old, new) in ways {
             if let Some(found) = self.find_exact(text, old, new, MatchMethod::Verbatim)? {
@@ -129,7 +129,7 @@ impl TextEdit {
     fn find_exact(&self, text: &str, old: &str, new: &str, how: MatchMethod) -> Result<Option<EditMatch>, EditError> {
         let starts: Vec<usize> = match self.occurrences {
             Occurrences::All => text.match_indices(old).map(|(start, _)| start).collect(),
-            // Overlapping ones count too: which of them is meant cannot be known.
+            // Overlapping occurrences count too: which of them is meant is unknown.
             Occurrences::Unique => overlapping_starts(text, old),
         };
         let pieces =
@@ -174,7 +174,7 @@ impl TextEdit {
                 true => spans.get(start + wanted.len()).map_or(text.len(), |next| next.start),
                 false => last.end,
             };
-            // A last line without an end stays without one.
+            // A last line without a line ending stays without one.
             if new.ends_with('\n') && (end > last.end || !takes_line_end) {
                 piece.push_str(line_end);
             }
@@ -191,7 +191,7 @@ impl TextEdit {
         }
     }
 
-    /// Models write `\n`; in a file whose lines all end otherwise the edit's do as well.
+    /// Models write `\n`; in a file with only Windows line endings the edit's text is converted.
     fn with_line_ends_of(&self, text: &str) -> (String, String, LineEnds) {
         let (ends, windows_ends) = (text.matches('\n').count(), text.matches("\r\n").count());
         let unix = |text: &str| text.replace("\r\n", "\n");
@@ -216,7 +216,7 @@ struct EditMatch {
 }
 
 impl ReplacedText {
-    /// What the model should know: that not quite its text was replaced, or how often.
+    /// What the model should know: that the text matched only approximately, or how often it matched.
     pub(in crate::builtin) fn remark(&self) -> Option<String> {
         let line = self.line;
         match (self.method, self.count) {
@@ -277,13 +277,13 @@ fn line_of(text: &str, offset: usize) -> usize {
     text.get(..offset).map_or(0, |before| before.matches('\n').count()) + 1
 }
 
-/// Lines without what ends them.
+/// The lines without their line endings.
 fn lines_of(text: &str) -> Vec<&str> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect()
 }
 
-/// Where the lines are, without what ends them.
+/// The ranges of the lines without their line endings.
 fn spans_of(text: &str) -> Vec<Range<usize>> {
     let mut start = 0;
     let spans = text.split_inclusive('\n').map(|line| {

@@ -1,4 +1,4 @@
-//! Files as file tools take them in and give them back: whole, bounded, and for editing as text.
+//! Reads and writes whole files for the file tools: bounded in size and, for edits, as text.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use crate::text::quoted;
 pub(crate) const MAX_FILE_BYTES: usize = 10 * 1024 * 1024;
 const READ_AT_ONCE: usize = 1024 * 1024;
 
-/// The place of a file that is, or is going to be, at `path`; symlinks are followed inside the folder.
+/// The target of a file that exists or will exist at `path`; symlinks are followed inside the folder.
 pub(crate) fn file_target(folder: &WorkFolder, path: &str) -> Result<PathTarget, ToolRefusal> {
     match folder.resolve_target(path, LastSymlink::Followed)? {
         TargetLookup::Unnamed => Err(PathError::IsAFolder { path: quoted(path) }.into()),
@@ -24,7 +24,7 @@ pub(crate) fn file_target(folder: &WorkFolder, path: &str) -> Result<PathTarget,
     }
 }
 
-/// What `path` itself names: of a symlink, not what it leads to.
+/// The entry that `path` itself names: a symlink is not followed.
 pub(crate) fn entry_target(folder: &WorkFolder, path: &str) -> Result<PathTarget, ToolRefusal> {
     match folder.resolve_target(path, LastSymlink::NotFollowed)? {
         TargetLookup::Target(place) => Ok(place),
@@ -50,7 +50,7 @@ pub(crate) fn read_bytes(place: &PathTarget, stop: &CancellationToken) -> Result
     }
 }
 
-/// Changing what cannot be shown as it is would spoil it.
+/// Refuses files that are not UTF-8 text: writing back a lossy conversion would damage them.
 pub(crate) fn read_text(place: &PathTarget, stop: &CancellationToken) -> Result<String, ToolRefusal> {
     let bytes = read_bytes(place, stop)?;
     if bytes.contains(&0) {
@@ -67,7 +67,7 @@ pub(crate) fn write_content(
 ) -> Result<(), PathError> {
     check_size(place, content.len())?;
     let staged = place.stage(content, stop)?;
-    // Whoever is told that the call was cancelled should find nothing changed.
+    // A cancelled call must not have changed anything.
     if stop.is_cancelled() {
         return Err(PathError::Cancelled);
     }

@@ -1,4 +1,4 @@
-//! Changes of one file take turns, so that two calls of one answer cannot undo each other's work.
+//! Serialises changes of one file, so that two concurrent calls of one turn cannot overwrite each other's work.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::ToolRefusal;
 use crate::folder::PathTarget;
 
-/// Places share a lock when their keys fall together; they then wait for each other without need, and no longer than a
-/// file takes to write.
+/// Targets whose keys collide share a lock; they then wait for each other unnecessarily, but no longer than a file
+/// takes to write.
 const STRIPES: usize = 64;
-/// A place that is somewhere else each time one looks is left alone.
+/// A target that resolves differently each time is given up after this many lookups.
 const MAX_LOOKUPS: usize = 8;
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct FileLocks {
     stripes: [Mutex<()>; STRIPES],
 }
 
-/// Held for as long as the work takes.
+/// Locks held while a call changes its files.
 #[derive(Debug)]
 pub(crate) struct FileLockGuard<'a> {
     _guards: Vec<MutexGuard<'a, ()>>,
@@ -30,8 +30,8 @@ impl Default for FileLocks {
 }
 
 impl FileLocks {
-    /// Waits until nobody else changes the places that `look` finds, then looks again: what is there then stays as it
-    /// is, as far as this server's tools go.
+    /// Locks the targets that `look` finds, then looks again: the result stays valid against this server's other tool
+    /// calls. Repeats if the targets changed before they were locked.
     pub(crate) fn lock_targets<T>(
         &self,
         look: impl Fn() -> Result<T, ToolRefusal>,
@@ -49,7 +49,7 @@ impl FileLocks {
         Err(ToolRefusal("what the path leads to keeps changing".to_owned()))
     }
 
-    /// Always in the order of the stripes, so that nobody waits in a circle.
+    /// Always locks in the order of the stripes, which prevents deadlocks.
     fn lock_stripes(&self, keys: &[u64]) -> FileLockGuard<'_> {
         #[expect(clippy::cast_possible_truncation, reason = "the remainder is smaller than the number of stripes")]
         let stripes: BTreeSet<usize> = keys.iter().map(|key| (key % STRIPES as u64) as usize).collect();

@@ -1,15 +1,16 @@
-//! How indentation that was told differs from what is there, so that new lines can be given what is there.
+//! Maps the indentation in an edit to the indentation in the text, so that new lines are indented like the text.
 
 use std::collections::BTreeMap;
 
-/// From indentations as told to those of the text.
+/// From indentations in the edit to those in the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::builtin) struct IndentMap<'a> {
     replacements: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> IndentMap<'a> {
-    /// `None` when one told indentation stands for two in the text: then nobody knows how to indent new lines.
+    /// `None` if one indentation of the edit corresponds to two in the text: then the indentation of new lines is
+    /// unclear.
     pub(in crate::builtin) fn from_pairs(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
         let mut real = BTreeMap::new();
         for (told, there) in pairs.filter(|(told, there)| !told.trim().is_empty() && !there.trim().is_empty()) {
@@ -21,7 +22,7 @@ impl<'a> IndentMap<'a> {
         Some(Self { replacements: real })
     }
 
-    /// A new line with the text's indentation in place of the told one, as far as that is known.
+    /// Re-indents a new line, as far as its indentation is known.
     pub(in crate::builtin) fn apply(&self, line: &str) -> String {
         if line.trim().is_empty() {
             return line.to_owned();

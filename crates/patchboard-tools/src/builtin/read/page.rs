@@ -1,14 +1,14 @@
-//! Which lines of a text are shown, and how. Knows readers, not files; memory stays bounded whatever the text.
+//! Selects and formats the lines of a text. Works on readers, not on files; memory is bounded whatever the text.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// Longer lines are cut, with a mark that says how long they are.
+/// Longer lines are cut, with a note that states their length.
 const MAX_LINE_BYTES: usize = 2000;
-/// A page ends before it grows past this, so that its last line, which says how to go on, survives the cap on all
-/// tools' outputs.
+/// A page ends before it exceeds this, so that its last line, which says how to continue, is not cut off by the limit
+/// on tool outputs.
 const MAX_PAGE_BYTES: usize = 60 * 1024;
-/// A text has no NUL in its first bytes.
+/// A NUL within this many bytes marks the file as binary.
 const SNIFFED_BYTES: usize = 8 * 1024;
 
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub(super) enum PageError {
     PastEnd {
         lines: u64,
     },
-    /// The offset was not reached within what may be scanned.
+    /// The offset lies beyond what may be scanned.
     TooFar,
 }
 
@@ -50,7 +50,7 @@ enum LineEnding {
 }
 
 impl TextPage {
-    /// `scan_limit` is where `reader` ends at the latest: a text of that size may go on beyond it.
+    /// `scan_limit` is the length to which `reader` is limited: a text that reaches it may be longer.
     pub(super) fn read(reader: &mut impl BufRead, request: LineRange, scan_limit: u64) -> Result<String, PageError> {
         let head = reader.fill_buf().map_err(PageError::Read)?;
         if head.iter().take(SNIFFED_BYTES).any(|byte| *byte == 0) {
@@ -85,7 +85,7 @@ impl TextPage {
 
     fn push_lines(&mut self, lines: &mut LineScanner<impl BufRead>, limit: u64) -> Result<(), PageError> {
         let mut kept = Vec::new();
-        // What the longest line can add: its bytes may all become replacement characters, plus number and mark.
+        // The most a line can add: all its bytes may become replacement characters, plus number and note.
         let worst_line = 3 * MAX_LINE_BYTES + 100;
         let mut shown = 0;
         while shown < limit && self.text.len() + worst_line <= MAX_PAGE_BYTES {
@@ -122,7 +122,7 @@ impl TextPage {
         self.text.push('\n');
     }
 
-    /// How many lines there are, unless the text goes on beyond what is scanned.
+    /// Counts the remaining lines; `None` if the text continues beyond the scan limit.
     fn count_rest(&mut self, lines: &mut LineScanner<impl BufRead>, scan_limit: u64) -> Result<Option<u64>, PageError> {
         while lines.next(LineCapture::Discard).map_err(PageError::Read)?.is_some() {
             self.lines_read += 1;
@@ -148,7 +148,7 @@ impl TextPage {
     }
 }
 
-/// Lines of any length, of which at most the start is kept.
+/// Scans lines of any length and keeps at most their beginning.
 struct LineScanner<'a, R> {
     reader: &'a mut R,
     scanned: u64,
@@ -187,7 +187,7 @@ impl<R: BufRead> LineScanner<'_, R> {
     }
 }
 
-/// Without the first bytes of a character whose rest was cut off.
+/// Drops an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => bytes.get(..error.valid_up_to()).unwrap_or(bytes),

@@ -1,4 +1,4 @@
-//! What was found, read from either service's JSON and told as text. Pure.
+//! Parses the results of either service and renders them as text. Pure.
 
 use reqwest::Url;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use crate::text::clipped;
 const MAX_TITLE_BYTES: usize = 200;
 const MAX_URL_BYTES: usize = 1000;
 const MAX_DATE_BYTES: usize = 40;
-/// Excerpts share this much, but none gets more than its own limit or less than is worth reading.
+/// All excerpts share this limit, within the bounds per excerpt below.
 const MAX_EXCERPTS_BYTES: usize = 32 * 1024;
 const MAX_EXCERPT_BYTES: usize = 1500;
 const MIN_EXCERPT_BYTES: usize = 300;
@@ -27,33 +27,33 @@ struct SearchResponse {
     results: Vec<SearchResult>,
 }
 
-/// Services differ in what they leave out and what they set to null; only text is taken.
+/// Services differ in which fields they leave out or set to null; only strings are used.
 #[derive(Deserialize)]
 struct SearchResult {
     title: Option<Value>,
     url: Option<Value>,
     #[serde(rename = "publishedDate")]
     published: Option<Value>,
-    /// The page's text from Exa, the engine's words from SearXNG.
+    /// The page's text from Exa; SearXNG has its excerpt in `content`.
     text: Option<Value>,
     content: Option<Value>,
 }
 
 impl SearchHit {
-    /// Is its page at this domain, or below it?
+    /// Returns true if the page is at this domain or a subdomain.
     pub(super) fn is_on_domain(&self, domain: &str) -> bool {
         let Ok(url) = Url::parse(&self.url) else { return false };
         let (host, domain) = (url.host_str().unwrap_or_default(), domain.trim_matches('.').to_ascii_lowercase());
         host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     }
 
-    /// The day it was published, if it is known.
+    /// The day of publication, if known.
     pub(super) fn day(&self) -> Option<&str> {
         self.date.get(..10)
     }
 }
 
-/// `None`: not an answer to a search.
+/// `None` if the body is not a search response.
 pub(super) fn parse_hits(body: &[u8]) -> Option<Vec<SearchHit>> {
     let answer: SearchResponse = serde_json::from_slice(body).ok()?;
     let text = |value: Option<Value>| match value {
@@ -91,7 +91,7 @@ pub(super) fn render_hits(hits: &[SearchHit]) -> String {
     told
 }
 
-/// Text of a page on one line, so that none can pass for another result.
+/// Text of a page on one line, so that it cannot imitate another result.
 fn one_line(text: &str, limit: usize) -> String {
     let mut line = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {

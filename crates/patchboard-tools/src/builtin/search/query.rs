@@ -1,4 +1,4 @@
-//! A question in the words of each service, and what of the answer fits it. Pure.
+//! Builds the request for each service, and filters its results. Pure.
 
 use patchboard_core::port::FetchRequest;
 use reqwest::Url;
@@ -11,7 +11,7 @@ use super::{MAX_ANSWER_BYTES, SearchKind, SearchTopic, TIMEOUT};
 pub(super) const MAX_RESULTS: u64 = 100;
 const DEFAULT_RESULTS: u64 = 10;
 
-/// Passed on to Exa by the same names.
+/// Passed to Exa under the same names.
 const EXA_PARAMETERS: [&str; 6] =
     ["type", "category", "includeDomains", "excludeDomains", "startPublishedDate", "endPublishedDate"];
 
@@ -19,7 +19,7 @@ const EXA_PARAMETERS: [&str; 6] =
 pub(super) struct SearchQuery<'a> {
     query: &'a str,
     max_results: u64,
-    /// What the model left open, this kind of search decides.
+    /// Determines the defaults of arguments that the model left out.
     topic: SearchTopic,
     arguments: &'a Value,
 }
@@ -53,14 +53,15 @@ impl<'a> SearchQuery<'a> {
         FetchRequest { method, url, headers, body, timeout: TIMEOUT, max_bytes: MAX_ANSWER_BYTES, only_hosts: None }
     }
 
-    /// What of the answer was asked for. SearXNG takes neither domains nor dates, and gives as many results as it likes.
+    /// Keeps the hits that match the arguments. SearXNG accepts neither domains nor dates and returns any number of
+    /// results.
     pub(super) fn filter_hits(&self, kind: SearchKind, mut hits: Vec<SearchHit>) -> Vec<SearchHit> {
         if kind == SearchKind::SearXng {
             let (included, excluded) = (self.domains("includeDomains"), self.domains("excludeDomains"));
             let (start, end) = (self.day("startPublishedDate"), self.day("endPublishedDate"));
             hits.retain(|hit| {
                 let lies_in = |domains: &[&str]| domains.iter().any(|domain| hit.is_on_domain(domain));
-                // Most pages have no date; to leave all of them out would leave nothing.
+                // Most pages have no date; requiring one would drop nearly everything.
                 let is_in_time = hit
                     .day()
                     .is_none_or(|day| start.is_none_or(|start| start <= day) && end.is_none_or(|end| day <= end));
@@ -89,7 +90,7 @@ impl<'a> SearchQuery<'a> {
 
     fn add_searxng(&self, url: &mut Url) {
         let mut query = self.query.to_owned();
-        // Engines understand one site; of several, the answer is sifted.
+        // Search engines support a single `site:`; several domains are filtered from the results.
         if let [domain] = self.domains("includeDomains")[..] {
             query.push_str(&format!(" site:{domain}"));
         }
@@ -109,7 +110,7 @@ impl<'a> SearchQuery<'a> {
         listed.filter_map(Value::as_str).map(str::trim).filter(|domain| !domain.is_empty()).collect()
     }
 
-    /// `2025-01-31`, of whatever is longer: such days sort as text.
+    /// The date part, such as `2025-01-31`; such dates sort as text.
     fn day(&self, name: &str) -> Option<&'a str> {
         text_argument(self.arguments, name).and_then(|date| date.trim().get(..10))
     }

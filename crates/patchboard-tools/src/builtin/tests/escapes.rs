@@ -1,5 +1,5 @@
-//! Whatever path a tool is given, and whoever exchanges entries meanwhile: nothing outside the working folder is read,
-//! written, moved or deleted, and nothing that is protected.
+//! Whatever path a tool is given, and whatever entries are swapped concurrently: nothing outside the working folder,
+//! and nothing protected, is read, written, moved or deleted.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A working folder with something outside it that nobody may touch.
+//! A working folder with files outside it that tools must not touch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -75,7 +75,7 @@ impl Yard {
         seen
     }
 
-    /// All that nobody may change, the same way.
+    /// Everything that tools must not change, in the same form.
     pub(in crate::builtin) fn outside(&self) -> BTreeMap<String, String> {
         let mut seen = everything(self.dir.path());
         seen.retain(|path, _| !path.starts_with("work/") || path.starts_with("work/data/") || path == "work/token");

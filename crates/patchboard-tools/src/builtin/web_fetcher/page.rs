@@ -1,4 +1,4 @@
-//! An answer's body as text, where it is text. Pure.
+//! Converts a response body to text where possible. Pure.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(super) enum NotText {
     NotUtf8,
 }
 
-/// Text types are taken at their word, with `�` for what cannot be read; anything else has to be flawless.
+/// Bodies declared as text are decoded lossily; others must be valid UTF-8.
 pub(super) fn page_text(fetched: &FetchResponse) -> Result<String, NotText> {
     let is_encoded = |coding: &str| !coding.trim().is_empty() && !coding.trim().eq_ignore_ascii_case("identity");
     if header(fetched, "content-encoding").is_some_and(is_encoded) {
@@ -35,7 +35,7 @@ pub(super) fn page_text(fetched: &FetchResponse) -> Result<String, NotText> {
     }
 }
 
-/// A sentence about an answer that is a failure, with what it says about itself.
+/// A message for an error response, with an excerpt of its body.
 pub(crate) fn failure_message(fetched: &FetchResponse) -> String {
     let status = fetched.status;
     let name = reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
@@ -48,7 +48,7 @@ pub(crate) fn failure_message(fetched: &FetchResponse) -> String {
     }
 }
 
-/// The first header of a name.
+/// The first header with this name.
 pub(super) fn header<'a>(fetched: &'a FetchResponse, name: &str) -> Option<&'a str> {
     let mut headers = fetched.headers.iter();
     headers.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())

@@ -1,5 +1,5 @@
-//! A server in a jail: it dies with this process, however that dies, with everything it started, and it cannot reach
-//! what is protected.
+//! A jailed server: it ends with its process tree when this process ends, however that happens, and it cannot access
+//! protected paths.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::sandbox::{
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 
-/// Servers live for days and hold whole browsers: what stops one that has gone mad before it stops the machine.
+/// Servers live for days and may run whole browsers: these limits stop a runaway server before it exhausts the machine.
 const LIMITS: ResourceLimits = ResourceLimits {
     cpu_seconds: None,
     file_bytes: Some(64 * GIBIBYTE),
@@ -27,7 +27,7 @@ const LIMITS: ResourceLimits = ResourceLimits {
 #[derive(Debug)]
 pub(super) struct JailedServer {
     jailed: JailedCommand,
-    /// Told once by the supervisor.
+    /// The exit status; the supervisor reports it only once.
     status: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn start(
         );
     }
     let (Some(input), Some(output)) = (jailed.take_stdin(), jailed.take_stdout()) else {
-        return Err("its standard input and output cannot be had".to_owned());
+        return Err("its standard input and output are unavailable".to_owned());
     };
     let streams = ServerStreams { input, output, errors: jailed.take_stderr() };
     Ok((JailedServer { jailed, status: None }, streams))
@@ -78,7 +78,7 @@ fn build_jail(order: ServerCommand<'_>, warden: &JailConfig, rights: &ProgramRig
     }
     jail.network = match rights {
         ProgramRights::Full => warden.network_access(&[]),
-        // It is spoken to over its standard input and output.
+        // The server needs no network: it uses standard input and output.
         ProgramRights::Reduced(_) => NetworkAccess { connect: TcpAccess::Closed, ..NetworkAccess::default() },
     };
     jail.limits = LIMITS;

@@ -1,5 +1,5 @@
-//! A server as a plain child in a process group of its own: all there is where processes cannot be jailed. What it sends
-//! away from its group outlives it.
+//! A server as a plain child in its own process group, used where processes cannot be jailed. Descendants that leave
+//! the group outlive it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use crate::launch::inherited_environment;
 #[derive(Debug)]
 pub(super) struct PlainServer {
     child: Child,
-    /// Until it was killed: its number may belong to somebody else later.
+    /// `None` after the kill: the group id may be reused.
     group: Option<Pid>,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn start(order: ServerCommand<'_>) -> Result<(PlainServer, ServerStre
         .map_err(|error| format!("cannot start `{program}`: {error}"))?;
     let input = child.stdin.take().and_then(|input| pipe::Sender::from_owned_fd(input.into_owned_fd().ok()?).ok());
     let (Some(input), Some(output)) = (input, child.stdout.take()) else {
-        return Err(format!("cannot start `{program}`: its standard input and output cannot be had"));
+        return Err(format!("cannot start `{program}`: its standard input and output are unavailable"));
     };
     let streams = ServerStreams { input, output, errors: child.stderr.take() };
     let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -60,7 +60,7 @@ impl PlainServer {
 
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
-            // Nobody left to kill is what is wanted.
+            // The group may be gone already, which is the desired state.
             kill_process_group(group, Signal::KILL).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! What a server says on standard error, and how it went.
+//! A server's standard error, and the report of its exit.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +8,16 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 const MAX_LINE: usize = 500;
 const MAX_LINES: usize = 20;
 
-/// How a server went.
+/// How a server ended.
 #[derive(Debug, Default)]
 pub(in crate::mcp) struct ExitReport {
-    /// `None` when it did not end by itself.
+    /// `None` if it had to be killed.
     pub(in crate::mcp) status: Option<String>,
     pub(in crate::mcp) stderr: String,
 }
 
 impl ExitReport {
-    /// What to add to a report; starts with `: ` unless there is nothing to add.
+    /// Suffix for an error message; starts with `: ` unless it is empty.
     pub(in crate::mcp) fn message_suffix(&self) -> String {
         let mut report = String::new();
         if let Some(status) = &self.status {
@@ -32,7 +32,7 @@ impl ExitReport {
     }
 }
 
-/// The last lines of what a server wrote on standard error.
+/// The last lines of a server's standard error.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
 
@@ -75,7 +75,7 @@ impl StderrTail {
         lines.push_back(text);
     }
 
-    /// The last lines on one, for a report.
+    /// The last lines joined into one, for an error message.
     pub(super) fn summary(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = lines.len().saturating_sub(3);

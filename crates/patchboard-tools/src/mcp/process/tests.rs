@@ -28,7 +28,7 @@ async fn over(process: &mut ServerProcess) {
 }
 
 fn is_alive(pid: &str) -> bool {
-    // A zombie that nobody has collected yet is dead.
+    // A zombie that has not been reaped yet is dead.
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }

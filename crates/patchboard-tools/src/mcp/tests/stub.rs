@@ -1,4 +1,4 @@
-//! A server made for tests, and a bench around it.
+//! A stub MCP server and its test fixture.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ impl Stub {
         theirs
     }
 
-    /// Says a line to whoever is connected now.
+    /// Sends a line to the connected client.
     pub(super) fn say(&self, line: impl Into<String>) {
         let mouth = self.mouth.lock().unwrap().clone();
         drop(mouth.unwrap().send(line.into()));
@@ -242,7 +242,7 @@ pub(super) fn call(name: &str) -> ToolCall {
     ToolCall { id: CallId("call-1".into()), name: name.into(), input: ToolInput::Json(json!({}).into()) }
 }
 
-/// Where time is paused it passes as soon as nobody has anything to do; else this looks again and again for a while.
+/// With paused time this returns as soon as all tasks are idle; else it polls for a while.
 pub(super) async fn until(happened: impl Fn() -> bool) {
     let moments = async {
         while !happened() {

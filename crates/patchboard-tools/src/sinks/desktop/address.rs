@@ -1,13 +1,13 @@
-//! Where the session bus listens.
+//! Addresses of the session bus.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Addresses after these many are not looked at.
+/// Further addresses are ignored.
 const MAX_ADDRESSES: usize = 8;
 
-/// What the environment says about the bus.
+/// The environment variables that locate the bus.
 #[derive(Debug, Clone, Default)]
 pub struct SessionBus {
     /// `DBUS_SESSION_BUS_ADDRESS`.
@@ -17,7 +17,7 @@ pub struct SessionBus {
 }
 
 impl SessionBus {
-    /// Sockets to try, in this order. A name that starts with a zero byte is one without a file.
+    /// Sockets to try, in this order. A name that starts with a zero byte is an abstract socket.
     pub(super) fn sockets(&self) -> Vec<PathBuf> {
         match &self.address {
             Some(address) => {
@@ -27,7 +27,7 @@ impl SessionBus {
         }
     }
 
-    /// A glance, without connecting.
+    /// A check without connecting.
     pub(super) fn seems_present(&self) -> bool {
         self.sockets().iter().any(|socket| is_abstract(socket) || socket.exists())
     }
@@ -42,7 +42,7 @@ fn is_abstract(socket: &Path) -> bool {
     socket.as_os_str().as_encoded_bytes().starts_with(b"\0")
 }
 
-/// One address: `unix:path=/run/user/1000/bus,guid=…`. `None` for other ways to a bus than a socket.
+/// Parses one address: `unix:path=/run/user/1000/bus,guid=…`. `None` for transports other than Unix sockets.
 fn socket(address: &str, runtime_bus: &Path) -> Option<PathBuf> {
     let settings = address.trim().strip_prefix("unix:")?;
     settings.split(',').find_map(|setting| {
@@ -64,7 +64,7 @@ fn path(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// `%2e` stands for a byte. `None` if what follows a percent sign is no number.
+/// Decodes percent escapes such as `%2e`. `None` if an escape is not two hexadecimal digits.
 fn unescaped(value: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.bytes();

@@ -1,16 +1,16 @@
-//! One conversation with a bus: sign in, say hello, ask, be answered.
+//! One exchange with a bus: authenticate, `Hello`, call, read the reply.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::wire::{self, BusMessage, BusMessageKind, MethodCall, NotifyArguments};
 use crate::text::clipped;
 
-/// Signals and other people's business before an answer; after so many it is given up.
+/// Unrelated messages, such as signals, that are skipped before a reply; past this the call fails.
 const MAX_SKIPPED_MESSAGES: usize = 64;
 const MAX_LINE: usize = 512;
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// Does the notification service read markup in bodies?
+/// Whether the notification service interprets markup in bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkupSupport {
     Supported,
@@ -24,7 +24,7 @@ pub(super) struct BusConnection<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> BusConnection<S> {
-    /// Signs in as the user the process runs as, which the bus checks by itself.
+    /// Authenticates as the user of this process; the bus verifies that through the socket.
     pub(super) async fn open(mut stream: S, user: u32) -> Result<Self, String> {
         let identity: String = user.to_string().bytes().map(|byte| format!("{byte:02x}")).collect();
         let opening = format!("\0AUTH EXTERNAL {identity}\r\n");
@@ -81,7 +81,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> BusConnection<S> {
     }
 }
 
-/// What the other side says is foreign text.
+/// Formats an error reply. Its text comes from a third party, so it is escaped and bounded.
 fn refusal(call: &MethodCall, message: &BusMessage) -> String {
     let name = message.error.as_deref().unwrap_or("an error");
     let said = message.first_string().unwrap_or_default();
@@ -89,12 +89,12 @@ fn refusal(call: &MethodCall, message: &BusMessage) -> String {
     format!("the desktop refused `{}`: {} {}", call.member, shown(name), shown(&said)).trim_end().to_owned()
 }
 
-/// A byte at a time: what follows the line is not for us to take yet.
+/// Reads byte by byte, because what follows the line belongs to the next reader.
 async fn read_line(stream: &mut (impl AsyncRead + Unpin)) -> Result<String, String> {
     let mut line = Vec::new();
     while !line.ends_with(b"\r\n") {
         if line.len() >= MAX_LINE {
-            return Err("the session bus talks too much when signing in".to_owned());
+            return Err("the session bus sent too long a line during authentication".to_owned());
         }
         line.push(stream.read_u8().await.map_err(broken)?);
     }
@@ -102,5 +102,5 @@ async fn read_line(stream: &mut (impl AsyncRead + Unpin)) -> Result<String, Stri
 }
 
 fn broken(error: std::io::Error) -> String {
-    format!("the session bus is gone: {error}")
+    format!("the connection to the session bus failed: {error}")
 }

@@ -14,7 +14,7 @@ use super::*;
 enum Manner {
     WithMarkup,
     Plain,
-    /// Lets nobody in.
+    /// Rejects authentication.
     Closed,
     /// There is no notification service.
     NoService,

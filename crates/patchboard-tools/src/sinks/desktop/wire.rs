@@ -1,8 +1,8 @@
-//! The bytes of a bus message: calls written, answers read. Pure, and nothing that comes in is trusted.
+//! D-Bus message encoding: writes calls, reads replies. Pure; treats input as untrusted.
 
-/// A message starts with so many bytes, from which its length is known.
+/// The fixed start of a message, from which its length is known.
 pub(super) const HEADER_BYTES: usize = 16;
-/// Answers to notifications are tiny; a longer message is refused before it is read.
+/// Replies to notifications are tiny; a longer message is refused before it is read.
 pub(super) const MAX_MESSAGE: usize = 128 * 1024;
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct MethodCall {
     path: &'static str,
     interface: &'static str,
     pub(super) member: &'static str,
-    /// Of the arguments; empty for none.
+    /// Signature of the arguments; empty for none.
     signature: &'static str,
 }
 
@@ -45,7 +45,7 @@ impl MethodCall {
         }
     }
 
-    /// The whole message; `body` are the marshalled arguments.
+    /// Encodes the whole message; `body` are the marshalled arguments.
     pub(super) fn marshalled(&self, serial: u32, body: &[u8]) -> Vec<u8> {
         let mut fields = BusWriter::default();
         fields.field(1, "o", self.path);
@@ -55,12 +55,12 @@ impl MethodCall {
         if !self.signature.is_empty() {
             fields.field(8, "g", self.signature);
         }
-        // Little end first; a method call; no flags; version 1.
+        // Little-endian; method call; no flags; protocol version 1.
         let mut message = BusWriter { bytes: vec![b'l', 1, 0, 1] };
         message.number(length_of(body));
         message.number(serial);
         message.number(length_of(&fields.bytes));
-        // The fields start at a multiple of eight here as they did in their own buffer.
+        // The fields start at a multiple of eight here, as they did in their own buffer.
         message.bytes.extend_from_slice(&fields.bytes);
         message.align(8);
         message.bytes.extend_from_slice(body);
@@ -82,7 +82,7 @@ impl NotifyArguments<'_> {
     pub(super) fn marshalled(&self) -> Vec<u8> {
         let mut body = BusWriter::default();
         body.string(self.app);
-        // It replaces none.
+        // Replaces no earlier notification.
         body.number(0);
         // No icon.
         body.string("");
@@ -97,7 +97,7 @@ impl NotifyArguments<'_> {
         body.number(length_of(&hints.bytes));
         body.align(8);
         body.bytes.extend_from_slice(&hints.bytes);
-        // −1: it goes away when the desktop thinks so.
+        // -1: the desktop decides when the notification expires.
         body.align(4);
         body.bytes.extend_from_slice(&(-1_i32).to_le_bytes());
         body.bytes
@@ -119,7 +119,7 @@ impl BusWriter {
         self.bytes.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Zero bytes end strings on the bus, so none may be in them.
+    /// Removes zero bytes, which terminate strings on the bus.
     fn string(&mut self, text: &str) {
         let text = text.replace('\0', "");
         self.number(length_of(text.as_bytes()));
@@ -127,7 +127,7 @@ impl BusWriter {
         self.bytes.push(0);
     }
 
-    /// Only ever our own, which are short.
+    /// Only for constant signatures, which are short.
     fn signature(&mut self, signature: &'static str) {
         self.bytes.push(u8::try_from(signature.len()).unwrap_or_default());
         self.bytes.extend_from_slice(signature.as_bytes());
@@ -145,7 +145,7 @@ impl BusWriter {
     }
 }
 
-/// Texts are bounded long before they come here.
+/// Texts are bounded long before they get here.
 fn length_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or_default()
 }
@@ -158,7 +158,7 @@ pub(super) enum BusMessageKind {
     Other,
 }
 
-/// What matters of a message that came in.
+/// The relevant parts of a received message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BusMessage {
     pub(super) kind: BusMessageKind,
@@ -170,14 +170,14 @@ pub(super) struct BusMessage {
     body: Vec<u8>,
 }
 
-/// Of a whole message, from its first [`HEAD`] bytes.
+/// Length of the whole message, from its first [`HEADER_BYTES`] bytes.
 pub(super) fn length(head: &[u8]) -> Result<usize, BusError> {
     let (order, fields, body) = lengths(head)?;
     debug_assert!(matches!(order, ByteOrder::LittleEnd | ByteOrder::BigEnd));
     Ok(HEADER_BYTES + fields.next_multiple_of(8) + body)
 }
 
-/// Byte order, length of the fields and of the body.
+/// Byte order, length of the fields and length of the body.
 fn lengths(head: &[u8]) -> Result<(ByteOrder, usize, usize), BusError> {
     let order = match head.first() {
         Some(b'l') => ByteOrder::LittleEnd,
@@ -219,7 +219,7 @@ pub(super) fn read(message: &[u8]) -> Result<BusMessage, BusError> {
 }
 
 impl BusMessage {
-    /// The arguments, if they are one list of strings.
+    /// The arguments, if they are one array of strings.
     pub(super) fn strings(&self) -> Result<Vec<String>, BusError> {
         if self.signature != "as" {
             return Err(BusError::Garbled);
@@ -254,7 +254,7 @@ enum ByteOrder {
 enum FieldValue {
     Text(String),
     Number(u32),
-    /// Of a kind nobody asks for.
+    /// A type that is never used here.
     Other,
 }
 
@@ -292,7 +292,7 @@ impl BusReader<'_> {
         })
     }
 
-    /// No part of a message is longer than a message may be, so sums of lengths cannot overflow.
+    /// No part is longer than a message may be, so sums of lengths cannot overflow.
     fn length(&mut self) -> Result<usize, BusError> {
         match usize::try_from(self.number()?) {
             Ok(length) if length <= MAX_MESSAGE => Ok(length),
@@ -310,7 +310,7 @@ impl BusReader<'_> {
         self.text(length)
     }
 
-    /// So many bytes and the zero that ends them.
+    /// Reads `length` bytes and the terminating zero.
     fn text(&mut self, length: usize) -> Result<String, BusError> {
         let text = String::from_utf8_lossy(self.take(length)?).into_owned();
         match self.byte()? {
@@ -329,7 +329,7 @@ impl BusReader<'_> {
             "n" | "q" => 2,
             "b" | "i" | "h" => 4,
             "x" | "t" | "d" => 8,
-            // Fields of the protocol have none of the others.
+            // Header fields of the protocol use no other types.
             _ => return Err(BusError::Garbled),
         };
         self.align(size)?;

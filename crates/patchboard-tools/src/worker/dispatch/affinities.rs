@@ -1,4 +1,4 @@
-//! Which worker a session's last call went to, and which workers saw the session.
+//! The worker of each session's last call, and the workers that ran calls of the session.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use super::WorkerNumber;
 
-/// The session that was used longest ago is forgotten first: its next call goes anywhere, and its workers never hear
-/// of its end.
+/// Past this, the least recently used session is dropped: its next call may use any worker, and its workers are not
+/// told when it closes.
 const MAX_SESSIONS: usize = 20_000;
-/// So is one that was not used for this long.
+/// A session idle for longer is dropped in the same way.
 const MAX_IDLE: Duration = Duration::from_secs(2 * 60 * 60);
-/// Of the workers that saw a session, the last so many are told of its end.
+/// At most this many workers of a session, the most recent ones, are told when it closes.
 const MAX_SEEN_WORKERS: usize = 300;
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Affinities {
     next_use: u64,
 }
 
-/// The number tells uses at the same moment apart.
+/// The number distinguishes uses at the same instant.
 type UseStamp = (Instant, u64);
 
 #[derive(Debug)]
@@ -63,14 +63,14 @@ impl Affinities {
         self.evict_stale(now);
     }
 
-    /// The session may go to any worker again.
+    /// Lets the session use any worker again.
     pub(super) fn unbind(&mut self, session: &str) {
         if let Some(bond) = self.by_session.get_mut(session) {
             bond.worker = None;
         }
     }
 
-    /// Answers with the workers that saw it.
+    /// Returns the workers that ran calls of the session.
     pub(super) fn remove(&mut self, session: &str) -> Vec<WorkerNumber> {
         let Some(bond) = self.by_session.remove(session) else { return Vec::new() };
         self.by_use.remove(&bond.last_use);

@@ -93,7 +93,7 @@ fn whoever_waited_too_long_never_runs() {
     desk.now += Duration::from_secs(4);
     let (early, _) = desk.ask("b");
     desk.now += Duration::from_secs(6);
-    // Nobody has looked at the clock yet when a worker comes.
+    // A worker becomes ready before `expire` has run.
     assert_eq!(desk.ready(1, 5), [refused(late, CallRejection::TimedOut), given(early, 1)]);
     assert_eq!(desk.dispatch.expire(desk.now + WAIT), []);
     assert_eq!(desk.dispatch.counts(), CallCounts { requested: 2, timed_out: 1, ..CallCounts::default() });

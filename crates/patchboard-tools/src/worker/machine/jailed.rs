@@ -1,5 +1,5 @@
-//! A worker in a jail: it reads what it needs wherever that lies, changes only what it was given, cannot reach what is
-//! protected, and dies with this process, however that dies, with everything it started.
+//! A jailed worker: it may read files anywhere, write only to its writable paths, cannot access protected paths, and
+//! ends with its process tree when this process ends, however that happens.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::worker::platform::{LaunchSpec, PidMapping, WorkerProcess, WorkerStdin
 
 const GIBIBYTE: u64 = 1024 * 1024 * 1024;
 
-/// Workers live for days and hold whole models: what stops one that has gone mad before it stops the machine.
+/// Workers live for days and load whole models: these limits stop a runaway worker before it exhausts the machine.
 const LIMITS: ResourceLimits = ResourceLimits {
     cpu_seconds: None,
     file_bytes: Some(64 * GIBIBYTE),
@@ -35,7 +35,7 @@ const LIMITS: ResourceLimits = ResourceLimits {
 struct JailedWorker {
     jailed: JailedCommand,
     input: Option<pipe::Sender>,
-    /// Told once by the supervisor.
+    /// The exit status; the supervisor reports it only once.
     status: Option<String>,
     tail: StdioTail,
 }

@@ -1,7 +1,7 @@
-//! What a process and everything it started hold in memory.
+//! Memory use of a process tree.
 
-/// What several processes share is counted once where the kernel tells, else once for each; `None` when the process is
-/// gone or this system has no such files.
+/// Shared pages are divided among the processes that share them if the kernel reports `Pss`, else counted in each.
+/// Returns `None` if the process is gone or the system has no such files.
 #[cfg(target_os = "linux")]
 pub(super) fn process_tree_memory(pid: u32) -> Option<u64> {
     use rustix::process::Pid;

@@ -166,7 +166,7 @@ async fn what_is_approved_is_what_is_there_at_that_moment() {
     let (pool, pins) = (Pool::new(&[("add", "adds")]), Arc::default());
     let pinned = pinned(&pool, &pins);
     pinned.review_tools().await;
-    // Nobody has looked at it yet when the operator approves.
+    // The change is not reviewed yet when the operator approves.
     pool.now_has(&[("add", "adds more"), ("new", "is new")]);
     assert_eq!(pinned.approve("py").await, Some(Ok(vec!["add".into(), "new".into()])));
     assert_eq!(names(&pinned), ["add", "new"]);

@@ -1,4 +1,4 @@
-//! What a pool is doing now.
+//! Report of a pool's current state.
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +25,7 @@ impl WorkerPool {
                 address: member.address.clone(),
             })
             .collect();
-        // Slots in which nothing is, not even an attempt.
+        // Slots without a worker and without a running attempt to start one.
         for (number, slot) in state.slots.iter().enumerate() {
             let is_tried = state.workers.values().any(|member| member.slot as usize == number);
             if let (Some((id, since)), false) = (&slot.last_worker, slot.stage == SlotStage::Running || is_tried) {

@@ -1,4 +1,4 @@
-//! The end of sessions, for the workers that saw them.
+//! Notifies workers when a session that they ran calls of is closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::sync::Semaphore;
 use super::{ConnectedWorker, WorkerPool};
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Sessions may expire by the thousand; workers are told of so many at once.
+/// Thousands of sessions may expire at once; this many notifications are sent concurrently.
 const MAX_CONCURRENT: usize = 16;
-/// Further ones are not told at all: the workers keep what they have of them until they end.
+/// Further notifications are dropped: the workers keep the state of those sessions until they exit.
 const MAX_QUEUED: usize = 10_000;
 
-/// Keeps the ends of many sessions from drowning the work on others.
+/// Keeps session cleanups from displacing regular calls.
 #[derive(Debug)]
 pub(in crate::worker) struct SessionCleanups {
     running: Arc<Semaphore>,
@@ -28,7 +28,7 @@ impl Default for SessionCleanups {
 }
 
 impl WorkerPool {
-    /// Tells the workers that saw it, in their own time.
+    /// Notifies the workers that ran calls of the session, in the background.
     pub(in crate::worker) fn end_session(&self, session: &str) {
         let workers: Vec<Arc<ConnectedWorker>> = {
             let mut state = self.state();
@@ -46,7 +46,7 @@ impl WorkerPool {
                     let mut client = worker.connection.client();
                     let told = tokio::time::timeout(REPLY_TIMEOUT, client.cleanup_session(request)).await;
                     if !matches!(told, Ok(Ok(_))) {
-                        tracing::debug!(worker.id = %worker.id, "could not be told that a session is over");
+                        tracing::debug!(worker.id = %worker.id, "session cleanup request failed");
                     }
                 };
                 tokio::select! {

@@ -25,7 +25,7 @@ use super::stub::Stub;
 use crate::launch::LaunchMode;
 use crate::worker::{CallbackListener, CallbackServer, PoolDeps, PoolOptions, PortBlock, WorkerPools};
 
-/// Nobody calls back: what workers have to say they say to the stub. Remembers the secrets it made.
+/// No callbacks: workers report directly to the stub. Records the secrets it made.
 #[derive(Debug)]
 struct NoDoors(Secrets);
 

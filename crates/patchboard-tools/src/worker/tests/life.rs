@@ -97,7 +97,7 @@ async fn a_pool_that_cannot_start_says_why_and_keeps_nobody_waiting() {
         bench.report().last_error.as_deref(),
         Some("it ended before it was ready, with signal: 9 (SIGKILL): Traceback | no module named `tools`")
     );
-    // It has no tools, so nobody can call one; and when it has, calls do not wait for nothing.
+    // The pool has no tools yet, so none can be called; once it has, calls do not queue in vain.
     *bench.stub.start.lock().unwrap() = Start::Works;
     assert!(bench.pools.wait_until_ready(WHILE).await);
     assert!(!bench.call("echo", json!(1)).await.is_error);

@@ -22,7 +22,7 @@ async fn every_call_of_a_worker_shows_the_secret_that_only_it_was_told() {
         let shown = call.headers.get("x-patchboard-worker-secret").unwrap();
         assert_eq!(shown.as_bytes(), told[call.worker].as_bytes(), "{call:?}");
     }
-    // Nobody said that they show it in return.
+    // The workers did not announce that they send theirs in return.
     assert!(bench.secrets.lock().unwrap().iter().all(|secret| !secret.is_required()));
 }
 

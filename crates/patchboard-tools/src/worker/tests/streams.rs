@@ -65,7 +65,7 @@ async fn a_stream_that_breaks_says_why() {
     assert_eq!((&*output.content, fault(&output)), ("ValueError: too small", Some(ToolFault::Internal)));
 }
 
-/// What nobody takes is not asked for, and when nobody is there any more the worker hears of it.
+/// Chunks are not requested faster than they are taken, and the worker is told when the reader is gone.
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_as_fast_as_its_reader_and_ends_with_it() {
     let bench = Bench::whole(|_| {}).await;

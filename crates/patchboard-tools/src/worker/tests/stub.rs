@@ -473,7 +473,7 @@ impl BridgeService for StubWorker {
     }
 }
 
-/// Notes that nobody reads its stream any more.
+/// Counts streams whose reader was dropped.
 struct Cancelled(Arc<StubWorker>);
 
 impl Drop for Cancelled {

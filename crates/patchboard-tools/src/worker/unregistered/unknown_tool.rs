@@ -1,15 +1,15 @@
-//! Does a failure say that the worker has no tool of that name? Adapters say so in words of their own, and a tool's own
-//! failure must never be taken for it: the words have to be about a tool, and about exactly this one.
+//! Detects failures that report an unknown tool. Adapters word such errors freely, and a tool's own failure must never
+//! be mistaken for one: the text has to be about a tool, and about exactly this name.
 
 use patchboard_core::tool::{ToolFault, ToolOutput};
 use serde_json::Value;
 
 use crate::worker::response::UNKNOWN_TO_WORKER;
 
-/// Longer ones are about something else.
+/// Longer texts are not such errors.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// What comes before the name.
+/// Phrases before the name.
 const PREFIX_PHRASES: [&str; 16] = [
     "unknown tool",
     "unknown command",
@@ -28,9 +28,9 @@ const PREFIX_PHRASES: [&str; 16] = [
     "tool not implemented",
     "tool not registered",
 ];
-/// What a name is called that is followed by one of `AFTER`.
+/// Nouns that precede a name followed by one of `SUFFIX_PHRASES`.
 const NOUNS: [&str; 4] = ["tool ", "command ", "method ", "function "];
-/// After a noun and the name.
+/// Phrases after a noun and the name.
 const SUFFIX_PHRASES: [&str; 8] = [
     "not found",
     "is not found",
@@ -41,7 +41,7 @@ const SUFFIX_PHRASES: [&str; 8] = [
     "does not exist",
     "is not known",
 ];
-/// Also after the name alone: nothing but a tool is registered. A program of that name may well be not found.
+/// Phrases after the name alone: only tools are "registered", while a program of that name may well be "not found".
 const NAME_SUFFIX_PHRASES: [&str; 5] =
     ["not implemented", "is not implemented", "not registered", "is not registered", "is unknown"];
 
@@ -50,9 +50,9 @@ pub(super) fn is_unknown_tool(output: &ToolOutput, name: &str) -> bool {
         return false;
     }
     match output.data.as_ref().and_then(|data| data.fault) {
-        // Without words of its own it cannot be about anything else.
+        // A status without a message of its own cannot be about anything else.
         Some(ToolFault::NotFound) => &*output.content == UNKNOWN_TO_WORKER || contains_word(&output.content, name),
-        // A stream ends with an internal error whatever its tool says.
+        // Streaming calls end with an internal error whatever the tool reported.
         None | Some(ToolFault::Internal) => is_unknown_message(&output.content, name),
         Some(
             ToolFault::Unavailable
@@ -76,7 +76,7 @@ fn is_unknown_message(said: &str, name: &str) -> bool {
             let field = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
             (field("type"), field("message"))
         }
-        // As a model reads it: the kind, a colon, the message.
+        // As formatted for a model: the type, a colon, the message.
         Ok(_) | Err(_) => match said.split_once(": ") {
             Some((kind, message)) if kind.chars().all(char::is_alphanumeric) => (kind.to_owned(), message.to_owned()),
             Some(_) | None => (String::new(), said.to_owned()),
@@ -85,12 +85,12 @@ fn is_unknown_message(said: &str, name: &str) -> bool {
     let text = without_quotes(&message);
     match kind.rsplit('.').next().unwrap_or_default() {
         "ToolNotFound" => return true,
-        // A table of tools, asked for a key that it does not have.
+        // A lookup in a dict of tools failed.
         "KeyError" if text == name => return true,
         "AttributeError" if is_missing_method(&text, name) => return true,
         _ => {}
     }
-    // A message alone may be split as if it had a kind.
+    // A message without a type may have been split at its own colon.
     let whole = without_quotes(said);
     [&text, &whole].into_iter().any(|text| reports_unknown(text, name))
 }
@@ -99,14 +99,14 @@ fn without_quotes(text: &str) -> String {
     text.trim().replace(['\'', '"', '`'], "")
 }
 
-/// `MyAdapter object has no attribute NAME`, as Python says it of the adapter itself. Of any other object it is a mistake
-/// inside the tool: many are called like the method that they call.
+/// `MyAdapter object has no attribute NAME` is Python's error for a method the adapter lacks. For any other object it
+/// is a bug inside the tool: many tools have the name of the method they call.
 fn is_missing_method(text: &str, name: &str) -> bool {
     let Some((owner, attribute)) = text.split_once(" object has no attribute ") else { return false };
     attribute == name && !owner.contains(' ') && owner.to_ascii_lowercase().ends_with("adapter")
 }
 
-/// Whether the name is one of the words.
+/// Returns true if the name is one of the text's words.
 fn contains_word(text: &str, name: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-');
     text.split(|character| !is_part(character)).any(|word| word == name)
@@ -129,13 +129,13 @@ fn reports_unknown(text: &str, name: &str) -> bool {
         || verdict(text).is_some_and(|verdict| says(&verdict, &NAME_SUFFIX_PHRASES))
 }
 
-/// What follows the phrase, in whatever case it is written.
+/// The text after the phrase, which is compared case-insensitively.
 fn strip_phrase<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let (head, rest) = text.split_at_checked(phrase.len())?;
     head.eq_ignore_ascii_case(phrase).then_some(rest)
 }
 
-/// Is this name whole, or the beginning of a longer one?
+/// Returns true if the name ends here, false if it is the prefix of a longer one.
 fn ends_a_name(rest: &str) -> bool {
     let mut rest = rest.chars();
     match rest.next() {
