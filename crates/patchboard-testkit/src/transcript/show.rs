@@ -1,4 +1,4 @@
-//! Commands in a form a person reads at a glance.
+//! A readable form of commands.
 
 use patchboard_core::agent::ConversationOrigin;
 use patchboard_core::app::AppProfile;
