@@ -1,5 +1,5 @@
-//! A built-in provider that is always available. It is not a model and says so: it explains how to configure one, lists
-//! tools, and calls them on request, so that every code path can be exercised on a fresh machine.
+//! A built-in provider that is always available and not a model: it explains how to configure one, lists tools, and calls
+//! them on request, so that every code path can be exercised on a fresh machine.
 //!
 //! A pure function of the request. Depending on the last user message:
 //!

@@ -38,6 +38,7 @@ impl RepetitionDetector {
         for byte in piece.bytes() {
             match self.tail.last_mut() {
                 Some(TextSymbol { byte: b'0', number }) if byte.is_ascii_digit() => {
+                    // Further digits belong to the same number.
                     *number = number.wrapping_mul(31).wrapping_add(byte);
                 }
                 _ if byte.is_ascii_digit() => self.tail.push(TextSymbol { byte: b'0', number: byte }),

@@ -177,6 +177,7 @@ impl EventDecoder {
             b"data" => self.add_data(place),
             b"event" => self.name.set(place),
             b"error" => {
+                // Treated as `event: error` followed by its data.
                 self.name.set((start, start + name_length));
                 self.add_data(place);
             }

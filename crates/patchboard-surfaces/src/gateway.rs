@@ -105,8 +105,8 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics));
     guard::require_local_user_or_token(routes, needs_token)
-        // Outside the layer above: a signed webhook authenticates its sender better than the local user who forwards
-        // it.
+        // Outside the layer above, because it checks the local user itself: a valid signature proves more than the user
+        // of the process that forwards the webhook.
         .route("/webhook/{channel}", routing::any(webhook::receive))
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(guard::security_headers))

@@ -285,6 +285,7 @@ impl McpService {
         match call {
             Err(problem) => self.single_response(form, &wire::error(&id, &problem)),
             Ok((call, command)) => {
+                // A stream's keep-alive comments prevent timeouts during tool calls; lists are answered at once.
                 let is_slow = matches!(command, Command::CallTool(_));
                 let answer = self.ask(&session, command, &call, traceparent);
                 let pending = PendingCall { id, call, answer, is_done: false };

@@ -33,7 +33,7 @@ use crate::listen::{Peer, ReadLimitExceeded};
 const MAX_HANDLED_PER_FLUSH: usize = 128;
 /// Largest message before the client has signed in, in bytes.
 const MAX_UNAUTHENTICATED_BYTES: u64 = 64 * 1024;
-/// Time limit for commands that are asked when a connection closes; afterwards their replies are no longer awaited.
+/// Time limit for commands issued when a connection closes; afterwards their replies are no longer awaited.
 const CLOSE_COMMANDS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest timer when nothing is due.
 const MAX_SLEEP: Duration = Duration::from_secs(24 * 3600);
@@ -224,7 +224,7 @@ impl Pump {
         self.handle(wake).await
     }
 
-    /// Closes the connection: asks the dialect's final commands and waits for them; all other queued commands are
+    /// Closes the connection: issues the dialect's final commands and waits for them; all other queued commands are
     /// cancelled. Runs that have begun are handled by the dialect or keep their grace period.
     async fn finish(mut self, gone: CloseCause) {
         let mut last = Vec::new();
@@ -261,7 +261,7 @@ impl Pump {
             }
         };
         if tokio::time::timeout(CLOSE_COMMANDS_TIMEOUT, answers).await.is_err() {
-            tracing::debug!("commands asked on close were not answered in time");
+            tracing::debug!("commands issued on close were not answered in time");
         }
     }
 
@@ -526,7 +526,7 @@ impl Pump {
         ControlFlow::Continue(())
     }
 
-    /// No command is asked before the dialect has an identity; a caller without one has no grants.
+    /// No command is issued before the dialect has an identity; a caller without one has no grants.
     fn caller(&self) -> Caller {
         let (principal, grants) = match &self.identity {
             Some(identity) => (identity.principal.clone(), identity.grants),

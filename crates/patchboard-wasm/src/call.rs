@@ -97,6 +97,7 @@ async fn run_guest<T>(
     let began = Instant::now();
     let mut store = Store::new(pre.engine(), CallState::new(caller, limits, turn));
     store.limiter(|state| &mut state.limiter);
+    // The guest yields to the executor at every tick.
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
     store.set_hostcall_fuel(limits.output.max(MAX_HOSTCALL_BYTES));

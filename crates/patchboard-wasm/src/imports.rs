@@ -34,7 +34,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<CallState>) -> wasmtime::Result<
 /// Why a host function aborts the guest instead of returning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallAborted {
-    #[error("the call's time is over")]
+    #[error("the call's time limit is exceeded")]
     OutOfTime,
     #[error("the call was cancelled")]
     Cancelled,

@@ -100,6 +100,7 @@ fn skip_string(mut rest: &[u8]) -> &[u8] {
     while let Some((first, tail)) = rest.split_first() {
         rest = match first {
             b'"' => return tail,
+            // Skips the escaped byte, which may be a quote.
             b'\\' => tail.get(1..).unwrap_or_default(),
             _ => tail,
         };

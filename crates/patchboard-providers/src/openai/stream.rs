@@ -164,7 +164,7 @@ impl CompletionsParser {
     /// Calls are only known to be complete at the end of the stream.
     fn emit_calls(&mut self, out: &mut VecDeque<ModelEvent>) {
         for mut call in self.calls.drain(..) {
-            // A call without a name has its chunks emitted here.
+            // Every call, even one without a name, must have chunk events before its call event.
             let name = call.emit_piece(&self.names, out);
             let id = if call.id.is_empty() { format!("call-{}", call.index.saturating_add(1)) } else { call.id };
             let input = parse_arguments(&call.arguments);

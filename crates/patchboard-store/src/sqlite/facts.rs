@@ -113,6 +113,7 @@ fn rank(
     }
     chosen.truncate(wanted);
     if query.fill_with_recent && chosen.len() < wanted {
+        // Recent facts have score 0, so a cursor with another score precedes all of them.
         let before = after.filter(|after| after.score == 0.0).map_or(i64::MAX, |after| after.number);
         let mut statement = db.prepare_cached(
             "SELECT number FROM facts WHERE owner = ?1 AND superseded_at IS NULL AND number <= ?2 AND number < ?3

@@ -151,6 +151,7 @@ fn delete_events_of_old_runs(db: &Connection, ended_before: Timestamp) -> Result
             return Ok(true);
         }
         deleted_events += events::delete(db, run)?;
+        // Persisted in the same transaction, so that the next call continues after this run.
         remember.execute([ended_at, run])?;
     }
     Ok(false)

@@ -65,6 +65,7 @@ pub(super) fn add_turn(
     payload: &EncodedRecord,
 ) -> Result<(), SqliteError> {
     let run = topics.find_run(db, turn.run)?;
+    // The session was purged during the run; storing the turn would restore it.
     if run.as_ref().is_some_and(|run| run.purge_on_close) {
         return Ok(());
     }

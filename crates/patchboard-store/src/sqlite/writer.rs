@@ -123,6 +123,7 @@ impl WriterHandle {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
+        // A due checkpoint may take long, so it must not run on the caller's thread.
         let scribe = scribe.as_mut().filter(|scribe| !scribe.needs_checkpoint())?;
         let started = Instant::now();
         let written = scribe.write(Durability::Delta, std::iter::once(batch));

@@ -101,6 +101,7 @@ impl Stream for ChunkStream {
         if let Poll::Ready(Some(piece)) = this.chunks.poll_recv(context) {
             return Poll::Ready(Some(this.encode_chunk(piece)));
         }
+        // The channel is empty or closed; the stream ends only once the call has.
         if this.call_result.is_none() {
             match Pin::new(&mut this.ended).poll(context) {
                 Poll::Pending => return Poll::Pending,
@@ -122,6 +123,7 @@ impl Stream for ChunkStream {
             }
             Some(Ok(())) | None => {
                 this.count(Code::Ok);
+                // The protocol requires a final chunk, so one is synthesised if the tool sent none.
                 Poll::Ready((!this.has_final).then(|| Ok(map::last_chunk(this.sent))))
             }
         }

@@ -225,6 +225,7 @@ impl AuthorityRewriter {
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         match kind {
             HEADERS => {
+                // A header block starts here; CONTINUATION frames continue it.
                 self.hpack = HpackPosition::FieldStart;
                 let priority = if flags & PRIORITY == 0 { 0 } else { 5 };
                 Self::headers_prefix(flags & PADDED != 0, priority, Some(length), 0)

@@ -110,6 +110,7 @@ impl Body for UploadBody {
         };
         match polled {
             Poll::Pending => {
+                // Started only while the body is idle and cleared by the next frame.
                 let waiting = this.timeout.get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE_TIMEOUT)));
                 match waiting.as_mut().poll(context) {
                     Poll::Ready(()) => {

@@ -195,6 +195,7 @@ impl BridgeCall {
                 return Err(status_with_correlation(status, correlation.as_deref()));
             }
         };
+        // The request's memory is free now; the response is charged until it is sent.
         self.charge.replace_with(outcome.size())?;
         Ok(with_correlation(Response::new(outcome.into()), correlation.as_deref()))
     }

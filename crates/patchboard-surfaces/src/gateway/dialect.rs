@@ -55,7 +55,7 @@ enum PendingRpc {
     Start(Arc<str>),
     /// `chat.attach`: becomes a stream once the run is found.
     Attach { id: Arc<str>, from: Seq },
-    /// `chat.cancel`: the cancel command has been asked.
+    /// `chat.cancel`: answered once the board has accepted the cancellation.
     Cancel(String),
 }
 
@@ -329,6 +329,7 @@ impl Dialect for GatewayDialect {
     fn timer_fired(&mut self, now: Duration, steps: &mut Vec<Step>) {
         let mut next = None;
         for (id, stream) in &mut self.streams {
+            // An empty `text` event changes nothing at the client but resets its timeout.
             if now.saturating_sub(stream.last_sent_at) >= KEEPALIVE_INTERVAL {
                 stream.last_sent_at = now;
                 let frame = wire::EventFrame { id, event: "text", data: Some(stream.keepalive.next_text()), seq: None };

@@ -33,7 +33,7 @@ pub(super) enum ToolDifference {
 pub(super) enum PluginOrigin {
     /// From the operator, in the configuration.
     Configured,
-    /// From the plugins folder, whoever may write to it.
+    /// From the plugins folder, where everyone with write access can set grants.
     Folder,
 }
 

@@ -283,6 +283,7 @@ impl RetiredVersions {
         let mut at = 0;
         let (calls, failures) = (&mut self.calls, &mut self.failures);
         self.draining.retain(|version| {
+            // Running calls hold references; this list holds one.
             let is_called = Arc::strong_count(version) > 1;
             let stays = is_called && at >= surplus;
             at += 1;

@@ -126,6 +126,7 @@ impl Catalogue {
             let problem = format!("the configuration allows only the SHA-256 {only}, and its file has {found}");
             return Err(LoadFailure::Refused(problem));
         }
+        // The files were touched without a change of content.
         if cause == LoadCause::Changed && entry.is_active(&content.sha256, &given) {
             return Ok(LoadResult::Unchanged);
         }
@@ -173,6 +174,7 @@ impl Catalogue {
                 );
             }
         };
+        // The pin is written before activation: a version that runs must be the one on record.
         if pinned != PinLookup::Known(now.clone())
             && let Err(error) = pins::write(&*self.store, &*self.clock, name, &now).await
         {

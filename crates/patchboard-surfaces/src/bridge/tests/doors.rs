@@ -1,4 +1,4 @@
-//! Who gets in, by which way, and how everybody is let go.
+//! Admission on every transport, and shutdown.
 
 use std::pin::pin;
 
@@ -150,7 +150,7 @@ async fn web_pages_get_nowhere() {
     }
     assert_eq!(odd(&bench, Method::GET, &local, &[grpc]).await, StatusCode::UNSUPPORTED_MEDIA_TYPE);
 
-    // HTTP/1.1 is not spoken at all.
+    // HTTP/1.1 is refused.
     let mut stream = TcpStream::connect(bench.address).await.unwrap();
     let request = "POST /snakepit.bridge.BridgeService/Ping HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -335,7 +335,7 @@ async fn a_worker_is_known_by_its_line() {
     // The server goes down: workers finish what they have.
     bench.draining.cancel();
     assert!(client.ping(ping()).await.is_ok());
-    // The worker goes: so does its line.
+    // When the worker ends, its listener closes.
     drop(line);
     while client.ping(ping()).await.is_ok() {
         tokio::task::yield_now().await;
@@ -464,7 +464,7 @@ async fn there_are_only_so_many_connections() {
     assert_eq!(second.read(&mut [0; 16]).await.unwrap_or(0), 0);
     assert!(first.ping(ping()).await.is_ok());
     drop(first);
-    // The place is free as soon as the first one is gone.
+    // The permit is released as soon as the first connection has ended.
     loop {
         let connected = Endpoint::from_shared(format!("http://{}", bench.address)).unwrap().connect().await;
         if let Ok(channel) = connected

@@ -206,7 +206,7 @@ async fn listeners_hear_what_they_asked_for_and_do_not_disturb_each_other() {
         tell(&bench, name);
     }
     assert_eq!(some.next().await, "tool.execution.stop");
-    // It heard the other one's marker too.
+    // It received the other subscriber's marker too.
     all.markers.push("second");
     assert_eq!(all.next().await, "pool.ready");
     assert_eq!(all.next().await, "tool.secret.x");
