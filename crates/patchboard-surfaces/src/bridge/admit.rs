@@ -242,8 +242,8 @@ fn unauthenticated() -> CallRefusal {
     CallRefusal::Refused(Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`"))
 }
 
-/// Whether the call carries the worker's secret, or the worker has never sent one. Once a worker has sent the right
-/// secret, it is required on every further call.
+/// Whether the call carries the worker's secret, or the secret is not required yet. A correct secret makes it required
+/// on every further call.
 fn has_worker_secret(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
     let Some(given) = headers.get(WORKER_SECRET_HEADER) else { return !secret.is_required() };
     let is_right = bool::from(given.as_bytes().ct_eq(secret.expose().as_bytes()));

@@ -17,7 +17,7 @@ use super::{Bridge, map};
 
 pub(super) type TelemetryStream = Pin<Box<dyn Stream<Item = Result<pb::TelemetryEvent, Status>> + Send>>;
 
-/// A subscription starts disabled; the first toggle enables it.
+/// A subscription is disabled until a toggle enables it.
 pub(super) fn subscribe(
     bridge: Bridge,
     controls: Streaming<pb::TelemetryControl>,
