@@ -1,9 +1,9 @@
 //! Converts a bridge `Any` to JSON and back. The only module that knows its callers' two conventions: packed protobuf
 //! wrappers, and JSON text under any type URL.
 //!
-//! A value counts as packed only if it is byte for byte what an encoder writes; everything else is parsed as JSON. Numbers
-//! without a JSON form are refused in parameters and become the strings `NaN`, `Infinity` and `-Infinity` in results.
-//! Bytes become base64, as in protobuf's JSON mapping; unlike there, 64-bit integers stay numbers.
+//! A value counts as packed only if it is byte for byte what an encoder writes; everything else is parsed as JSON.
+//! Numbers without a JSON form are refused in parameters and become the strings `NaN`, `Infinity` and `-Infinity` in
+//! results. Bytes become base64, as in protobuf's JSON mapping; unlike there, 64-bit integers stay numbers.
 
 use std::collections::BTreeMap;
 

@@ -88,7 +88,7 @@ fn ordered_vectors(entries: Vec<EmbeddingEntry>, wanted: usize) -> Result<Vec<Ve
     for (position, entry) in entries.into_iter().enumerate() {
         let slot = vectors
             .get_mut(entry.index.unwrap_or(position))
-            .ok_or_else(|| embed_error("the provider sent a vector nobody asked for"))?;
+            .ok_or_else(|| embed_error("the provider sent a vector that was not requested"))?;
         *slot = Some(entry.embedding);
     }
     let vectors: Vec<Vec<f32>> =

@@ -1,8 +1,9 @@
 //! Model providers over HTTP APIs, and a built-in one that needs none.
 //!
-//! [`build`] creates a provider with retries; [`Chain`] adds fallbacks; [`Upstream`] is a single attempt without either.
-//! Inside: `sse` (bytes to events) and each dialect's `request` and `stream` are pure; `http` does the I/O; `chain` decides
-//! what to try next. This crate must not know surfaces, the store, configuration files or the environment.
+//! [`build`] creates a provider with retries; [`Chain`] adds fallbacks; [`Upstream`] is a single attempt without
+//! either. Inside: `sse` (bytes to events) and each dialect's `request` and `stream` are pure; `http` does the I/O;
+//! `chain` decides what to try next. This crate must not know surfaces, the store, configuration files or the
+//! environment.
 
 mod anthropic;
 mod calls;

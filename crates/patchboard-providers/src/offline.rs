@@ -1,5 +1,5 @@
-//! A built-in provider that is always available and not a model: it explains how to configure one, lists tools, and calls
-//! them on request, so that every code path can be exercised on a fresh machine.
+//! A built-in provider that is always available and not a model: it explains how to configure one, lists tools, and
+//! calls them on request, so that every code path can be exercised on a fresh machine.
 //!
 //! A pure function of the request. Depending on the last user message:
 //!
@@ -8,8 +8,8 @@
 //!   request, which ends with the results, is answered with the tools' output.
 //! * Any other text gets the explanation.
 //!
-//! Counts one token per four bytes of text, rounded up: system text, messages and tool descriptions as input; its text and
-//! calls as output.
+//! Counts one token per four bytes of text, rounded up: system text, messages and tool descriptions as input; its text
+//! and calls as output.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

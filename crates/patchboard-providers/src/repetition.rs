@@ -1,8 +1,8 @@
 //! Detects when a text has begun to repeat itself endlessly, as small models do. Pure: chunks in, a verdict out.
 //!
-//! A text repeats itself if its end consists of the same unit, at least [`MIN_REPEATS`] times and [`MIN_REPEATED_BYTES`]
-//! bytes in all. Numbers that count up ("Step 12: … Step 13: …") count as equal in long units; in short units they are
-//! legitimate output ("count to a hundred").
+//! A text repeats itself if its end consists of the same unit, at least [`MIN_REPEATS`] times and
+//! [`MIN_REPEATED_BYTES`] bytes in all. Numbers that count up ("Step 12: … Step 13: …") count as equal in long units;
+//! in short units they are legitimate output ("count to a hundred").
 
 /// Smallest number of consecutive units.
 const MIN_REPEATS: usize = 4;

@@ -1,8 +1,8 @@
 //! A decoder for server-sent events in arbitrary byte chunks. Knows the framing but no model API; does no I/O.
 //!
-//! Follows the event stream format of the HTML standard (all three line endings, a byte order mark, comments, multi-line
-//! data, malformed UTF-8 replaced) with two concessions to servers: a final event without the blank line after it is not
-//! lost, and a field named `error` is treated as the data of an event of that name.
+//! Follows the event stream format of the HTML standard (all three line endings, a byte order mark, comments,
+//! multi-line data, malformed UTF-8 replaced) with two concessions to servers: a final event without the blank line
+//! after it is not lost, and a field named `error` is treated as the data of an event of that name.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! Maps tool names to the form that model APIs accept: `[A-Za-z0-9_-]{1,64}`. Knows no dialect.
 //!
-//! A valid name is unchanged. In other names `.` becomes `__` and any other character `_`; if that is too long or collides
-//! with another name, the name is truncated and gets a hash of the original as suffix. The mapping of an offered tool
-//! depends on the offered tools only, so it stays stable while a conversation grows.
+//! A valid name is unchanged. In other names `.` becomes `__` and any other character `_`; if that is too long or
+//! collides with another name, the name is truncated and gets a hash of the original as suffix. The mapping of an
+//! offered tool depends on the offered tools only, so it stays stable while a conversation grows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The bridge surface: gRPC for programs, as defined by `proto/bridge.proto`. Each worker of a pool connects to a loopback
-//! listener of its own, all other clients over TCP or a Unix socket.
+//! The bridge surface: gRPC for programs, as defined by `proto/bridge.proto`. Each worker of a pool connects to a
+//! loopback listener of its own, all other clients over TCP or a Unix socket.
 //!
 //! - `connection` and `admit`: from a socket to an admitted request; `worker_listeners`: the workers' listeners; `tls`,
 //!   `unix`: transports; `h2_authority_rewrite`: repairs the `:authority` that Unix socket clients send.

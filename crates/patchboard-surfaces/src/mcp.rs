@@ -1,8 +1,8 @@
 //! MCP at `/mcp`: the tool registry for any MCP client, over streamable HTTP.
 //!
 //! `POST` carries one JSON-RPC message. A request is answered with JSON, a tool call with an event stream that is kept
-//! alive while the tool works. The server never opens a stream of its own, so `GET` is not allowed. A session begins with
-//! `initialize`, ends with `DELETE` or after its idle timeout, and is usable only by the principal that began it.
+//! alive while the tool works. The server never opens a stream of its own, so `GET` is not allowed. A session begins
+//! with `initialize`, ends with `DELETE` or after its idle timeout, and is usable only by the principal that began it.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -11,9 +11,9 @@
 //! - `* pong` the client answers a ping
 //! - `/ client` the connection closes; the cause is `client`, `stall` or `server`
 //!
-//! Output lines, which are compared: `! command`, `! ping`, `< frame`, `x code reason`, `x dropped`. `#` starts a comment;
-//! the first line may be `#! token` for a connection that has to sign in. Running a transcript returns it with the actual
-//! outputs, so that tests compare whole files and readers see the protocol.
+//! Output lines, which are compared: `! command`, `! ping`, `< frame`, `x code reason`, `x dropped`. `#` starts a
+//! comment; the first line may be `#! token` for a connection that has to sign in. Running a transcript returns it with
+//! the actual outputs, so that tests compare whole files and readers see the protocol.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ impl Player {
                 "client" => self.step(|steps| dialect.closed(CloseCause::Client, steps)),
                 "stall" => self.step(|steps| dialect.closed(CloseCause::Stalled, steps)),
                 "server" => self.step(|steps| dialect.closed(CloseCause::Server, steps)),
-                other => self.say(&format!("nobody is called `{other}`")),
+                other => self.say(&format!("no identity is called `{other}`")),
             },
             _ => {}
         }

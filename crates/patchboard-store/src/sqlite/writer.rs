@@ -1,8 +1,8 @@
-//! Writes: one connection, one queue. All batches that wait when the writer thread is free are committed together, so that
-//! many callers share one disk sync. A caller gets its reply only after the commit.
+//! Writes: one connection, one queue. All batches that wait when the writer thread is free are committed together, so
+//! that many callers share one disk sync. A caller gets its reply only after the commit.
 //!
-//! Text chunks need no sync, and handing them to another thread takes longer than writing them: while no other write is in
-//! progress, the caller's own thread writes them, in some tens of microseconds.
+//! Text chunks need no sync, and handing them to another thread takes longer than writing them: while no other write is
+//! in progress, the caller's own thread writes them, in some tens of microseconds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, mpsc};

@@ -34,7 +34,7 @@ pub(super) fn scan(folder: &Path, configured: &[PathBuf]) -> FolderScan {
         }
     };
     if folder.metadata().is_ok_and(|metadata| is_world_writable(&metadata)) {
-        scan.warnings.push(format!("anybody on this machine may put plugins into {shown}; take that right away"));
+        scan.warnings.push(format!("every user of this machine may put plugins into {shown}; revoke that right"));
     }
     let configured: HashSet<PathBuf> = configured.iter().filter_map(|file| file.canonicalize().ok()).collect();
     for (at, file) in files.enumerate() {

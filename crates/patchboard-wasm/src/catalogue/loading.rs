@@ -116,7 +116,7 @@ impl Catalogue {
         admitted.map_err(LoadFailure::NotTrusted)?;
         entry.state().last_sha256 = Some(content.sha256.clone());
         for path in &content.world_writable {
-            self.warn_once(&format!("anybody on this machine may change {}; take that right away", path.display()));
+            self.warn_once(&format!("every user of this machine may change {}; revoke that right", path.display()));
         }
         let given = self.config_for(entry, &content).map_err(LoadFailure::Refused)?;
         if let Some(only) = entry.options.sha256.map(|hash| hex(&hash))

@@ -112,7 +112,7 @@ fn unknown_imports(unknown: &[&str]) -> PluginFileError {
     if unknown.len() > MAX_NAMES_LISTED {
         list.push_str(&format!(" and {} more", unknown.len() - MAX_NAMES_LISTED));
     }
-    let refusal = PluginFileError::new(format!("imports what nobody provides: {list}"));
+    let refusal = PluginFileError::new(format!("imports what is not provided: {list}"));
     match unknown.iter().any(|name| name.starts_with("wasi:http/")) {
         true => refusal.hint("HTTP is reached through patchboard:plugin/http"),
         false => refusal,

@@ -274,7 +274,7 @@ async fn a_unix_socket_is_for_one_s_own_processes() {
     let mut client = over_unix(&path).await;
     assert_eq!(client.ping(ping()).await.unwrap().into_inner().message, "pong: x");
     call_by_its_path(&path).await;
-    // Whoever is answered there keeps it, and what is no socket is left alone.
+    // A path in use by another server, or by a file that is not a socket, is left unchanged.
     assert_eq!(UnixSocket::bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     let file = folder.path().join("file");
     std::fs::write(&file, "mine").unwrap();
