@@ -1,5 +1,5 @@
-//! A tool's parameters as JSON Schema, and back. Programs at the other end of the bridge describe parameters one by one
-//! in words of their own; everything else in the product checks arguments against one schema.
+//! Converts a tool's parameters to JSON Schema and back. Bridge clients describe each parameter separately, with their
+//! own type names; the rest of the product validates arguments against one schema.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use crate::value::{self, ParameterKind};
 
 mod rules;
 
-/// Longer rules are passed over: they come from outside and are kept as long as the tool is.
+/// Longer rules are ignored: they come from clients and stay in memory as long as the tool.
 const MAX_RULES_BYTES: usize = 64 * 1024;
 
-/// What Python's `inspect` calls `**kwargs`: a parameter that stands for all the others.
+/// Python's `inspect` name for `**kwargs`: a parameter that stands for all others.
 const CATCH_ALL: &str = "kwargs";
 
-/// The schema of a tool's arguments, as far as they are JSON.
+/// The JSON Schema of a tool's arguments; binary parameters are not part of it.
 pub fn schema_of(parameters: &[ParameterSpec]) -> Value {
     let takes_anything = |one: &ParameterSpec| one.name == CATCH_ALL && one.required && is_any(&one.r#type);
-    // A tool that says nothing about its parameters may take any.
+    // A tool without declared parameters accepts any.
     if parameters.is_empty() {
         return json!({"type": "object", "properties": {}});
     }
@@ -28,11 +28,11 @@ pub fn schema_of(parameters: &[ParameterSpec]) -> Value {
     {
         return json!({"type": "object"});
     }
-    // Beside parameters with names of their own it is not one that has to be given.
+    // Beside named parameters, the catch-all is optional.
     let (catch_all, named): (Vec<_>, Vec<_>) = parameters.iter().partition(|one| takes_anything(one));
     let properties = named.iter().map(|one| (one.name.clone(), property_of(one)));
     let properties: Map<String, Value> = properties.collect();
-    // Bytes travel beside the arguments, so their absence here says nothing.
+    // Binary values are sent beside the JSON arguments, so they cannot be required here.
     let required = named.iter().filter(|one| one.required && !is_binary(&one.r#type));
     let required: BTreeSet<&str> = required.map(|one| one.name.as_str()).collect();
     json!({
@@ -43,7 +43,7 @@ pub fn schema_of(parameters: &[ParameterSpec]) -> Value {
     })
 }
 
-/// The parameters that a schema's properties are, for clients of the bridge.
+/// Converts a schema's properties to parameters, for bridge clients.
 pub fn parameters_of(schema: &Value) -> Vec<ParameterSpec> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -66,7 +66,7 @@ pub fn parameters_of(schema: &Value) -> Vec<ParameterSpec> {
         .collect()
 }
 
-/// JSON Schema's word for a parameter's type; `None` where anything goes or nothing is known.
+/// The JSON Schema type of a parameter's type name; `None` if it is unknown or allows anything.
 pub(crate) fn json_type(type_name: &str) -> Option<&'static str> {
     let (base, _) = type_name.split_once(['[', '<', '(']).unwrap_or((type_name, ""));
     Some(match base.trim().to_ascii_lowercase().as_str() {
@@ -86,7 +86,7 @@ fn is_any(type_name: &str) -> bool {
     name.is_empty() || name.eq_ignore_ascii_case("any")
 }
 
-/// Types whose values come as bytes, or may.
+/// Types whose values are, or may be, sent as bytes.
 fn is_binary(type_name: &str) -> bool {
     matches!(
         type_name.trim().to_ascii_lowercase().as_str(),
@@ -104,7 +104,7 @@ fn property_of(parameter: &ParameterSpec) -> Value {
     }
     let kind = ParameterKind::of(&parameter.r#type);
     if let Some(default) = parameter.default_value.as_ref().and_then(|any| value::decode(any, kind).ok()) {
-        // What is left out is null, so null may also be said.
+        // An omitted parameter defaults to null, so an explicit null is allowed too.
         if default.is_null()
             && let Some(name) = json_type(&parameter.r#type).filter(|name| *name != "null")
         {
@@ -120,13 +120,13 @@ fn property_of(parameter: &ParameterSpec) -> Value {
     property.into()
 }
 
-/// Follows one reference inside the schema; a property that cannot be found is described by nothing.
+/// Resolves one reference within the schema; an unresolvable one stays as it is.
 fn resolve_reference<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
     let pointer = property["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
     pointer.and_then(|pointer| schema.pointer(pointer)).unwrap_or(property)
 }
 
-/// In the words of the bridge's own clients.
+/// The type name that bridge clients use.
 fn type_of(property: &Value) -> &'static str {
     match property["type"].as_str() {
         Some("string") => "string",
@@ -139,7 +139,7 @@ fn type_of(property: &Value) -> &'static str {
     }
 }
 
-/// What the fields of a `ParameterSpec` do not already say.
+/// The JSON Schema keywords that `ParameterSpec` has no field for.
 fn validation_rules(property: &Value) -> String {
     let mut rules = property.as_object().cloned().unwrap_or_default();
     rules.retain(|rule, _| !matches!(rule.as_str(), "description" | "default" | "title" | "$ref"));

@@ -1,9 +1,9 @@
-//! What an `Any` of the bridge means as JSON, and back. The one place that knows the two conventions of its callers:
-//! protobuf's packed wrappers, and JSON text under any type URL.
+//! Converts a bridge `Any` to JSON and back. The only module that knows its callers' two conventions: packed protobuf
+//! wrappers, and JSON text under any type URL.
 //!
-//! Packed is what an encoder would have written, byte for byte; everything else is read as JSON. Numbers that JSON has
-//! no words for are refused as parameters and become the strings `NaN`, `Infinity` and `-Infinity` in results; bytes
-//! become base64, as protobuf's own JSON does; unlike there, 64-bit integers stay numbers.
+//! A value counts as packed only if it is byte for byte what an encoder writes; everything else is parsed as JSON.
+//! Numbers without a JSON form are refused in parameters and become the strings `NaN`, `Infinity` and `-Infinity` in
+//! results. Bytes become base64, as in protobuf's JSON mapping; unlike there, 64-bit integers stay numbers.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ mod wire;
 
 use packed::{UnpackError, WrapperType};
 
-/// Under which everything is sent out.
+/// The type URL of all values that are sent.
 pub const JSON_TYPE_URL: &str = "type.snakepit.bridge/json";
 
-/// As many as a JSON reader with serde's usual limit follows, so that what passes here passes there.
+/// serde's default recursion limit, so that every value accepted here can be read by other serde readers.
 pub const MAX_DEPTH: usize = 127;
 
-/// Of all parameters of one call together; a few bytes of text can be a hundred in memory. More is refused: long lists
-/// of numbers travel as binary parameters.
+/// Limit for all parameters of one call together, because a few bytes of text can take a hundred in memory. Larger
+/// lists of numbers must be sent as binary parameters.
 pub const MAX_ELEMENTS: usize = 1_000_000;
 
-/// Does the tool want text, even where the text happens to be JSON?
+/// Whether the tool expects text, even if the text happens to be JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterKind {
     Text,
@@ -35,7 +35,7 @@ pub enum ParameterKind {
 }
 
 impl ParameterKind {
-    /// By the type a `ParameterSpec` names.
+    /// Determines the kind from the type name of a `ParameterSpec`.
     pub fn of(type_name: &str) -> Self {
         match crate::parameters::json_type(type_name) {
             Some("string") => Self::Text,
@@ -44,7 +44,7 @@ impl ParameterKind {
     }
 }
 
-/// Why a value cannot be understood, in words that fit after `Invalid parameter NAME: `.
+/// Why a value cannot be decoded; the text follows `Invalid parameter NAME: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     #[error("empty where JSON is expected")]
@@ -63,7 +63,7 @@ pub enum ValueError {
     WideInteger,
 }
 
-/// A parameter that cannot be understood; nothing was executed.
+/// A parameter that cannot be decoded; the tool was not executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid parameter {}: {why}", clipped(.name))]
 pub struct InvalidParameter {
@@ -71,18 +71,18 @@ pub struct InvalidParameter {
     pub why: ValueError,
 }
 
-/// Names come from clients and go back to them in words.
+/// Bounds a client's name for use in an error message.
 fn clipped(name: &str) -> &str {
     const MAX: usize = 128;
     name.get(..name.floor_char_boundary(MAX)).unwrap_or(name)
 }
 
-/// One value as JSON.
+/// Decodes one value to JSON.
 pub fn decode(any: &Any, kind: ParameterKind) -> Result<Value, ValueError> {
     decode_within(any, kind, &mut ElementBudget::default())
 }
 
-/// All parameters of a call as one JSON object.
+/// Decodes all parameters of a call to one JSON object.
 pub fn decode_parameters(
     parameters: &BTreeMap<String, Any>,
     kind_of: impl Fn(&str) -> ParameterKind,
@@ -95,7 +95,7 @@ pub fn decode_parameters(
     decoded.collect()
 }
 
-/// One value as JSON text, which is its sender's own where it sent text: no number loses a digit.
+/// Converts one value to JSON text. JSON text from the sender is passed on unchanged, so that no number loses a digit.
 pub fn into_json(any: Any, kind: ParameterKind) -> Result<Bytes, ValueError> {
     let Some(wrapper) = WrapperType::of(&any.type_url) else { return json_text::check(any.value) };
     match packed::read(wrapper, &any.value, &mut ElementBudget::default()) {
@@ -115,7 +115,7 @@ pub fn encode(value: &Value) -> Any {
     encode_json(value.to_string())
 }
 
-/// Sends on what already is JSON text.
+/// Wraps existing JSON text.
 pub fn encode_json(text: impl Into<Vec<u8>>) -> Any {
     Any { type_url: JSON_TYPE_URL.to_owned(), value: text.into() }
 }
@@ -151,7 +151,7 @@ fn not_packed_nor_json(wrapper: WrapperType, why: ValueError) -> ValueError {
     }
 }
 
-/// How many more elements may be made.
+/// The remaining number of elements that may be created.
 #[derive(Debug)]
 struct ElementBudget(usize);
 

@@ -1,4 +1,4 @@
-//! The Anthropic Messages API.
+//! Client of the Anthropic Messages API.
 
 mod request;
 mod stream;
@@ -20,7 +20,7 @@ use crate::{Error, ProviderOptions};
 const OFFICIAL_HOST: &str = "api.anthropic.com";
 const OFFICIAL_ROOT: &str = "https://api.anthropic.com/v1";
 const API_VERSION: &str = "2023-06-01";
-/// A page of the list has 20 models unless more are asked for.
+/// The API's default page has 20 models.
 const LIST_QUERY: &str = "limit=1000";
 const DEFAULT_MODEL: &str = "claude-sonnet-4-5-20250929";
 
@@ -97,7 +97,7 @@ impl Upstream for Anthropic {
     }
 }
 
-/// The models the account may use, newest first.
+/// The models that the account may use, newest first.
 pub(crate) async fn list_models(
     options: ProviderOptions,
     pool: &ClientPool,

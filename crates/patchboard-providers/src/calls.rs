@@ -1,4 +1,4 @@
-//! Tool calls between the board and a dialect: ids, arguments, schemas. The same rules for every dialect.
+//! Tool calls between board and dialect: ids, arguments, schemas. The rules are the same for every dialect.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,12 +10,12 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// Calls one answer may make, and bytes of arguments it may hold; more ends the answer with an error.
+/// Limits of one response: calls, and bytes of arguments; exceeding them fails the response.
 pub(crate) const MAX_CALLS: usize = 128;
 pub(crate) const MAX_ARGUMENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// Numbers the calls of a request in order. Ids of nine letters and digits are the only kind every API accepts,
-/// and numbering keeps a repeated prefix byte for byte the same, which prompt caches want.
+/// Numbers the calls of a request in order. Ids of nine letters and digits are the only form that every API accepts,
+/// and numbering keeps a repeated prefix byte-identical, which prompt caches need.
 #[derive(Debug, Default)]
 pub(crate) struct CallNumbers<'a>(HashMap<&'a CallId, usize>);
 
@@ -65,7 +65,7 @@ impl Serialize for PastInput<'_> {
     }
 }
 
-/// A tool's schema with the two keys APIs insist on, `type` and `properties`.
+/// A tool's schema with the two keys that APIs require, `type` and `properties`.
 #[derive(Debug)]
 pub(crate) struct ObjectSchema<'a>(pub(crate) &'a Value);
 
@@ -87,7 +87,7 @@ impl Serialize for ObjectSchema<'_> {
     }
 }
 
-/// What the model wrote as arguments. Nothing, or `null`, is how some models call a tool that takes none.
+/// Parses the arguments of a call. Some models send nothing, or `null`, for a tool without arguments.
 pub(crate) fn parse_arguments(text: &str) -> ToolInput {
     if text.trim().is_empty() {
         return ToolInput::Json(Arc::new(Value::Object(Map::new())));
@@ -104,7 +104,7 @@ pub(crate) fn parse_arguments(text: &str) -> ToolInput {
     }
 }
 
-/// Counts what an answer's calls take up.
+/// Enforces the limits on a response's calls.
 #[derive(Debug, Default)]
 pub(crate) struct CallLimit {
     calls: usize,

@@ -1,4 +1,4 @@
-//! Vectors from any server with OpenAI's embeddings endpoint.
+//! Embeddings from any server with OpenAI's embeddings endpoint.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::openai;
 use crate::upstream::UpstreamFailure;
 use crate::{Error, ProviderOptions};
 
-/// Texts sent at once; more are sent in several requests.
+/// Texts per request; more are split into several requests.
 const TEXTS_PER_REQUEST: usize = 64;
 
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub struct HttpEmbedder {
     model: Arc<str>,
 }
 
-/// `options.kind` and `options.model` are not looked at: only OpenAI's dialect has the endpoint, and the model here is
-/// the one that embeds. The space is named after it, since the same model gives the same vectors wherever it runs.
+/// Ignores `options.kind` and `options.model`: only OpenAI's dialect has the endpoint, and `model` is the embedding
+/// model. The vector space is named after it, because the same model yields the same vectors on every server.
 pub fn embedder(
     options: ProviderOptions,
     model: impl Into<Arc<str>>,
@@ -51,7 +51,7 @@ struct EmbeddingsResponse {
 
 #[derive(Deserialize)]
 struct EmbeddingEntry {
-    /// Which text it belongs to; servers that leave it out answer in order.
+    /// The text it belongs to; servers that omit it respond in order.
     index: Option<usize>,
     embedding: Vec<f32>,
 }
@@ -88,7 +88,7 @@ fn ordered_vectors(entries: Vec<EmbeddingEntry>, wanted: usize) -> Result<Vec<Ve
     for (position, entry) in entries.into_iter().enumerate() {
         let slot = vectors
             .get_mut(entry.index.unwrap_or(position))
-            .ok_or_else(|| embed_error("the provider sent a vector nobody asked for"))?;
+            .ok_or_else(|| embed_error("the provider sent a vector that was not requested"))?;
         *slot = Some(entry.embedding);
     }
     let vectors: Vec<Vec<f32>> =

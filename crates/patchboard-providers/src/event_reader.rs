@@ -1,4 +1,4 @@
-//! From an answer's bytes to what the model said. Pure: `http` brings the bytes, a dialect's parser knows the meaning.
+//! Converts response bytes to model events. Pure: `http` supplies the bytes, a dialect's parser interprets the events.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use patchboard_core::model::{ModelError, ModelEvent};
 
 use crate::sse::{EventDecoder, EventTooLarge, ServerSentEvent};
 
-/// The meaning of one dialect's events.
+/// Interprets the events of one dialect.
 pub(crate) trait EventParser: Send + Unpin + 'static {
     fn event(
         &mut self,
@@ -14,14 +14,14 @@ pub(crate) trait EventParser: Send + Unpin + 'static {
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<ParseProgress, ModelError>;
 
-    /// The stream is over without `Progress::Done`: is what came a whole answer?
+    /// The stream ended without `ParseProgress::Done`; returns an error unless the response is complete.
     fn end(&mut self, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParseProgress {
     More,
-    /// Nothing is missing, but figures may follow.
+    /// The response is complete, but usage figures may follow.
     Complete,
     /// Nothing follows.
     Done,
@@ -51,7 +51,7 @@ impl<P: EventParser> ModelEventReader<P> {
         self.decoder.push(bytes);
     }
 
-    /// The next thing the model said. `None` with less than `Progress::Done`: more bytes are needed.
+    /// The next model event. `None` before `ParseProgress::Done` means that more bytes are needed.
     pub(crate) fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         loop {
             if let Some(event) = self.pending.pop_front() {
@@ -75,7 +75,7 @@ impl<P: EventParser> ModelEventReader<P> {
         }
     }
 
-    /// No more bytes come, for whatever reason.
+    /// Must be called when no more bytes will arrive, for whatever reason.
     pub(crate) fn end(&mut self) {
         let parsed = match self.decoder.finish() {
             Ok(Some(event)) => self.parser.event(&event, &mut self.pending),
@@ -85,7 +85,7 @@ impl<P: EventParser> ModelEventReader<P> {
         let ended = match parsed {
             Ok(ParseProgress::Done) => Ok(()),
             Ok(ParseProgress::More | ParseProgress::Complete) => self.parser.end(&mut self.pending),
-            // A last event cut in the middle is no news: the end tells what is missing.
+            // A truncated last event is not an error of its own: `end` reports what is missing.
             Err(error) if error == unreadable() => self.parser.end(&mut self.pending),
             Err(error) => Err(error),
         };
@@ -103,7 +103,7 @@ impl<P: EventParser> ModelEventReader<P> {
     }
 }
 
-/// An event that is not what the dialect says it should be.
+/// An event that violates the dialect.
 pub(crate) fn unreadable() -> ModelError {
     ModelError::Unavailable("provider sent an event that cannot be read".to_owned())
 }

@@ -1,8 +1,9 @@
-//! Models behind HTTP APIs, and one that needs none.
+//! Model providers over HTTP APIs, and a built-in one that needs none.
 //!
-//! [`build`] makes a provider that retries; [`Chain`] puts fallbacks behind it; [`Upstream`] is one try without either.
-//! Inside: `sse` (bytes to events) and each dialect's `request` and `stream` are pure; `http` carries bytes; `chain`
-//! decides what to try next. This crate must not know surfaces, the store, configuration files or the environment.
+//! [`build`] creates a provider with retries; [`Chain`] adds fallbacks; [`Upstream`] is a single attempt without
+//! either. Inside: `sse` (bytes to events) and each dialect's `request` and `stream` are pure; `http` does the I/O;
+//! `chain` decides what to try next. This crate must not know surfaces, the store, configuration files or the
+//! environment.
 
 mod anthropic;
 mod calls;
@@ -45,29 +46,29 @@ pub use crate::upstream::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKind {
     Anthropic,
-    /// OpenAI, or any server that speaks its Chat Completions.
+    /// OpenAI, or any server with its Chat Completions API.
     OpenAi,
-    /// Built in; asks nobody.
+    /// Built in; sends no requests.
     Offline,
 }
 
-/// What the operator chose; [`ProviderOptions::new`] has the defaults.
+/// The operator's settings; [`ProviderOptions::new`] has the defaults.
 #[derive(Clone)]
 pub struct ProviderOptions {
-    /// What it is called in the configuration, in messages and in metrics.
+    /// The name in the configuration, in messages and in metrics.
     pub name: Arc<str>,
     pub kind: ProviderKind,
-    /// The API's root, with or without `/v1`; none means the vendor's own.
+    /// The API's root URL, with or without `/v1`; `None` is the vendor's own.
     pub base_url: Option<String>,
     pub api_key: Option<SecretString>,
-    /// Asked for when a request names no model.
+    /// Used if a request names no model.
     pub model: Option<Arc<str>>,
     pub connect_timeout: Duration,
-    /// From sending a request to the head of its answer. Local servers send none before they have read the prompt.
+    /// From sending a request to the response head. Local servers send no head before they have processed the prompt.
     pub response_timeout: Duration,
-    /// The longest silence within an answer.
+    /// Longest silence within a response.
     pub idle_timeout: Duration,
-    /// The managed server that answers at `base_url`; it is started when it sleeps.
+    /// The managed server behind `base_url`; it is started on demand.
     pub server: Option<Arc<ManagedServer>>,
 }
 
@@ -87,7 +88,7 @@ impl ProviderOptions {
     }
 }
 
-/// Without the key, and without what may be a password in the URL.
+/// Omits the key, and the URL's userinfo, which may contain a password.
 impl fmt::Debug for ProviderOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProviderOptions")
@@ -106,13 +107,13 @@ pub enum Error {
     ApiKey { provider: String },
 }
 
-/// A provider that tries again by itself, for agents without fallbacks.
+/// A provider with retries, for agents without fallbacks.
 pub fn build(options: ProviderOptions, pool: &ClientPool) -> Result<Arc<dyn ModelProvider>, Error> {
     let link = ChainLink::new(upstream(options, pool)?, ModelOverride::Requested);
     Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
 }
 
-/// One link for a [`Chain`]. Nothing is asked, and no connection made, before the first request.
+/// One upstream for a [`Chain`]. Does not connect before the first request.
 pub fn upstream(options: ProviderOptions, pool: &ClientPool) -> Result<Arc<dyn Upstream>, Error> {
     let server = options.server.clone();
     let upstream: Arc<dyn Upstream> = match options.kind {
@@ -126,13 +127,13 @@ pub fn upstream(options: ProviderOptions, pool: &ClientPool) -> Result<Arc<dyn U
     })
 }
 
-/// Asks the model of `options` for a few words, once, to see that its address, key and name are right.
+/// Requests a few tokens once, to check that address, key and model name are valid.
 pub async fn probe_model(
     options: ProviderOptions,
     pool: &ClientPool,
     stop: &CancellationToken,
 ) -> Result<(), ModelError> {
-    /// Some servers refuse less.
+    /// Some servers refuse smaller limits.
     const FEW_TOKENS: u32 = 16;
     let request = ModelRequest {
         model: Arc::default(),
@@ -146,7 +147,7 @@ pub async fn probe_model(
     let upstream = upstream(options, pool).map_err(|error| ModelError::NotConfigured(error.to_string()))?;
     let mut answer = upstream.attempt(&request, limits, stop).await.map_err(|failure| failure.error)?;
     while let Some(event) = answer.next().await {
-        // The first words are enough.
+        // The first content suffices.
         if !matches!(event?, ModelEvent::ModelSelected { .. }) {
             break;
         }
@@ -154,7 +155,7 @@ pub async fn probe_model(
     Ok(())
 }
 
-/// The models a provider offers. Both APIs answer the same question in the same shape.
+/// The models that a provider offers. Both APIs return the same shape.
 pub async fn list_models(
     options: ProviderOptions,
     pool: &ClientPool,

@@ -1,15 +1,15 @@
-//! The provider that is always there. It is no model and says so: it tells how to configure one, lists tools, and
-//! calls them on request, so that every path of the product can be walked on a fresh machine.
+//! A built-in provider that is always available and not a model: it explains how to configure one, lists tools, and
+//! calls them on request, so that every code path can be exercised on a fresh machine.
 //!
-//! A pure function of the request. What it understands as the last user message:
+//! A pure function of the request. Depending on the last user message:
 //!
-//! * `/tools` lists the tools it was offered.
+//! * `/tools` lists the offered tools.
 //! * `/call NAME JSON` calls a tool; several lines that start with `/call` make several calls at once. The follow-up
-//!   request, which ends with the results, is answered with what the tools said.
-//! * Anything else gets the explanation.
+//!   request, which ends with the results, is answered with the tools' output.
+//! * Any other text gets the explanation.
 //!
-//! It counts one token for every four bytes of text, rounded up: of system text, messages and tool descriptions as
-//! input, of what it says and calls as output.
+//! Counts one token per four bytes of text, rounded up: system text, messages and tool descriptions as input; its text
+//! and calls as output.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::upstream::{AttemptLimits, ModelStream, Upstream, UpstreamFailure};
 
 pub(crate) const MODEL_NAME: &str = "offline";
 const BYTES_PER_TOKEN: usize = 4;
-/// Words of one piece of text.
+/// Words per text chunk.
 const WORDS_PER_PIECE: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -148,7 +148,7 @@ fn starts_call(line: &str) -> bool {
     line.strip_prefix("/call").is_some_and(|rest| rest.starts_with(char::is_whitespace) && !rest.trim().is_empty())
 }
 
-/// Cuts the text before each line that starts a call; arguments may take several lines.
+/// Splits the text before each line that starts a call; arguments may span several lines.
 fn read_calls(text: &str) -> Vec<ParsedCall<'_>> {
     let mut starts: Vec<usize> = vec![0];
     let mut offset = 0;
@@ -209,7 +209,7 @@ fn explanation(request: &ModelRequest) -> String {
     )
 }
 
-/// Says as much as the limit allows, a few words at a time.
+/// Emits as much text as the limit allows, a few words per chunk.
 fn push_text(text: &str, max_tokens: u32, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
     let limit = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
     let allowed = text.get(..text.floor_char_boundary(limit)).unwrap_or(text);
@@ -224,7 +224,7 @@ fn push_text(text: &str, max_tokens: u32, events: &mut VecDeque<ModelEvent>) -> 
     (tokens(allowed), stop)
 }
 
-/// Calls as a model would: the name at once, then the arguments, written in two strokes.
+/// Streams calls like a model: first the name, then the arguments in two chunks.
 fn push_calls(calls: Vec<ParsedCall<'_>>, events: &mut VecDeque<ModelEvent>) -> (u64, StopReason) {
     let mut output = 0;
     for (index, call) in (0_u32..).zip(calls) {

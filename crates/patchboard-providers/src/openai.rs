@@ -1,4 +1,4 @@
-//! The OpenAI Chat Completions API, of OpenAI and of everybody who speaks it: Ollama, llama.cpp, vLLM, gateways.
+//! Client of the OpenAI Chat Completions API, of OpenAI and of compatible servers: Ollama, llama.cpp, vLLM, gateways.
 
 mod request;
 mod stream;
@@ -27,12 +27,12 @@ pub(crate) struct OpenAi {
     tool_json: ToolJsonCache,
     client: ApiClient,
     completions: Url,
-    /// None: another server, whose models we cannot know.
+    /// `None` for other servers, whose models are unknown.
     model: Option<Arc<str>>,
     flavour: ApiFlavour,
 }
 
-/// Where OpenAI's own service and its look-alikes want different things.
+/// Where OpenAI's own service and compatible servers need different requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ApiFlavour {
     Official,
@@ -60,7 +60,7 @@ impl OpenAi {
     }
 }
 
-/// Also for the other endpoints of the same API.
+/// Also used for the other endpoints of the API.
 pub(crate) fn api_client(options: ProviderOptions, pool: &ClientPool) -> Result<ApiClient, Error> {
     let options = ApiClientOptions {
         provider: &options.name,
@@ -126,7 +126,7 @@ impl Upstream for OpenAi {
     }
 }
 
-/// The models a server offers, in its order.
+/// The models that a server offers, in its order.
 pub(crate) async fn list_models(
     options: ProviderOptions,
     pool: &ClientPool,

@@ -1,21 +1,21 @@
-//! Notices when a text has begun to repeat itself without end, as small models do. Pure: pieces in, a verdict out.
+//! Detects when a text has begun to repeat itself endlessly, as small models do. Pure: chunks in, a verdict out.
 //!
-//! A text repeats itself when its end is the same unit over and over: at least [`MIN_REPEATS`] times and
-//! [`MIN_REPEATED`] bytes in all. Numbers that count up ("Step 12: … Step 13: …") are taken for the same where the unit is
-//! long; in short units they are what was asked for ("count to a hundred").
+//! A text repeats itself if its end consists of the same unit, at least [`MIN_REPEATS`] times and
+//! [`MIN_REPEATED_BYTES`] bytes in all. Numbers that count up ("Step 12: … Step 13: …") count as equal in long units;
+//! in short units they are legitimate output ("count to a hundred").
 
-/// The unit must come at least so often in a row.
+/// Smallest number of consecutive units.
 const MIN_REPEATS: usize = 4;
-/// Shorter runs are tables, drawings and rules between paragraphs.
+/// Shorter repetitions are tables, drawings and rules between paragraphs.
 const MIN_REPEATED_BYTES: usize = 240;
-/// A unit in which only numbers change is taken for a repetition from this length on.
+/// Smallest length of a unit in which differing numbers count as equal.
 const MIN_COUNTING_UNIT: usize = 40;
-/// What is looked at: units up to a fourth of it are found.
+/// Length of the examined tail; detects units up to a quarter of it.
 const WINDOW: usize = 2400;
-/// Bytes between two looks; each costs about a window's length.
+/// Bytes between two checks; each costs about a window's length.
 const CHECK_INTERVAL_BYTES: usize = 48;
 
-/// Listens to one answer.
+/// Detects repetition in one response.
 #[derive(Debug, Default)]
 pub(crate) struct RepetitionDetector {
     /// The end of the text.
@@ -28,16 +28,17 @@ pub(crate) struct RepetitionDetector {
 struct TextSymbol {
     /// `0` for every number.
     byte: u8,
-    /// Tells numbers apart, nearly always.
+    /// A hash that distinguishes most numbers.
     number: u8,
 }
 
 impl RepetitionDetector {
-    /// Takes the next piece; answers whether the text repeats itself by now.
+    /// Adds a chunk; returns whether the text now repeats itself.
     pub(crate) fn push(&mut self, piece: &str) -> bool {
         for byte in piece.bytes() {
             match self.tail.last_mut() {
                 Some(TextSymbol { byte: b'0', number }) if byte.is_ascii_digit() => {
+                    // Further digits belong to the same number.
                     *number = number.wrapping_mul(31).wrapping_add(byte);
                 }
                 _ if byte.is_ascii_digit() => self.tail.push(TextSymbol { byte: b'0', number: byte }),
@@ -57,8 +58,8 @@ impl RepetitionDetector {
     }
 }
 
-/// Does the text begin with one unit over and over, none shorter than `min_unit`? It comes in reverse, so this is about its
-/// end. The failure function gives the smallest unit of each of its beginnings in one pass.
+/// Whether the reversed text begins with repetitions of one unit of at least `min_unit`, that is, the text ends with
+/// them. The KMP failure function yields the smallest unit of every prefix in one pass.
 fn repeats<T: PartialEq>(reversed: impl Iterator<Item = T>, min_unit: usize) -> bool {
     let reversed: Vec<T> = reversed.collect();
     let mut borders = vec![0_usize; reversed.len()];

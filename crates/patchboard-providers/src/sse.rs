@@ -1,13 +1,12 @@
-//! Server-sent events out of bytes, in whatever pieces they arrive. Knows the framing and nothing of any model API;
-//! does no I/O.
+//! A decoder for server-sent events in arbitrary byte chunks. Knows the framing but no model API; does no I/O.
 //!
-//! Follows the event stream format of the HTML standard (all three line ends, a byte order mark, comments, data of
-//! several lines, malformed UTF-8 replaced) with two concessions to servers: an event is not lost when the stream
-//! ends without the blank line after it, and a field named `error` counts as data of an event of that name.
+//! Follows the event stream format of the HTML standard (all three line endings, a byte order mark, comments,
+//! multi-line data, malformed UTF-8 replaced) with two concessions to servers: a final event without the blank line
+//! after it is not lost, and a field named `error` is treated as the data of an event of that name.
 
 use std::borrow::Cow;
 
-/// The longest line, and the most data of one event, that is taken. More ends the stream with an error.
+/// Longest line, and most data of one event. Exceeding it ends the stream with an error.
 pub const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -15,7 +14,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// One event. Both texts are borrowed from the decoder unless bytes had to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSentEvent<'a> {
-    /// Empty when the event has no name.
+    /// Empty if the event has no name.
     pub name: Cow<'a, str>,
     pub data: Cow<'a, str>,
 }
@@ -26,26 +25,26 @@ pub struct EventTooLarge {
     pub limit: usize,
 }
 
-/// Push bytes, then take events until there are none; every byte is looked at once and moved at most once.
+/// Push bytes, then take events until there are none; every byte is examined once and moved at most once.
 #[derive(Debug)]
 pub struct EventDecoder {
     buffer: Vec<u8>,
-    /// Where the first line that has not been read starts.
+    /// Start of the first unread line.
     line: usize,
-    /// No line ends between `line` and here.
+    /// No line ends between `line` and this position.
     scanned: usize,
-    /// The last line ended with a carriage return; a line feed right after it belongs to it.
+    /// The previous line ended with a carriage return; an immediately following line feed belongs to it.
     after_carriage_return: bool,
     at_start: bool,
     name: FieldBuffer,
     data: FieldBuffer,
-    /// The event in `name` and `data` has been handed out.
+    /// The event in `name` and `data` has been returned.
     dispatched: bool,
     limit: usize,
     failed: bool,
 }
 
-/// A value collected from lines: a place in the buffer while it is one line of it, bytes of its own otherwise.
+/// A field's value: a range of the buffer while it is a single line, otherwise copied bytes.
 #[derive(Debug, Default)]
 struct FieldBuffer {
     present: bool,
@@ -75,10 +74,10 @@ impl EventDecoder {
         }
     }
 
-    /// Adds bytes. Take all events before pushing more: what is not taken stays in memory.
+    /// Adds bytes. All events must be taken first: unread bytes stay in the buffer.
     pub fn push(&mut self, bytes: &[u8]) {
         self.clear_dispatched();
-        // Lines already read leave the buffer now, so values still standing in it get room of their own.
+        // Lines already read are removed from the buffer, so values that still refer to it are copied.
         self.name.spill(&self.buffer);
         self.data.spill(&self.buffer);
         if self.line > 0 {
@@ -89,7 +88,7 @@ impl EventDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete event, or `None` until more bytes come. After an error there are no more events.
+    /// The next complete event, or `None` until more bytes arrive. After an error there are no more events.
     pub fn next_event(&mut self) -> Result<Option<ServerSentEvent<'_>>, EventTooLarge> {
         self.clear_dispatched();
         loop {
@@ -119,7 +118,7 @@ impl EventDecoder {
         }
     }
 
-    /// The event the stream ended in, if it got as far as having data. Call once, after the last byte.
+    /// The final, unterminated event, if it has data. Must be called once, after the last byte.
     pub fn finish(&mut self) -> Result<Option<ServerSentEvent<'_>>, EventTooLarge> {
         self.clear_dispatched();
         if !self.failed && self.skip_line_feed() {
@@ -136,7 +135,7 @@ impl EventDecoder {
         Ok(if self.dispatch() { Some(self.current()) } else { None })
     }
 
-    /// `false`: it cannot be known yet whether a line feed has to be skipped, and there is nothing else to read.
+    /// `false` if it is not known yet whether a line feed must be skipped, because there is no further byte.
     fn skip_line_feed(&mut self) -> bool {
         let Some(first) = self.buffer.get(self.line) else { return !self.after_carriage_return };
         if std::mem::take(&mut self.after_carriage_return) && *first == b'\n' {
@@ -161,7 +160,7 @@ impl EventDecoder {
         if line.is_empty() {
             return LineKind::Blank;
         }
-        // Nearly every line of a model's stream starts like this; anything else is looked at in full.
+        // Fast path: almost every line of a model's stream starts like this.
         let name_length = if line.starts_with(b"data:") {
             4
         } else {
@@ -178,6 +177,7 @@ impl EventDecoder {
             b"data" => self.add_data(place),
             b"event" => self.name.set(place),
             b"error" => {
+                // Treated as `event: error` followed by its data.
                 self.name.set((start, start + name_length));
                 self.add_data(place);
             }
@@ -193,7 +193,7 @@ impl EventDecoder {
         }
     }
 
-    /// Ends the event. An event without data is none.
+    /// Ends the event. An event without data is discarded.
     fn dispatch(&mut self) -> bool {
         self.dispatched = self.data.present;
         if !self.dispatched {
@@ -269,11 +269,12 @@ fn slice(buffer: &[u8], (start, end): (usize, usize)) -> &[u8] {
     buffer.get(start..end).unwrap_or_default()
 }
 
-/// The first line feed or carriage return, eight bytes at a time: this runs over every byte of every stream.
+/// Finds the first line feed or carriage return, eight bytes at a time, because this processes every byte of every
+/// stream.
 fn find_line_end(bytes: &[u8]) -> Option<(usize, u8)> {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
-    // Marks each zero byte; marks above the lowest one may be wrong, and only the lowest is used.
+    // Marks zero bytes; marks above the lowest one may be wrong, and only the lowest is used.
     let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH_BITS;
 
     let (words, rest) = bytes.as_chunks::<8>();

@@ -5,7 +5,7 @@ use patchboard_core::model::ModelError;
 const FAILED_ATTEMPTS: &str = "patchboard_model_failed_attempts_total";
 const FALLBACKS: &str = "patchboard_model_fallbacks_total";
 
-/// An attempt came to nothing, whether or not another one follows.
+/// Counts a failed attempt, whether or not another one follows.
 pub(crate) fn failed_attempt(provider: &str, error: &ModelError) {
     let kind = match error {
         ModelError::NotConfigured(_) => "not_configured",
@@ -19,7 +19,7 @@ pub(crate) fn failed_attempt(provider: &str, error: &ModelError) {
     metrics::counter!(FAILED_ATTEMPTS, "provider" => provider.to_owned(), "kind" => kind).increment(1);
 }
 
-/// A provider was asked because those before it had failed.
+/// Counts a request that went to a fallback provider.
 pub(crate) fn fallback(provider: &str) {
     metrics::counter!(FALLBACKS, "provider" => provider.to_owned()).increment(1);
 }

@@ -1,5 +1,5 @@
-//! The tools of recent requests as JSON. Agents offer the same tools call after call, and writing them out would be most
-//! of the work of a short request.
+//! A cache of serialised tool lists. Agents offer the same tools in every call, and serialising them would dominate the
+//! cost of a short request.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use patchboard_core::tool::ToolSpec;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Sets of tools remembered, for as many agents.
+/// Cached tool lists; one per agent, so this many agents.
 const MAX_CACHED: usize = 8;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct CachedTools {
 }
 
 impl ToolJsonCache {
-    /// What `write` makes of the tools. Names depend on nothing but the tools offered, so neither does their text.
+    /// The serialised tools. `write` must depend on the tools only; mapped names do.
     pub(crate) fn get_or_write<T: Serialize>(
         &self,
         tools: &Arc<[ToolSpec]>,
@@ -37,7 +37,7 @@ impl ToolJsonCache {
         Ok(text)
     }
 
-    /// By identity: the entry keeps the tools alive, so no others can be at their address.
+    /// Compares by address: the entry keeps its list alive, so no other list can have that address.
     fn cached(&self, tools: &Arc<[ToolSpec]>) -> Option<Arc<RawValue>> {
         let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         recent.iter().find(|written| Arc::ptr_eq(&written.tools, tools)).map(|written| written.text.clone())

@@ -1,8 +1,8 @@
-//! Tool names as model APIs accept them: `[A-Za-z0-9_-]{1,64}`. Knows no dialect.
+//! Maps tool names to the form that model APIs accept: `[A-Za-z0-9_-]{1,64}`. Knows no dialect.
 //!
-//! A name that fits stays as it is. In others `.` becomes `__` and any other character `_`; where that is too long,
-//! or two names would become one, the name is cut and ends in a hash of the original. The mapping of an offered tool
-//! depends on the offered tools only, so it stays the same while a conversation grows.
+//! A valid name is unchanged. In other names `.` becomes `__` and any other character `_`; if that is too long or
+//! collides with another name, the name is truncated and gets a hash of the original as suffix. The mapping of an
+//! offered tool depends on the offered tools only, so it stays stable while a conversation grows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 const MAX_LENGTH: usize = 64;
 const HASH_DIGITS: usize = 8;
 
-/// The names of one request, both ways. Only those that change are kept.
+/// The name mapping of one request, in both directions. Contains only names that change.
 #[derive(Debug, Default)]
 pub(crate) struct ToolNameMap {
     to_wire: HashMap<Arc<str>, Arc<str>>,
@@ -21,7 +21,7 @@ pub(crate) struct ToolNameMap {
 }
 
 impl ToolNameMap {
-    /// The names of the tools offered and of those called in past messages.
+    /// Covers offered tools and tools called in past messages.
     pub(crate) fn of(request: &ModelRequest) -> Self {
         let offered = request.tools.iter().map(|tool| &tool.name);
         let called = request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
@@ -47,12 +47,12 @@ impl ToolNameMap {
         }
         for name in offered.filter(|name| !is_valid(name)) {
             let candidate = sanitized(name);
-            // All of several that want one name get a hash: none depends on the order of the others.
+            // All names of a collision get a hash, so that none depends on the order of the others.
             let contested = wanted.get(&candidate).is_some_and(|names| names.len() > 1);
             names.insert(name, if contested { hashed(name, 0) } else { candidate }, &mut taken);
         }
         for name in called.clone().filter(|name| is_valid(name)) {
-            // A name from the past that happens to look like a mapped one must not stand for it.
+            // A past name that equals a mapped one must not be confused with it.
             if names.to_board.contains_key(name) {
                 names.insert(name, hashed(name, 0), &mut taken);
             } else {
@@ -69,7 +69,7 @@ impl ToolNameMap {
         self.to_wire.get(name).map_or(name, |wire| wire)
     }
 
-    /// What the model called. A name nobody offered is passed on as it is, to be refused by name.
+    /// The board's name for a called tool. Unknown names are passed on unchanged, so that the refusal can quote them.
     pub(crate) fn board_name(&self, wire: &str) -> Arc<str> {
         self.to_board.get(wire).cloned().unwrap_or_else(|| wire.into())
     }

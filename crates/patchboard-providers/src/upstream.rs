@@ -1,4 +1,4 @@
-//! One try at one model API. Trying again, and elsewhere, is the business of [`crate::Chain`].
+//! A single attempt at one model API. Retries and fallbacks are the responsibility of [`crate::Chain`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ pub type ModelStream = BoxStream<Result<ModelEvent, ModelError>>;
 pub trait Upstream: Send + Sync + fmt::Debug {
     fn name(&self) -> &str;
 
-    /// `Err(NotConfigured)` when it cannot be asked at all.
+    /// `Err(NotConfigured)` if it cannot be called at all.
     fn check(&self) -> Result<(), ModelError>;
 
-    /// Asks once. Resolves when the provider has taken the request; the stream starts with `Answering`, ends after
-    /// `Stop` or its first error, and dropping it ends the call.
+    /// Makes one attempt. Resolves when the provider has accepted the request; the stream starts with `ModelSelected`,
+    /// ends after `Stop` or its first error, and dropping it cancels the call.
     fn attempt<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -26,7 +26,7 @@ pub trait Upstream: Send + Sync + fmt::Debug {
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<ModelStream, UpstreamFailure>>;
 
-    /// The models it offers, in its order. `Err` says why it cannot tell.
+    /// The offered models, in the provider's order. `Err` says why they are unknown.
     fn models<'a>(&'a self, _stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
         let silent = ModelError::Unavailable("this provider does not list its models".to_owned());
         Box::pin(std::future::ready(Err(silent)))
@@ -35,11 +35,12 @@ pub trait Upstream: Send + Sync + fmt::Debug {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptLimits {
-    /// Connecting must not take longer than this, or than the provider's own limit. It does not limit the answer.
+    /// Connecting may take at most this long, or the provider's own limit if that is shorter. Does not limit the
+    /// response.
     pub connect_within: Duration,
 }
 
-/// Why an attempt failed, and what may be done about it.
+/// Why an attempt failed, and which retry may help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamFailure {
     pub error: ModelError,
@@ -49,29 +50,29 @@ pub struct UpstreamFailure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryAdvice {
-    /// The same request may do better a little later, and no sooner than the provider said.
+    /// The same request may succeed later, but no sooner than the provider's hint.
     SameProvider { after: Option<Duration> },
-    /// Not soon, or never, at this provider; another one may well answer.
+    /// This provider will not succeed soon; another one may.
     OtherProvider,
-    /// The request itself is at fault, or nobody waits any more.
+    /// The request itself is at fault, or the caller has cancelled.
     Never,
 }
 
-/// Did the provider get the request? Until it has, time is lost; from then on it may just be thinking.
+/// Whether the provider has received the request. Until then waiting is lost time; afterwards it may be processing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestDelivery {
     NotReceived,
     Received,
 }
 
-/// What an error says by itself, without the circumstances only an HTTP answer tells.
+/// Classifies an error by itself, without the details of an HTTP response.
 impl From<ModelError> for UpstreamFailure {
     fn from(error: ModelError) -> Self {
         let again = match &error {
             ModelError::RateLimited(_) | ModelError::Unavailable(_) | ModelError::Truncated(_) => {
                 RetryAdvice::SameProvider { after: None }
             }
-            // It has already had all the time it is given.
+            // It has already used up its time.
             ModelError::Timeout(_) | ModelError::NotConfigured(_) => RetryAdvice::OtherProvider,
             ModelError::Rejected(_) | ModelError::Cancelled => RetryAdvice::Never,
         };
@@ -79,7 +80,7 @@ impl From<ModelError> for UpstreamFailure {
     }
 }
 
-/// Any provider as a link of a chain.
+/// Uses any provider as an upstream of a chain.
 #[derive(Debug, Clone)]
 pub struct ProviderUpstream(pub Arc<dyn ModelProvider>);
 

@@ -1,11 +1,11 @@
-//! Small pieces of JSON both dialects read.
+//! JSON types shared by both dialects.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-/// Text that stays where it is unless it has escapes in it. (An optional `Cow` field alone would always be copied.)
+/// Text that is borrowed unless it contains escapes. (serde would always copy a plain optional `Cow` field.)
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -16,7 +16,7 @@ impl BorrowedText<'_> {
     }
 }
 
-/// What both APIs answer at `/models`.
+/// The response of both APIs at `/models`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ModelList {
     pub(crate) data: Vec<ModelEntry>,
@@ -25,6 +25,6 @@ pub(crate) struct ModelList {
 #[derive(Debug, Deserialize)]
 pub(crate) struct ModelEntry {
     pub(crate) id: Arc<str>,
-    /// Anthropic has one.
+    /// Only Anthropic sends it.
     pub(crate) display_name: Option<Arc<str>>,
 }

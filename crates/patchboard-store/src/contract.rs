@@ -1,13 +1,16 @@
-//! What every store must do, whatever it keeps its rows in. Test code: a broken promise panics.
+//! The contract that every store must fulfil, whatever its backend. Test code: a violation panics.
 //!
-//! A backend's test calls [`check_everything`] with a function that makes an empty store, or single checks to look
-//! closer. See `tests/it/contract.rs` of this crate.
+//! A backend's test calls [`check_everything`] with a function that creates an empty store, or single checks for
+//! debugging. See `tests/it/contract.rs` of this crate.
 //!
-//! What the checks rely on beside the port's own words: times survive to the microsecond; a record that does not
-//! follow the one before it, a run opened twice or closed while not running, and a model call opened twice or
-//! settled while not open are refused with the whole batch; purging a session lets its running runs end and be
-//! counted before they disappear, with whatever they kept meanwhile; a message stays submitted when its first row says
-//! it was.
+//! The checks rely on these rules in addition to the port's documentation:
+//!
+//! - Times are kept to the microsecond.
+//! - A record that does not follow its predecessor, a run opened twice or closed while not running, and a model call
+//!   opened twice or settled while not open cause the whole batch to be refused.
+//! - Purging a session lets its running runs end and be counted before they are deleted, with whatever they have stored
+//!   since.
+//! - A message keeps the submission time of its first row.
 
 use std::sync::Arc;
 
@@ -53,7 +56,7 @@ pub use sessions::{
 };
 pub use usage::{audit_rows_are_paged, model_calls_are_settled_once, usage_is_reported};
 
-/// Runs every check on a store of its own.
+/// Runs every check, each on a store of its own.
 pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     events_are_replayed(make().await).await;
     events_of_nodes_are_replayed(make().await).await;

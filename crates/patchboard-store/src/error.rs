@@ -1,4 +1,4 @@
-//! Why a database cannot be opened. Errors while serving are the port's `StoreError`.
+//! Errors while opening a database. Errors while serving are the port's `StoreError`.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
-//! Durable state for the board: the store port of the core, implemented on SQLite.
+//! Durable state for the board: the core's store port, implemented on SQLite.
 //!
 //! * [`SqliteStore`] is the store of one node: one writer thread with group commit, two reader threads.
-//! * [`inspect`] looks at a database without serving from it.
-//! * [`contract`] is the test suite every implementation of the port has to pass.
+//! * [`inspect`] examines a database without serving from it.
+//! * [`contract`] is the test suite that every implementation of the port has to pass.
 //!
-//! This crate knows the core's port and nothing else: no surface, no provider, no configuration file.
+//! This crate must know the core's port only: no surface, no provider, no configuration file.
 
 pub mod contract;
 mod error;

@@ -1,5 +1,5 @@
-//! The store of one node. Writes go through one thread that commits whatever is waiting as one transaction;
-//! reads go through two threads with connections of their own, so that neither ever blocks the async runtime.
+//! The store of one node. Writes go through one thread that commits all waiting batches as one transaction; reads go
+//! through two threads with their own connections, so that the async runtime is never blocked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,16 +39,16 @@ pub use inspect::{DatabaseReport, inspect};
 use reader::ReaderPool;
 use writer::WriterHandle;
 
-/// No list is longer, whatever was asked for.
+/// Upper bound for every list, whatever limit is requested.
 const MAX_ITEMS: usize = 1000;
 
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
-    /// The database file. Created, readable by its owner only, when it is not there; its folder must exist.
+    /// The database file. Created if missing, readable by its owner only; its folder must exist.
     pub path: PathBuf,
-    /// What may wait to be written. A batch counts for its size, small ones for 8 KiB.
+    /// Size of the write queue. A batch counts with its size, small ones as 8 KiB.
     pub queue_bytes: usize,
-    /// How long a commit waits for room in a full queue before it is refused as `Busy`.
+    /// How long a commit waits for space in a full queue before it is refused as `Busy`.
     pub queue_wait: Duration,
 }
 
@@ -58,8 +58,8 @@ impl SqliteOptions {
     }
 }
 
-/// Cheap to share; `close` it before the process ends, so that the write-ahead log is folded into the database.
-/// Dropped without that, it loses nothing: the next start reads the log.
+/// Cheap to share. Should be closed before the process ends, so that the write-ahead log is checkpointed into the
+/// database; without that nothing is lost, because the next start reads the log.
 #[derive(Debug)]
 pub struct SqliteStore {
     writer: WriterHandle,
@@ -67,7 +67,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the database, creating it or bringing it up to date first.
+    /// Opens the database, after creating or migrating it if necessary.
     pub fn open(options: SqliteOptions) -> Result<Self, OpenError> {
         let path = schema::absolute(&options.path)?;
         let connection = schema::open_for_writing(&path)?;
@@ -78,8 +78,8 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    /// The batch is queued when this is called, not when the future is first polled, as long as the queue has
-    /// room. Dropping the future does not take the batch back.
+    /// The batch is queued by this call, not by the future's first poll, as long as the queue has space. Dropping the
+    /// future does not cancel the batch.
     fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
         self.writer.commit(batch)
     }
@@ -144,7 +144,7 @@ impl Store for SqliteStore {
 
     fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let (space, key) = (space.clone(), key.to_owned());
-        self.readers.read("read what is kept", move |db| kv::get(db, &space, &key))
+        self.readers.read("read a stored value", move |db| kv::get(db, &space, &key))
     }
 
     fn kv_keys(
@@ -155,12 +155,12 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         let (space, prefix, after) = (space.clone(), prefix.to_owned(), after.map(str::to_owned));
-        self.readers.read("list what is kept", move |db| kv::keys(db, &space, &prefix, after.as_deref(), limit))
+        self.readers.read("list stored keys", move |db| kv::keys(db, &space, &prefix, after.as_deref(), limit))
     }
 
     fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
         let space = space.clone();
-        self.readers.read("measure what is kept", move |db| kv::usage(db, &space))
+        self.readers.read("measure stored values", move |db| kv::usage(db, &space))
     }
 
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {

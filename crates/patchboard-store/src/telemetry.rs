@@ -1,4 +1,4 @@
-//! Every metric of the store, named once.
+//! All metrics of the store; each name occurs only here.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) fn commits_failed(batches: usize) {
     counter!("patchboard_store_commit_failures_total").increment(batches as u64);
 }
 
-/// Somebody had to wait for room in the write queue.
+/// A commit had to wait for space in the write queue.
 pub(crate) fn queue_full() {
     counter!("patchboard_store_queue_full_total").increment(1);
 }

@@ -1,11 +1,11 @@
-//! The bridge surface: gRPC for programs, as `proto/bridge.proto` says it. Workers of the pools come in on lines of their
-//! own, everybody else over TCP or a Unix socket.
+//! The bridge surface: gRPC for programs, as defined by `proto/bridge.proto`. Each worker of a pool connects to a
+//! loopback listener of its own, all other clients over TCP or a Unix socket.
 //!
-//! - `connection` and `admit`: from a socket to a request that may come in; `private`: the lines of workers; `tls`,
-//!   `unix`: what sockets are made of; `authority`: what clients call them.
-//! - `service`: the methods; `map` and `error`: what they mean to the board; `chunks`, `listening`: what goes on for a
-//!   while; `health`: for whoever watches.
-//! - `upload` and `counts`: what is in hand, and what there was.
+//! - `connection` and `admit`: from a socket to an admitted request; `worker_listeners`: the workers' listeners; `tls`,
+//!   `unix`: transports; `h2_authority_rewrite`: repairs the `:authority` that Unix socket clients send.
+//! - `service`: the methods; `map` and `error`: conversion to and from the board; `chunk_stream`, `telemetry_stream`:
+//!   long-lived responses; `health`: for monitoring.
+//! - `metered_body` and `rpc_counters`: memory in use, and metrics.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -60,38 +60,39 @@ use metered_body::{MessageMemory, UploadBody};
 use rpc_counters::RpcCounters;
 
 const SURFACE: &str = "bridge";
-/// For so long after the start a session's opening waits for workers that are still starting; then it lists what there
-/// is, so that a pool that never comes up delays nobody later.
+/// For this long after startup, opening a session waits for workers that are still starting; afterwards it lists the
+/// tools that are registered, so that a pool that never comes up delays no later session.
 const WORKER_START_TIMEOUT: Duration = Duration::from_secs(10);
-/// A client that is not done with its certificates by then is dropped.
+/// Deadline for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after `accept` failed (usually: out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Streams of telemetry at once; the next one is refused.
+/// Concurrent telemetry streams; further ones are refused.
 const MAX_TELEMETRY_STREAMS: usize = 64;
 
-/// Calls under way at once, those that wait for a worker included; the next one is refused.
+/// Concurrent calls, those queued for a worker included; further ones are refused.
 const MAX_CALLS: usize = 16 * 1024;
 
 pub struct BridgeOptions {
-    /// Whose processes may connect over TCP where no token is asked for.
+    /// Whose processes may connect over TCP if no token is required.
     pub local_users: LocalUsers,
-    /// For TCP and the Unix socket. Without a token everybody on this machine is its local user.
+    /// For TCP and the Unix socket. Without a configured token, clients on this machine are authenticated as the local
+    /// user.
     pub gate: AuthGate,
     pub guard: OriginGuard,
-    /// What the server calls itself in what it tells.
+    /// The server's node name in telemetry events.
     pub node: Arc<str>,
     pub clock: Arc<dyn Clock>,
     pub limits: BridgeLimits,
-    /// Forward pickled values to workers.
+    /// Whether pickled values are forwarded to workers.
     pub allow_pickle: bool,
-    /// Done when every pool has had its first worker, or cannot have one.
+    /// Resolves once every pool has its first worker, or cannot get one.
     pub workers_ready: BoxFuture<'static, ()>,
-    /// Cancelled when the server goes down.
+    /// Cancelled at shutdown.
     pub draining: CancellationToken,
-    /// How long what is under way may take then, before connections are cut.
+    /// How long active requests may continue during shutdown before connections are closed.
     pub drain_timeout: Duration,
-    /// Listeners of workers, connections, requests and calls are its tasks. Those of workers end with their workers.
+    /// Tracks the worker listeners, connections, requests and calls. Worker listeners end with their workers.
     pub tracker: TaskTracker,
 }
 
@@ -106,13 +107,13 @@ impl fmt::Debug for BridgeOptions {
 
 #[derive(Debug, Clone, Copy)]
 pub struct BridgeLimits {
-    /// Largest message in bytes, both ways.
+    /// Largest message in bytes, in both directions.
     pub message: usize,
-    /// Connections over TCP and the Unix socket at once; the next one is cut.
+    /// Concurrent connections over TCP and the Unix socket; further ones are closed.
     pub connections: usize,
-    /// How long a call may take; a caller may ask for less.
+    /// Longest duration of a call; a caller may ask for less.
     pub call: Duration,
-    /// The same for calls that hand over their result piece by piece.
+    /// Longest duration of a streaming call.
     pub stream: Duration,
 }
 
@@ -145,7 +146,7 @@ struct GrpcShared {
     gate: AuthGate,
     pending_sign_ins: PendingSignIns,
     guard: OriginGuard,
-    /// For the lines of workers, which call this machine by its own names.
+    /// For worker listeners; workers connect under this machine's own names.
     worker_guard: OriginGuard,
     node: Arc<str>,
     clock: Arc<dyn Clock>,
@@ -159,7 +160,7 @@ struct GrpcShared {
     rpc_counters: RpcCounters,
     health: Arc<HealthService>,
     reflection: Option<[ReflectionService; 2]>,
-    /// Places for connections.
+    /// Bounds the connections over TCP and the Unix socket.
     connection_permits: Arc<Semaphore>,
     call_permits: Arc<Semaphore>,
     telemetry_permits: Arc<Semaphore>,
@@ -195,7 +196,7 @@ impl Bridge {
         }))
     }
 
-    /// Accepts over TCP until the server goes down.
+    /// Accepts TCP connections until shutdown.
     pub async fn serve_public(self, socket: TcpListener, tls: Option<ReloadableTls>) {
         while let Some((stream, place)) = self.next_connection(|| socket.accept()).await {
             let Ok(address) = stream.peer_addr() else { continue };
@@ -205,9 +206,9 @@ impl Bridge {
                 telemetry::refused(SURFACE, "capacity");
                 continue;
             }
-            // Who shows a certificate needs no token wherever it is.
+            // A client certificate replaces the token, from any address.
             let asks_user = !needs_token && !tls.as_ref().is_some_and(|tls| tls.requires_client_certificate);
-            // Asked before anything is read: afterwards the other end may be gone, and nobody's.
+            // Runs before anything is read: once the peer has closed its socket, its user can no longer be determined.
             let stranger = asks_user.then(|| self.0.local_users.check(SURFACE, &stream).err()).flatten();
             let (bridge, tls) = (self.clone(), tls.clone());
             self.0.tracker.spawn(async move {
@@ -217,7 +218,7 @@ impl Bridge {
         }
     }
 
-    /// Accepts processes of the same user until the server goes down.
+    /// Accepts processes of the server's own user until shutdown.
     pub async fn serve_unix(self, socket: UnixSocket) {
         let own_user = local_users::own_user();
         while let Some((stream, place)) = self.next_connection(|| socket.listener.accept()).await {
@@ -235,7 +236,7 @@ impl Bridge {
         }
     }
 
-    /// The next connection there is a place for; `None` when it is time to stop.
+    /// Accepts the next connection for which there is a permit; returns `None` on shutdown.
     async fn next_connection<S, A, F>(&self, accept: impl Fn() -> F) -> Option<(S, OwnedSemaphorePermit)>
     where
         F: Future<Output = io::Result<(S, A)>>,
@@ -273,15 +274,15 @@ impl Bridge {
         connection::serve(io, PeerConnection::new(self, door, seat), stop).await;
     }
 
-    /// Waits for workers that are still starting, but not for long.
+    /// Waits a bounded time for workers that are still starting.
     async fn wait_for_workers(&self) {
         if self.0.workers_ready.peek().is_none() {
-            // Whoever has not come by then is listed when it has.
+            // The tools of later workers are listed once they register.
             drop(tokio::time::timeout_at(self.0.started + WORKER_START_TIMEOUT, self.0.workers_ready.clone()).await);
         }
     }
 
-    /// A place for one more call.
+    /// A permit for one more call.
     fn acquire_call_permit(&self) -> Result<OwnedSemaphorePermit, Status> {
         let place = self.0.call_permits.clone().try_acquire_owned();
         place.map_err(|_| Status::resource_exhausted("too many calls are under way; try again in a few seconds"))
@@ -292,7 +293,7 @@ impl Bridge {
     }
 }
 
-/// The next connection, however long it takes.
+/// Accepts the next connection; retries after errors.
 async fn accept_next<S, A, F>(accept: impl Fn() -> F) -> S
 where
     F: Future<Output = io::Result<(S, A)>>,
@@ -308,7 +309,7 @@ where
     }
 }
 
-/// What the server speaks, for clients that ask: the current protocol and the one before it.
+/// gRPC server reflection, for clients that ask for it: protocol v1 and v1alpha.
 fn reflection_services() -> Option<[ReflectionService; 2]> {
     let about = || {
         tonic_reflection::server::Builder::configure()

@@ -1,5 +1,5 @@
-//! The meaning of a connection, without its transport: no clock, no socket, no await. A dialect takes what happened
-//! and pushes what to do about it; the pump does it.
+//! The protocol logic of a connection, without its transport: no clock, no socket, no await. A dialect takes events and
+//! pushes [`Step`]s; the pump carries them out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use patchboard_core::reply::BoardReply;
 
 use crate::auth::ClientIdentity;
 
-/// Names one command of one connection until it is answered.
+/// Identifies one command of a connection until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// Names one followed topic of one connection.
+/// Identifies one followed topic of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FollowId(pub u64);
 
-/// `now` is the time since the connection opened.
+/// A connection's protocol state machine. `now` is always the time since the connection opened.
 pub trait Dialect: Send {
-    /// The connection is there; `identity` is set when nothing more is needed to trust it.
+    /// The connection is open. `identity` is set if the client is already authenticated.
     fn opened(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Vec<Step>);
     fn text(&mut self, text: &str, now: Duration, steps: &mut Vec<Step>);
     fn binary(&mut self, bytes: &[u8], now: Duration, steps: &mut Vec<Step>);
-    /// The answer to `Step::Authenticate`.
+    /// The result of `Step::Authenticate`.
     fn authenticated(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Vec<Step>);
     fn command_answered(
         &mut self,
@@ -37,34 +37,34 @@ pub trait Dialect: Send {
         steps: &mut Vec<Step>,
     );
     fn observed(&mut self, follow: FollowId, envelope: &Envelope, now: Duration, steps: &mut Vec<Step>);
-    /// The followed topic came to its end, or cannot be read on.
+    /// The followed topic ended, or can no longer be read.
     fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Vec<Step>);
     fn timer_fired(&mut self, now: Duration, steps: &mut Vec<Step>);
-    /// The client answered a ping, or sent a pong of its own accord.
+    /// The client sent a pong, solicited or not.
     fn pong_received(&mut self, _now: Duration, _steps: &mut Vec<Step>) {}
-    /// The connection is no more. Only `Ask`, `Withdraw` and `SeeThrough` still mean something, and nobody hears the
-    /// answers. What was asked before and is not seen through is withdrawn, unless it has begun.
+    /// The connection is closed. Only `Ask`, `CancelAsk` and `AwaitReply` still have an effect, and their replies are
+    /// discarded. Earlier commands without `AwaitReply` are cancelled unless they have already begun.
     fn closed(&mut self, _gone: CloseCause, _steps: &mut Vec<Step>) {}
 }
 
-/// Whose doing it was that a connection ended.
+/// Which side caused a connection to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseCause {
-    /// It closed, broke off, or gave no sign of life any more.
+    /// The client closed the connection, lost it, or stopped responding to pings.
     Client,
-    /// The client took nothing for too long.
+    /// The client did not read for too long.
     Stalled,
     Server,
 }
 
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Check a token; the answer comes to `authenticated`.
+    /// Checks a token; the result arrives at `authenticated`.
     Authenticate(Arc<str>),
     Ask(Ticket, Command),
-    /// Cancel what was asked, whether it waits or has begun.
+    /// Cancels a command, whether it is queued or running.
     CancelAsk(Ticket),
-    /// After the connection's end: wait a little for what was asked, instead of dropping it.
+    /// After the connection has closed: waits a bounded time for this command's reply instead of dropping it.
     AwaitReply(Ticket),
     Follow {
         follow: FollowId,
@@ -73,16 +73,16 @@ pub enum Step {
         pace: FollowerPacing,
     },
     Write(String),
-    /// Ask the client for a sign of life; the answer comes to `ponged`.
+    /// Pings the client; its answer arrives at `pong_received`.
     Ping,
-    /// Call `woke` at this time since the connection opened; replaces an earlier wish.
+    /// Calls `timer_fired` at this time since the connection opened; replaces an earlier `WakeAt`.
     WakeAt(Duration),
-    /// Stop waking.
+    /// Clears the timer.
     CancelWake,
     Close {
         code: u16,
         reason: &'static str,
     },
-    /// End the connection without a close frame, as if the line were cut.
+    /// Ends the connection without a close frame, as if the network had failed.
     Drop,
 }

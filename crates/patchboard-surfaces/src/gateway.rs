@@ -1,4 +1,4 @@
-//! The gateway: chat over WebSocket JSON-RPC at `/ws`, and the few HTTP routes an operator needs beside it.
+//! Chat over WebSocket JSON-RPC at `/ws`, and the operator's HTTP routes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ mod wire;
 
 pub use webhook::{SIGNATURE_HEADER, TOKEN_HEADER, VerifyMethod, WebhookChannel};
 
-/// Small, because most connections are idle most of the time; both grow while they are needed.
+/// Small, because most connections are idle; both buffers grow on demand.
 const SOCKET_BUFFER: usize = 4 * 1024;
 
 pub struct GatewayOptions {
-    /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
+    /// Shared with the other surfaces on the same listener, so that wrong tokens are counted together.
     pub gate: Arc<AuthGate>,
     pub guard: OriginGuard,
     pub limits: PumpLimits,
@@ -44,13 +44,13 @@ pub struct GatewayOptions {
     pub version: &'static str,
     /// Renders the Prometheus text; `None` serves no metrics.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
-    /// Which channels take webhooks, and how these prove where they come from.
+    /// The channels that accept webhooks, and how senders authenticate.
     pub channels: Vec<WebhookChannel>,
-    /// Tells whether a signature is still fresh.
+    /// Checks the age of webhook signatures.
     pub clock: Arc<dyn Clock>,
-    /// Cancelled when the server goes down.
+    /// Cancelled at shutdown.
     pub draining: CancellationToken,
-    /// Connections are its tasks.
+    /// Tracks the connection tasks.
     pub tracker: TaskTracker,
 }
 
@@ -74,7 +74,7 @@ struct Gateway {
     channels: Arc<webhook::Channels>,
 }
 
-/// The pure half of a gateway connection, as the pump and the transcript tests drive it.
+/// Creates the dialect of a gateway connection, for the pump and for transcript tests.
 pub fn dialect(version: &'static str, rate: RateLimit) -> Box<dyn Dialect> {
     Box::new(dialect::GatewayDialect::new(version, rate))
 }
@@ -105,7 +105,8 @@ pub fn router(board: Board, options: GatewayOptions) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics));
     guard::require_local_user_or_token(routes, needs_token)
-        // Looks at that itself: a signed webhook has shown more than who forwards it.
+        // Outside the layer above, because it checks the local user itself: a valid signature proves more than the user
+        // of the process that forwards the webhook.
         .route("/webhook/{channel}", routing::any(webhook::receive))
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(guard::security_headers))
@@ -139,14 +140,15 @@ async fn upgrade(
         .read_buffer_size(SOCKET_BUFFER)
         .write_buffer_size(SOCKET_BUFFER)
         .on_upgrade(move |socket| async move {
-            // Boxed: the future behind an idle connection stays small until it has something to do.
+            // Boxed to keep the upgrade future of an idle connection small.
             Box::pin(pump::run(plug, socket, dialect, client)).await;
             drop(token);
         })
 }
 
 impl Gateway {
-    /// A bearer token in the head signs in at once; without one the first frame has to, where a token is needed.
+    /// A bearer token in the request head authenticates at once; without one the first frame must, if a token is
+    /// needed.
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<ClientIdentity>, Response> {
         let Some(given) = headers.get(header::AUTHORIZATION) else { return Ok(self.context.gate.anonymous()) };
         let Some(token) = auth::bearer(given) else { return Err(unauthorised()) };
@@ -175,7 +177,7 @@ async fn ready(State(gateway): State<Gateway>) -> Response {
     }
 }
 
-/// Numbers only, yet they tell about usage: where a token is needed, it is needed here too.
+/// Metrics reveal usage, so they require a token wherever one is configured.
 async fn metrics(State(gateway): State<Gateway>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
     let Some(render) = &gateway.metrics else { return StatusCode::NOT_FOUND.into_response() };
     match gateway.identify(&peer, &headers).await {

@@ -1,5 +1,5 @@
-//! The hub surface: apps register over WebSocket JSON on any path and take what a user says; HTTP under `/v1` submits
-//! utterances and shows what became of them. Both on one loopback listener.
+//! The hub surface: apps register over WebSocket JSON on any path and receive utterances; HTTP under `/v1` submits
+//! utterances and reports their state. Both share one loopback listener.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,32 +31,32 @@ mod http;
 mod map;
 mod wire;
 
-/// Largest message in bytes, as the protocol sets it; a larger one closes the connection with 1009.
+/// Message limit in bytes, set by the protocol; a larger message closes the connection with 1009.
 const MAX_MESSAGE: usize = 1024 * 1024;
-/// Requests with `wait` at once; the next one is refused.
+/// Concurrent requests with `wait`; further ones are refused.
 const MAX_WAITS: usize = 64;
-/// Small, because most connections are idle most of the time; both grow while they are needed.
+/// Small, because most connections are idle; both buffers grow on demand.
 const SOCKET_BUFFER: usize = 4 * 1024;
-/// A subprotocol with this prefix carries the token, for clients that cannot set headers.
+/// Prefix of a WebSocket subprotocol that carries the token, for clients that cannot set headers.
 const BEARER_PROTOCOL: &str = "bearer.";
 
 pub struct HubOptions {
-    /// For HTTP. Without a token everybody on this machine is its local user; the operator's own token makes the
-    /// operator. The tokens of apps are the board's.
+    /// Authenticates HTTP requests. Without a configured token every client on this machine is the local user; the
+    /// operator's own token grants operator rights. App tokens are checked by the board.
     pub gate: AuthGate,
-    /// Set where apps need tokens: then HTTP is for whoever shows one the gate knows.
+    /// Set if apps need tokens: HTTP then requires a token of the gate as well.
     pub http_needs_token: bool,
     pub guard: OriginGuard,
     pub timeouts: HubTimeouts,
     pub clock: Arc<dyn Clock>,
-    /// WebSockets at once, registered or not; the next one is told that there is no place. HTTP is not counted, so that
-    /// the user is not locked out by apps.
+    /// Concurrent WebSockets, registered or not; further ones are refused with 503. HTTP does not count, so that apps
+    /// cannot lock the user out.
     pub max_sockets: usize,
-    /// A client that takes nothing for this long is disconnected.
+    /// A client that does not read for this long is disconnected.
     pub stall: Duration,
-    /// Cancelled when the server goes down.
+    /// Cancelled at shutdown.
     pub draining: CancellationToken,
-    /// Connections are its tasks.
+    /// Tracks the connection tasks.
     pub tracker: TaskTracker,
 }
 
@@ -69,11 +69,12 @@ impl fmt::Debug for HubOptions {
 #[derive(Debug, Clone, Copy)]
 pub struct HubTimeouts {
     pub ping_interval: Duration,
-    /// A ping that is not answered by then ends the connection.
+    /// A connection whose ping is not answered within this time is closed.
     pub pong_timeout: Duration,
-    /// A connection that is no app by then is dropped.
+    /// A connection that has not registered an app by then is closed.
     pub register_timeout: Duration,
-    /// How long apps have to answer a message. For as long after it was sent, whoever waits waits for what they say.
+    /// How long apps may take to answer a message, counted from its dispatch. Requests with `wait` wait at most as long
+    /// for notifications.
     pub answer_window: Duration,
 }
 
@@ -88,17 +89,17 @@ impl Default for HubTimeouts {
     }
 }
 
-/// What the pure half of a connection depends on.
+/// The inputs of a connection's dialect.
 #[derive(Debug, Clone, Default)]
 pub struct HubDialectOptions {
     pub timeouts: HubTimeouts,
-    /// Shown when the connection was opened.
+    /// The token from the upgrade request.
     pub token: Option<Arc<str>>,
-    /// The web origin the connection came from.
+    /// The web origin of the upgrade request.
     pub origin: Option<Arc<str>>,
-    /// Says when wrong tokens of apps are answered, those of all connections together.
+    /// Delays the responses to wrong app tokens, of all connections together.
     pub failed_attempts: Arc<FailedAttempts>,
-    /// When the connection was opened, in the time of `wrong_tokens`.
+    /// When the connection was opened, on the time axis of `failed_attempts`.
     pub opened_at: Duration,
 }
 
@@ -112,19 +113,19 @@ struct HubShared {
     http_needs_token: bool,
     timeouts: HubTimeouts,
     clock: Arc<dyn Clock>,
-    /// Places for WebSockets.
+    /// Bounds the WebSockets.
     socket_permits: Arc<Semaphore>,
-    /// Requests that may wait for something at once.
+    /// Bounds the requests with `wait`.
     wait_permits: Semaphore,
     tracker: TaskTracker,
 }
 
-/// The pure half of a hub connection, as the pump and the transcript tests drive it.
+/// Creates the dialect of a hub connection, for the pump and for transcript tests.
 pub fn dialect(options: HubDialectOptions) -> Box<dyn Dialect> {
     Box::new(dialect::HubDialect::new(options))
 }
 
-/// May be served on several listeners: to the apps it is one hub.
+/// May be served on several listeners, which then form one hub.
 pub fn router(board: Board, options: HubOptions) -> Router {
     let guard = Arc::new(options.guard);
     let needs_token = options.http_needs_token;
@@ -133,7 +134,7 @@ pub fn router(board: Board, options: HubOptions) -> Router {
             board,
             gate: Arc::new(options.gate),
             surface: Surface::Hub,
-            // The protocol has a heartbeat of its own.
+            // The dialect has its own heartbeat.
             limits: PumpLimits { stall: options.stall, ping: None, ..PumpLimits::default() },
             draining: options.draining,
         },
@@ -151,7 +152,7 @@ pub fn router(board: Board, options: HubOptions) -> Router {
         .with_state(Hub(Arc::new(inner)))
 }
 
-/// Nobody else has any business here, wherever the listener is bound.
+/// The hub serves loopback clients only, wherever its listener is bound.
 async fn require_loopback(request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>();
     if peer.is_some_and(|peer| peer.address.to_canonical().is_loopback()) {
@@ -161,7 +162,7 @@ async fn require_loopback(request: Request, next: Next) -> Response {
     (StatusCode::FORBIDDEN, "the hub only talks to this machine\n").into_response()
 }
 
-/// An upgrade is a WebSocket whatever the path; the rest is HTTP.
+/// Upgrade requests become WebSockets on any path; everything else is HTTP.
 async fn handle(State(hub): State<Hub>, request: Request) -> Response {
     let Some(peer) = request.extensions().get::<Peer>().cloned() else {
         return StatusCode::FORBIDDEN.into_response();
@@ -197,13 +198,13 @@ impl Hub {
             opened_at: wrong_tokens.now(),
             failed_attempts: wrong_tokens,
         };
-        // Whoever connects is a local user; which app it is, its registration has to show.
+        // Every connection is the local user's; the registration identifies the app.
         let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
         let admission = ClientAuth::SignedIn(identity);
         let trace = traceparent(headers).map(Into::into);
         let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };
         let token = self.0.tracker.token();
-        // Whoever offers subprotocols expects one to be chosen.
+        // RFC 6455: a client that offers subprotocols expects the server to select one.
         let upgrade = match offered.protocol {
             Some(protocol) => upgrade.protocols([protocol]),
             None => upgrade,
@@ -215,18 +216,18 @@ impl Hub {
             .write_buffer_size(SOCKET_BUFFER)
             .on_upgrade(move |socket| async move {
                 let plug = self.0.context.clone();
-                // Boxed: the future behind an idle connection stays small until it has something to do.
+                // Boxed to keep the upgrade future of an idle connection small.
                 Box::pin(pump::run(plug, socket, dialect(options), client)).await;
                 drop((token, place));
             })
     }
 }
 
-/// What a client brought along to the upgrade.
+/// The token and subprotocol of an upgrade request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct UpgradeOffer {
     token: Option<String>,
-    /// The one that is chosen: the one that carries the token, else the first.
+    /// The selected subprotocol: the one that carries the token, otherwise the first.
     protocol: Option<String>,
 }
 

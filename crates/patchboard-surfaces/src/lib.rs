@@ -1,9 +1,9 @@
-//! The wire protocols over the board, one folder each. A surface never sees another one, a provider or the store.
+//! The wire protocols over the board, one folder each. A surface must not use another surface, a provider or the store.
 //!
-//! - [`dialect`]: the pure half of a connection; [`pump`]: the half that carries bytes.
-//! - [`listen`]: sockets; [`guard`] and [`local_users`]: who may talk to them at all; [`auth`] and [`limit`]: tokens and
-//!   rates.
-//! - [`gateway`]: chat over WebSocket JSON-RPC; [`runs`]: agent runs, step by step; [`hub`]: utterances for apps.
+//! - [`dialect`]: the protocol logic of a connection, without I/O; [`pump`]: the loop that does the I/O.
+//! - [`listen`]: sockets; [`guard`] and [`local_users`]: which clients may connect at all; [`auth`] and [`limit`]:
+//!   tokens and rates.
+//! - [`gateway`]: chat over WebSocket JSON-RPC; [`runs`]: agent runs, step by step; [`hub`]: utterances for apps;
 //!   [`mcp`]: the tool registry for MCP clients; [`bridge`]: gRPC for programs and workers.
 
 pub mod auth;

@@ -11,18 +11,18 @@ pub struct RateLimit {
     pub burst: f64,
 }
 
-/// What a client may take of the server. It can be replaced; a connection keeps what it was opened with.
+/// Limits that apply to one client. They can be reloaded; a connection keeps the values it was opened with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientLimits {
-    /// Requests of one connection or session, `ping` excepted.
+    /// Requests per connection or session, `ping` excepted.
     pub rate: RateLimit,
     /// Largest message in bytes; a larger one is refused or closes the connection with 1009.
     pub max_message: usize,
-    /// How long a client may take to show its token.
+    /// Deadline for a client to present its token.
     pub sign_in: Duration,
 }
 
-/// Shared by the surfaces of a server.
+/// Shared by all surfaces of a server.
 pub type LiveLimits = Arc<Reloadable<ClientLimits>>;
 
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ impl TokenBucket {
         Self { rate, level: rate.burst, filled_at: now }
     }
 
-    /// Takes one if there is one.
+    /// Takes a token if one is available.
     pub fn take(&mut self, now: Duration) -> bool {
         self.fill(now);
         let enough = self.level >= 1.0;
@@ -53,14 +53,14 @@ impl TokenBucket {
         self.level < 1.0
     }
 
-    /// How long until there is one to take.
+    /// How long until a token is available.
     pub fn time_until_available(&mut self, now: Duration) -> Duration {
         self.fill(now);
         let missing = (1.0 - self.level).max(0.0);
         Duration::try_from_secs_f64(missing / self.rate.per_second).unwrap_or(Duration::MAX)
     }
 
-    /// Full again: whoever keeps buckets may forget this one.
+    /// A full bucket equals a new one, so its owner may drop it.
     pub fn is_full(&mut self, now: Duration) -> bool {
         self.fill(now);
         self.level >= self.rate.burst

@@ -1,4 +1,4 @@
-//! Sockets: bind, accept, bound the number of connections and the time they may take to say what they want.
+//! TCP listeners: bind and accept, with bounds on the number of connections and on the time to receive a request head.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,9 +29,9 @@ use crate::telemetry;
 
 mod refusal;
 
-/// A client that has not finished its request head by then is dropped.
+/// A client that has not sent a complete request head by then is disconnected.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client that is still sending is read out after its connection has ended.
+/// How long unread input is drained after a connection has ended.
 const CLOSE_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after `accept` failed (usually: out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -40,17 +40,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Listener {
     pub surface: &'static str,
     pub socket: TcpListener,
-    /// Connections at once; the next one waits in the kernel's queue.
+    /// Concurrent connections; further ones wait in the kernel's accept queue.
     pub max_connections: usize,
-    /// Set where no token is asked for: whose processes may connect.
+    /// Set if the listener requires no token: the users whose processes may connect.
     pub local_users: Option<LocalUsers>,
 }
 
-/// Connections at once on all listeners that share it; the next one is told that there is no place.
+/// Limits the concurrent connections of all listeners that share it; further ones are refused with 503.
 #[derive(Debug, Clone)]
 pub struct ConnectionSlots {
     permits: Arc<Semaphore>,
-    /// Refusals under way; past this many, connections are cut without a word.
+    /// Refusals in progress; past this many, connections are closed without a response.
     refusals: Arc<Semaphore>,
     pool: Arc<UnfinishedPool>,
 }
@@ -67,14 +67,14 @@ impl ConnectionSlots {
     }
 }
 
-/// What a request can know of the connection it came on.
+/// Connection data that is available to a request's handlers.
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub address: IpAddr,
-    /// Set for a process that may not use this listener without a token, and none is asked for.
+    /// Set if the listener requires no token and the connecting process belongs to a user who may not use it.
     pub user_rejection: Option<UserRejection>,
     pub read_budget: Arc<ReadBudget>,
-    /// Kept by whoever keeps the connection, an upgraded WebSocket included: the place is free when it is dropped.
+    /// Held by every owner of the connection, an upgraded WebSocket included; dropping the last clone frees the slot.
     _slot: Arc<ConnectionSlot>,
 }
 
@@ -90,33 +90,33 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// How much a connection has read: how much it may before it has signed in, and how much of it is a message that is not
-/// whole yet. Only the connection's own task reads, so the counters need no read-modify-write.
+/// Counts the bytes a connection has read: against its allowance before sign-in, and as part of the message that is
+/// still incomplete. Only the connection's own task reads, so the counters need no read-modify-write.
 #[derive(Debug)]
 pub struct ReadBudget {
     allowance: AtomicU64,
     unfinished: AtomicU64,
     charged: AtomicU64,
-    /// The client may still be sending when the connection ends.
+    /// Set if the client may still be sending when the connection ends.
     drains_on_close: AtomicBool,
     pool: Arc<UnfinishedPool>,
 }
 
-/// What all connections together hold of messages that are not whole yet. A client may send a large message, but many
-/// clients cannot fill the memory with large messages that never end.
+/// Total size of all connections' incomplete messages. One client may send a large message, but many clients cannot
+/// exhaust the memory with large messages that never end.
 #[derive(Debug, Default)]
 struct UnfinishedPool(AtomicU64);
 
 impl UnfinishedPool {
     const LIMIT: u64 = 256 * 1024 * 1024;
-    /// What a connection may hold without counting against the others.
+    /// Bytes per connection that do not count towards the pool.
     const FAIR_SHARE: u64 = 64 * 1024;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadLimitExceeded {
     BeforeSignIn,
-    /// Everybody's unfinished messages together; it may go better later.
+    /// The shared pool of incomplete messages is full; a later attempt may succeed.
     SharedPool,
 }
 
@@ -141,7 +141,7 @@ impl ReadBudget {
         self.allowance.store(Self::UNLIMITED, Ordering::Release);
     }
 
-    /// May nothing more be read?
+    /// Returns the limit that forbids further reads, if any.
     pub fn exceeded_limit(&self) -> Option<ReadLimitExceeded> {
         if self.allowance.load(Ordering::Acquire) == 0 {
             return Some(ReadLimitExceeded::BeforeSignIn);
@@ -151,13 +151,14 @@ impl ReadBudget {
         over.then_some(ReadLimitExceeded::SharedPool)
     }
 
-    /// The connection is about to end in the middle of what the client sends: what still comes is read and thrown away
-    /// for a moment, or the system would cut off the farewell with it.
+    /// Must be called before closing a connection whose client may still be sending: input is then drained for a
+    /// moment, because closing a socket with unread input makes the kernel reset it, which discards the response or
+    /// close frame.
     pub fn drain_on_close(&self) {
         self.drains_on_close.store(true, Ordering::Release);
     }
 
-    /// A message was whole and has been taken.
+    /// A complete message was received and consumed.
     pub fn message_completed(&self) {
         self.unfinished.store(0, Ordering::Relaxed);
         let charged = self.charged.load(Ordering::Relaxed);
@@ -189,7 +190,7 @@ impl Drop for ReadBudget {
     }
 }
 
-/// Accepts until `stop`; every connection is a task of `tracker`.
+/// Accepts connections until `stop`; each one is a task of `tracker`.
 pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, tracker: TaskTracker) {
     let Listener { surface, socket, max_connections, local_users } = listener;
     let places = Arc::new(Semaphore::new(max_connections));
@@ -207,12 +208,12 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, 
     }
 }
 
-/// Asked before anything is read: afterwards the other end may be gone, and nobody's.
+/// Runs before anything is read: once the peer has closed its socket, its user can no longer be determined.
 fn check_user(surface: &'static str, stream: &TcpStream, users: Option<&LocalUsers>) -> Option<UserRejection> {
     users.and_then(|users| users.check(surface, stream).err())
 }
 
-/// As `serve`, but whoever finds no place is answered with 503 instead of waiting for one.
+/// Like `serve`, but refuses connections past the limit with 503 instead of queueing them.
 pub async fn serve_or_refuse(
     surface: &'static str,
     socket: TcpListener,
@@ -239,7 +240,7 @@ pub async fn serve_or_refuse(
     }
 }
 
-/// The next connection; `None` when it is time to stop.
+/// Accepts the next connection; returns `None` on `stop`.
 async fn accept(
     surface: &'static str,
     socket: &TcpListener,
@@ -274,8 +275,8 @@ impl Peer {
     }
 }
 
-/// Serves HTTP on one socket. Ends when the peer is done, or, on `stop`, after the request in hand.
-/// An upgraded WebSocket lives on in a task of its own.
+/// Serves HTTP on one socket. Ends when the peer is done or, on `stop`, after the current request. An upgraded
+/// WebSocket continues in its own task.
 fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationToken) -> impl Future<Output = ()> {
     // Streamed frames are small and must leave at once; without this each waits for the previous one's ACK.
     let nodelay = stream.set_nodelay(true);
@@ -294,7 +295,7 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
         if let Err(error) = nodelay {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        // The time for the head is counted from its first byte, so the first byte has to come in time too.
+        // hyper starts the head timeout at the first byte, so waiting for that byte needs a timeout of its own.
         if tokio::time::timeout(HEAD_TIMEOUT, stream.peek(&mut [0])).await.is_err() {
             return;
         }
@@ -316,7 +317,7 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
     }
 }
 
-/// Instead of an answer: the connection is closed without one.
+/// Returned instead of a response to make `connection` close the connection without one.
 pub(crate) fn close_without_response() -> Response {
     let mut answer = Response::default();
     answer.extensions_mut().insert(NoResponse);
@@ -333,16 +334,16 @@ impl From<Infallible> for NoResponse {
     }
 }
 
-/// A stream whose reads are counted against an allowance.
+/// A TCP stream that counts its reads against a `ReadBudget`.
 struct MeteredStream {
-    /// Gone only when it is dropped.
+    /// `None` only during drop.
     stream: Option<TcpStream>,
     read_budget: Arc<ReadBudget>,
 }
 
 impl MeteredStream {
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
-        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::Error::other("the connection is over"))
+        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::Error::other("the connection is closed"))
     }
 }
 
@@ -350,13 +351,13 @@ impl Drop for MeteredStream {
     fn drop(&mut self) {
         let stream = self.stream.take().filter(|_| self.read_budget.drains_on_close.load(Ordering::Acquire));
         if let (Some(stream), Ok(runtime)) = (stream, Handle::try_current()) {
-            // Over in a second whatever happens, so nobody has to wait for it.
+            // Ends after at most `CLOSE_DRAIN_TIMEOUT`, so shutdown need not track the task.
             runtime.spawn(tokio::time::timeout(CLOSE_DRAIN_TIMEOUT, drain_unread(stream)));
         }
     }
 }
 
-/// Reads and forgets what the client still sends, until it has closed.
+/// Reads and discards input until the client has closed.
 async fn drain_unread(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unread = [0; 16 * 1024];

@@ -1,5 +1,5 @@
-//! Which users of this machine may use a listener that asks for no token: the server's own, root, and those the operator
-//! names. Anybody who has an account on the machine can connect to a loopback port, so the address alone is no trust.
+//! Decides which local users may use a listener that requires no token: the server's own user, root, and users the
+//! operator lists. Every account on the machine can connect to a loopback port, so the address alone proves nothing.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ mod peer_user;
 pub use peer_user::{LookupError, PeerUser};
 
 const ROOT: u32 = 0;
-/// In a user namespace the kernel calls every user so that has no number there.
+/// The kernel reports this id for users that are not mapped in the current user namespace.
 const OVERFLOW_USER: u32 = 65534;
-/// Whether every user has a number here: outside user namespaces.
+/// Whether all user ids are mapped here, which holds outside user namespaces.
 static KNOWS_ALL_USERS: LazyLock<bool> =
     LazyLock::new(|| std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| maps_all_users(&map)));
-/// A process that tries again and again gets a line in the log this often.
+/// A rejected process that keeps retrying is logged this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Cheap to clone.
@@ -31,13 +31,13 @@ pub struct LocalUsers {
     last_logged: Arc<AtomicU64>,
 }
 
-/// Why a process of this machine is not let in.
+/// Why a local process is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserRejection {
     User(u32),
-    /// The connection is closed on the other side, or is not known to the kernel any more.
+    /// The peer has closed the connection, or the kernel no longer knows it.
     ConnectionClosed,
-    /// The kernel does not tell.
+    /// The kernel does not report the user.
     Unknown,
 }
 
@@ -47,12 +47,12 @@ impl LocalUsers {
         Self { own: own_user(), trusted: trusted.into(), last_logged: Arc::default() }
     }
 
-    /// Whether the process at the other end of an accepted connection may come in.
+    /// Checks whether the process at the other end of an accepted connection may use the listener.
     pub fn check(&self, surface: &'static str, stream: &TcpStream) -> Result<(), UserRejection> {
         let checked = self.examine(stream);
         if let Err(stranger) = checked {
             telemetry::refused(surface, "user");
-            // There is nothing to say of one that is gone, and it must not take the place of one that is not.
+            // A closed connection has no user to report, and logging it would use up the interval's only line.
             if stranger != UserRejection::ConnectionClosed && self.may_log() {
                 log_rejection(surface, stranger);
             }
@@ -67,15 +67,15 @@ impl LocalUsers {
         let user = match peer_user::find(client, server) {
             Ok(PeerUser::Known(user)) => user,
             Ok(PeerUser::NotFound) => return Err(UserRejection::ConnectionClosed),
-            // There is no such question on other systems.
+            // Other systems have no such lookup.
             Err(LookupError::NotLinux) => return Ok(()),
             Err(LookupError::Kernel(error)) => {
-                tracing::debug!(%error, "the kernel was asked whose a connection is, and did not answer");
+                tracing::debug!(%error, "looking up the user of a connection failed");
                 return Err(UserRejection::Unknown);
             }
         };
-        // While this end is open its addresses cannot be anybody else's, so what was found is the other end of this very
-        // connection and not of a later one from the same port.
+        // While this socket is open its address pair cannot be reused, so the lookup found the peer of this connection
+        // and not of a later one from the same port.
         if stream.peer_addr().is_err() {
             return Err(UserRejection::ConnectionClosed);
         }
@@ -89,7 +89,7 @@ impl LocalUsers {
         user == self.own || user == ROOT || self.trusted.contains(&user)
     }
 
-    /// At most one line for each interval, whatever the number of refusals.
+    /// Limits the log to one line per interval, however many connections are rejected.
     fn may_log(&self) -> bool {
         static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
         let now = START.elapsed().as_secs() + 1;
@@ -116,7 +116,7 @@ fn log_rejection(surface: &'static str, stranger: UserRejection) {
 }
 
 impl UserRejection {
-    /// For whoever is refused.
+    /// The response text for the rejected client.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::User(_) | Self::ConnectionClosed => {
@@ -138,17 +138,17 @@ fn maps_all_users(map: &str) -> bool {
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// Whether the kernel tells whose a connection is.
+/// Whether the kernel reports the user of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerLookupSupport {
     Supported,
-    /// Listeners without a token refuse everybody.
+    /// Listeners without a token refuse all clients.
     Failing,
-    /// This system knows no such question: listeners without a token serve every user of the machine.
+    /// This system has no such lookup: listeners without a token serve every user of the machine.
     Unavailable,
 }
 
-/// Asks about a connection of our own.
+/// Tests the lookup on a loopback connection of this process.
 pub fn probe_peer_lookup() -> PeerLookupSupport {
     let ask = || {
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
@@ -163,7 +163,7 @@ pub fn probe_peer_lookup() -> PeerLookupSupport {
     }
 }
 
-/// Who listens at an address of this machine; `None` where nobody does or the kernel does not tell.
+/// The user who listens at a local address; `None` if no socket listens there or the kernel does not report its user.
 pub fn listening_user(address: SocketAddr) -> Option<u32> {
     match peer_user::find_listener(address) {
         Ok(PeerUser::Known(user)) => Some(user),

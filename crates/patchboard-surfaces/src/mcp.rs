@@ -1,8 +1,8 @@
 //! MCP at `/mcp`: the tool registry for any MCP client, over streamable HTTP.
 //!
-//! `POST` carries one JSON-RPC message. A request is answered with JSON, a tool call with a stream of events that stays
-//! alive while the tool works; there is no stream of the server's own, so `GET` is not allowed. A session begins with
-//! `initialize`, ends with `DELETE` or of old age, and belongs to whoever began it.
+//! `POST` carries one JSON-RPC message. A request is answered with JSON, a tool call with an event stream that is kept
+//! alive while the tool works. The server never opens a stream of its own, so `GET` is not allowed. A session begins
+//! with `initialize`, ends with `DELETE` or after its idle timeout, and is usable only by the principal that began it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -46,19 +46,19 @@ const SESSION_HEADER: &str = "mcp-session-id";
 const VERSION_HEADER: &str = "mcp-protocol-version";
 const JSON_CONTENT_TYPE: &str = "application/json";
 const EVENT_STREAM_CONTENT_TYPE: &str = "text/event-stream";
-/// A body that is not whole by then is given up.
+/// Deadline for receiving the whole body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// A comment this often keeps proxies and clients from giving a silent stream up.
+/// Interval of comment lines that keep proxies and clients from closing a silent stream.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const SURFACE: &str = "mcp";
 
 pub struct McpOptions {
-    /// Shared with whoever else answers on the same listener: wrong tokens are counted together.
+    /// Shared with the other surfaces on the same listener, so that wrong tokens are counted together.
     pub gate: Arc<AuthGate>,
     pub guard: OriginGuard,
     pub clients: LiveLimits,
     pub version: &'static str,
-    /// Tool calls are its tasks.
+    /// Tracks the tool call tasks.
     pub tracker: TaskTracker,
 }
 
@@ -81,7 +81,7 @@ struct McpShared {
     started: Instant,
 }
 
-/// To be merged with the other routes of a listener; brings its own checks.
+/// Routes to be merged into a listener's router; they include their own checks.
 pub fn router(board: Board, options: McpOptions) -> Router {
     let guard = Arc::new(options.guard);
     let needs_token = options.gate.needs_token();
@@ -102,7 +102,7 @@ pub fn router(board: Board, options: McpOptions) -> Router {
 
 async fn message(State(mcp): State<McpService>, Extension(peer): Extension<Peer>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    // Nobody's body is read before it is known whose it is.
+    // The body is not read before the client is authenticated.
     let identity = match mcp.identify(&peer, &head.headers).await {
         Ok(identity) => identity,
         Err(refused) => return refused,
@@ -147,11 +147,11 @@ async fn handle_delete(
     }
 }
 
-/// How an answer may come.
+/// The response formats that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponseFormat {
     Json,
-    /// Events where they help, else JSON.
+    /// An event stream for tool calls, JSON for everything else.
     Either,
     Events,
 }
@@ -214,7 +214,7 @@ impl McpService {
             Err(problem) => return json(&wire::error(id, &problem)).into_response(),
         };
         let caller = Caller {
-            // The operator's own client is as good as the operator's command line.
+            // The operator's client has the same rights as the command line.
             surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Mcp },
             principal: identity.principal,
             connection: pump::next_connection(),
@@ -242,7 +242,7 @@ impl McpService {
             return Err((StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing; begin with `initialize`\n"));
         };
         let session = id.to_str().ok().and_then(|id| self.0.sessions.find(id, self.0.started.elapsed()));
-        // Whose session it is is nobody else's business, so both cases read the same.
+        // The same error for both cases, so that the existence of another principal's session does not leak.
         let own = session.filter(|session| session.caller.principal == identity.principal);
         own.ok_or((StatusCode::NOT_FOUND, "no such session; begin again with `initialize`\n"))
     }
@@ -264,7 +264,7 @@ impl McpService {
                 }
                 return StatusCode::ACCEPTED.into_response();
             }
-            // Nothing is ever asked of a client.
+            // The server sends no requests, so a response has no counterpart.
             RpcMessage::Response => return StatusCode::ACCEPTED.into_response(),
         };
         if method == "ping" {
@@ -285,6 +285,7 @@ impl McpService {
         match call {
             Err(problem) => self.single_response(form, &wire::error(&id, &problem)),
             Ok((call, command)) => {
+                // A stream's keep-alive comments prevent timeouts during tool calls; lists are answered at once.
                 let is_slow = matches!(command, Command::CallTool(_));
                 let answer = self.ask(&session, command, &call, traceparent);
                 let pending = PendingCall { id, call, answer, is_done: false };
@@ -297,7 +298,7 @@ impl McpService {
         }
     }
 
-    /// In a task of its own: when the client goes away the call is cancelled, and what became of it is still recorded.
+    /// Runs in its own task: if the client disconnects the call is cancelled, but its outcome is still recorded.
     fn ask(
         &self,
         session: &McpSession,
@@ -308,7 +309,7 @@ impl McpService {
         let asking = self.0.board.ask_traced(&session.caller, command, call.cancel_token(), traceparent);
         let (sender, receiver) = oneshot::channel();
         self.0.tracker.spawn(async move {
-            // Nobody may be waiting any more.
+            // The receiver may be dropped already.
             drop(sender.send(asking.await));
         });
         receiver
@@ -322,7 +323,7 @@ impl McpService {
     }
 }
 
-/// A request the board works on. Dropped, it is cancelled.
+/// A request that the board is working on; cancelled on drop.
 struct PendingCall {
     id: Value,
     call: ActiveRequest,
@@ -345,7 +346,7 @@ impl PendingCall {
         }
     }
 
-    /// The next piece of the stream; `None` at its end.
+    /// The next chunk of the stream; `None` at its end.
     async fn next_chunk(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         if self.is_done {
             return None;
@@ -353,7 +354,7 @@ impl PendingCall {
         let stop = self.call.cancel_token();
         tokio::select! {
             biased;
-            // What was cancelled is not answered.
+            // Cancelled requests get no response.
             () = stop.cancelled() => None,
             message = self.response_message() => {
                 let piece = encode_event(&message);

@@ -1,5 +1,5 @@
-//! WebSocket ↔ dialect ↔ board: the only loop that waits on everything a connection can hear from. It decides nothing;
-//! it reads, asks, follows, writes, and lets go when told to.
+//! Connects a WebSocket, its dialect and the board: the only loop that waits on all event sources of a connection. It
+//! contains no protocol decisions; it carries out the dialect's steps.
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
@@ -29,17 +29,17 @@ use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenVerdict};
 use crate::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
 use crate::listen::{Peer, ReadLimitExceeded};
 
-/// Things handled between two flushes: enough to fill packets, few enough to keep latency low.
+/// Events handled between two flushes: enough to fill packets, few enough to keep latency low.
 const MAX_HANDLED_PER_FLUSH: usize = 128;
 /// Largest message before the client has signed in, in bytes.
 const MAX_UNAUTHENTICATED_BYTES: u64 = 64 * 1024;
-/// How long what is asked at a connection's end may take; then it is left to itself.
+/// Time limit for commands issued when a connection closes; afterwards their replies are no longer awaited.
 const CLOSE_COMMANDS_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection sleeps at most when nothing is due on it.
+/// Longest timer when nothing is due.
 const MAX_SLEEP: Duration = Duration::from_secs(24 * 3600);
 
 pub mod close {
-    //! Close codes of RFC 6455 and, from 4000 on, of the protocols themselves.
+    //! Close codes of RFC 6455. Codes from 4000 on belong to the protocols.
     pub const NORMAL: u16 = 1000;
     pub const GOING_AWAY: u16 = 1001;
     pub const PROTOCOL: u16 = 1002;
@@ -51,12 +51,12 @@ pub mod close {
 
 #[derive(Debug, Clone, Copy)]
 pub struct PumpLimits {
-    /// How long a client may take to show its token.
+    /// Deadline for a client to present its token.
     pub sign_in: Duration,
-    /// A client that takes nothing for this long is disconnected; its runs go on for their grace.
+    /// A client that reads nothing for this long is disconnected; its runs continue for their grace period.
     pub stall: Duration,
-    /// Silence after which the client is pinged; twice as long again without a sign of life and it is gone.
-    /// `None` where the dialect sees to that.
+    /// Silence after which the client is pinged; after twice as long again without a frame it is disconnected. `None`
+    /// if the dialect handles liveness itself.
     pub ping: Option<Duration>,
 }
 
@@ -66,24 +66,25 @@ impl Default for PumpLimits {
     }
 }
 
-/// What a connection is plugged into.
+/// What all connections of a surface share.
 #[derive(Debug, Clone)]
 pub struct PumpContext {
     pub board: Board,
     pub gate: Arc<AuthGate>,
     pub surface: Surface,
     pub limits: PumpLimits,
-    /// The server goes down: connections close as soon as they have nothing under way.
+    /// Cancelled at shutdown: connections close as soon as they are idle.
     pub draining: CancellationToken,
 }
 
-/// Unique in this process, whatever the surface: rights hang on the connection that started something.
+/// Returns a connection id that is unique in this process across surfaces, because access rights are tied to the
+/// connection that started a run.
 pub fn next_connection() -> ConnectionId {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     ConnectionId(OPENED.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-/// Goes on, or ends the connection and says whose doing that is.
+/// Continues, or ends the connection with its cause.
 type Flow = ControlFlow<CloseCause>;
 type CommandResult = (Ticket, Result<BoardReply, BoardError>);
 type FollowedEvent = (FollowId, Option<Result<Arc<Envelope>, BoardError>>);
@@ -96,7 +97,7 @@ struct Pump {
     connection: ConnectionId,
     trace: Option<Arc<str>>,
     identity: Option<ClientIdentity>,
-    /// Kept until the client has signed in.
+    /// Held until the client has signed in.
     sign_in_permit: Option<SignInPermit>,
     opened: Instant,
     last_received: Instant,
@@ -106,22 +107,22 @@ struct Pump {
     opening_follows: FuturesUnordered<BoxFuture<'static, OpenedFollow>>,
     follows: SelectAll<BoxStream<FollowedEvent>>,
     timer: Pin<Box<Sleep>>,
-    /// Has `drained` come true?
+    /// Whether `drain_signal` has fired.
     is_draining: bool,
-    /// Polled for as long as the connection lives: asking the token anew each time would cost more than a ping.
+    /// One future for the connection's lifetime: creating a new one per wait would cost more than handling a ping.
     drain_signal: Pin<Box<WaitForCancellationFutureOwned>>,
     wake_at: Option<Instant>,
     steps: Vec<Step>,
     next_source: u8,
-    /// Something was written, or a ping was answered, since the last flush.
+    /// Set if frames were written, or a ping was answered, since the last flush.
     unflushed: bool,
-    /// Things handled since then.
+    /// Events handled since the last flush.
     handled: usize,
 }
 
 type OpenedFollow = (FollowId, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>);
 
-/// Everything that can wake a connection.
+/// Every event that can wake a connection.
 enum PumpEvent {
     Frame(Option<Result<Message, axum::Error>>),
     CommandAnswered(CommandResult),
@@ -129,13 +130,13 @@ enum PumpEvent {
     FollowAdvanced(FollowedEvent),
     Timer,
     Draining,
-    /// The client does not take what was written.
+    /// The client does not read, so written frames cannot be flushed.
     WriteBlocked,
-    /// The client cannot be written to any more.
+    /// The connection can no longer be written to.
     WriteFailed,
 }
 
-/// The stream's next item; a stream that is over has none, now or later.
+/// The stream's next item; pending forever if the stream has ended.
 fn poll_item<S: Stream + Unpin>(stream: &mut S, context: &mut Context<'_>) -> Poll<S::Item> {
     match stream.poll_next_unpin(context) {
         Poll::Ready(Some(item)) => Poll::Ready(item),
@@ -143,25 +144,25 @@ fn poll_item<S: Stream + Unpin>(stream: &mut S, context: &mut Context<'_>) -> Po
     }
 }
 
-/// What is known of a client when its connection opens.
+/// The client's authentication state when its connection opens.
 #[derive(Debug)]
 pub enum ClientAuth {
     SignedIn(ClientIdentity),
-    /// It has to show its token first, and holds a seat while it does.
+    /// The client must present its token first; the permit bounds the number of such connections.
     AwaitingToken(SignInPermit),
 }
 
-/// Who is at the other end.
+/// The client of a connection.
 #[derive(Debug)]
 pub struct ClientConnection {
     pub peer: Peer,
     pub connection: ConnectionId,
     pub auth: ClientAuth,
-    /// Where its trace was when it connected; what it asks goes on from there.
+    /// The client's trace context at connect time; its commands continue that trace.
     pub trace: Option<Arc<str>>,
 }
 
-/// Runs one connection to its end.
+/// Runs one connection until it is closed.
 pub async fn run(plug: PumpContext, socket: WebSocket, dialect: Box<dyn Dialect>, client: ClientConnection) {
     let ClientConnection { peer, connection, auth: admission, trace } = client;
     let (identity, seat) = match admission {
@@ -223,8 +224,8 @@ impl Pump {
         self.handle(wake).await
     }
 
-    /// Lets go: what the dialect still wants is asked, everything else that was asked and waits is withdrawn. Runs that
-    /// have begun are dealt with by the dialect or keep their grace.
+    /// Closes the connection: issues the dialect's final commands and waits for them; all other queued commands are
+    /// cancelled. Runs that have begun are handled by the dialect or keep their grace period.
     async fn finish(mut self, gone: CloseCause) {
         let mut last = Vec::new();
         self.dialect.closed(gone, &mut last);
@@ -239,7 +240,7 @@ impl Pump {
                     awaited.insert(ticket);
                 }
                 Step::CancelAsk(ticket) => self.cancel_ask(ticket),
-                // There is nobody to write to and nothing to wait for.
+                // The socket is closed, so these have no effect.
                 Step::AwaitReply(_)
                 | Step::Authenticate(_)
                 | Step::Follow { .. }
@@ -260,7 +261,7 @@ impl Pump {
             }
         };
         if tokio::time::timeout(CLOSE_COMMANDS_TIMEOUT, answers).await.is_err() {
-            tracing::debug!("what was asked at a connection's end was not answered in time");
+            tracing::debug!("commands issued on close were not answered in time");
         }
     }
 
@@ -268,7 +269,7 @@ impl Pump {
         let caller = self.caller();
         let stop = CancellationToken::new();
         self.cancel_tokens.insert(ticket, stop.clone());
-        // Asked here and now, so that the order of frames is the order of turns.
+        // Called synchronously, so that commands are queued in the order of their frames.
         let answer = self.context.board.ask_traced(&caller, command, stop, self.trace.as_deref());
         self.pending_asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
     }
@@ -279,16 +280,16 @@ impl Pump {
         }
     }
 
-    /// While there is always something more to handle, what was written leaves all the same.
+    /// Bounds the delay of written frames while more events are always ready.
     async fn flush_if_due(&mut self) -> Flow {
         self.handled += 1;
         if self.handled < MAX_HANDLED_PER_FLUSH { ControlFlow::Continue(()) } else { self.flush().await }
     }
 
-    /// Waits for whatever comes first.
+    /// Waits for the next event of any source.
     async fn next_event(&mut self) -> PumpEvent {
-        // Set again only when it would ring too late. When it rings too early, because something was heard since it
-        // was set, nothing is due and it is set anew: cheaper than setting it for every frame.
+        // The timer is reset only if it would fire too late. If it fires too early, because a frame arrived since,
+        // nothing is due and it is set again: cheaper than resetting it for every frame.
         let deadline = self.deadline();
         if self.timer.deadline() > deadline || self.timer.is_elapsed() {
             self.timer.as_mut().reset(deadline);
@@ -296,8 +297,8 @@ impl Pump {
         poll_fn(|context| self.poll_event(context)).await
     }
 
-    /// One poll finds out what is ready, lets what was written leave when nothing is, and asks to be woken. Whoever was
-    /// heard last is asked last, so that nobody can talk over the others.
+    /// Returns a ready event, flushes if there is none, and registers the wakers. Sources are polled round-robin, so
+    /// that a busy one cannot starve the others.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<PumpEvent> {
         const SOURCES: u8 = 4;
         for _ in 0..SOURCES {
@@ -340,7 +341,7 @@ impl Pump {
         self.handled = 0;
     }
 
-    /// The earliest moment something is due: the sign-in, the dialect's wish, or a ping.
+    /// The earliest time something is due: the sign-in deadline, the dialect's timer or a ping.
     fn deadline(&self) -> Instant {
         let alive = match self.context.limits.ping {
             Some(ping) => self.last_received + if self.pinged { ping * 3 } else { ping },
@@ -360,7 +361,7 @@ impl Pump {
             PumpEvent::Frame(frame) => return self.frame(frame, now).await,
             PumpEvent::Draining => {}
             PumpEvent::WriteFailed => return ControlFlow::Break(CloseCause::Client),
-            // Until it takes what it was sent, the client is not listened to either.
+            // Backpressure: no frames are read until the client has taken what was written.
             PumpEvent::WriteBlocked => return self.flush().await,
             PumpEvent::CommandAnswered((ticket, answer)) => {
                 self.cancel_tokens.remove(&ticket);
@@ -404,12 +405,13 @@ impl Pump {
         match message {
             Message::Text(text) => self.dialect.text(text.as_str(), now, &mut self.steps),
             Message::Binary(bytes) => self.dialect.binary(&bytes, now, &mut self.steps),
-            // Answered by the WebSocket itself; before the sign-in it is not what was asked for.
+            // The WebSocket library answers pings. Before sign-in a ping is a protocol violation, like any frame but
+            // the token.
             Message::Ping(_) if self.identity.is_none() => self.dialect.binary(&[], now, &mut self.steps),
             Message::Ping(_) => {}
             Message::Pong(_) => self.dialect.pong_received(now, &mut self.steps),
             Message::Close(_) => {
-                // The close frame in answer is queued; it only has to leave, and whether it does changes nothing.
+                // The reply to the close frame is queued and only needs flushing; the outcome does not matter.
                 self.flush().await.map_break(|_| CloseCause::Client)?;
                 return ControlFlow::Break(CloseCause::Client);
             }
@@ -417,7 +419,7 @@ impl Pump {
         ControlFlow::Continue(())
     }
 
-    /// Which close code a broken connection still deserves; `None` when there is nobody left to tell.
+    /// The close code for a failed connection; `None` if the connection cannot be written to any more.
     fn close_reason(&self, error: axum::Error) -> Option<(u16, &'static str)> {
         match self.peer.read_budget.exceeded_limit() {
             Some(ReadLimitExceeded::BeforeSignIn) => return Some((close::TOO_BIG, "too much before signing in")),
@@ -467,7 +469,7 @@ impl Pump {
         ControlFlow::Continue(())
     }
 
-    /// Does what the dialect asked for, in order.
+    /// Carries out the dialect's steps in order.
     async fn perform(&mut self) -> Flow {
         while !self.steps.is_empty() {
             let mut steps = std::mem::take(&mut self.steps);
@@ -477,11 +479,11 @@ impl Pump {
                     Step::Ping => self.send(Message::Ping(axum::body::Bytes::new())).await?,
                     Step::Ask(ticket, command) => self.ask(ticket, command),
                     Step::CancelAsk(ticket) => self.cancel_ask(ticket),
-                    // The connection lives, so it is seen through anyway.
+                    // Replies are awaited anyway while the connection is open.
                     Step::AwaitReply(_) => {}
                     Step::Follow { follow, topic, from, pace } => self.follow(follow, topic, from, pace),
                     Step::Authenticate(token) => self.authenticate(&token).await?,
-                    // A time past all clocks never comes.
+                    // A time too large for the clock never fires.
                     Step::WakeAt(at) => self.wake_at = self.opened.checked_add(at),
                     Step::CancelWake => self.wake_at = None,
                     Step::Close { code, reason } => {
@@ -489,13 +491,13 @@ impl Pump {
                         return ControlFlow::Break(CloseCause::Server);
                     }
                     Step::Drop => {
-                        // What was written leaves if it can at once; nobody is waited for.
+                        // Flushes only what can be sent at once.
                         drop(SinkExt::<Message>::flush(&mut self.socket).now_or_never());
                         return ControlFlow::Break(CloseCause::Server);
                     }
                 }
             }
-            // Keeps the allocation, unless performing produced more steps.
+            // Keeps the allocation, unless the steps produced further steps.
             if self.steps.is_empty() {
                 self.steps = steps;
             }
@@ -524,7 +526,7 @@ impl Pump {
         ControlFlow::Continue(())
     }
 
-    /// Nothing is asked before the dialect has an identity; without one there are no grants.
+    /// No command is issued before the dialect has an identity; a caller without one has no grants.
     fn caller(&self) -> Caller {
         let (principal, grants) = match &self.identity {
             Some(identity) => (identity.principal.clone(), identity.grants),
@@ -538,7 +540,7 @@ impl Pump {
     }
 
     async fn send(&mut self, message: Message) -> Flow {
-        // Almost always there is room at once, and no timer is needed.
+        // Usually the socket is ready at once, and no timer is needed.
         let mut ready = poll_fn(|context| self.socket.poll_ready_unpin(context));
         let ready = match (&mut ready).now_or_never() {
             Some(ready) => Ok(ready),
@@ -565,19 +567,20 @@ impl Pump {
             Ok(Ok(())) => ControlFlow::Continue(()),
             Ok(Err(_gone)) => ControlFlow::Break(CloseCause::Client),
             Err(_stalled) => {
-                tracing::debug!(conn.id = %self.connection, "client takes nothing; closing");
+                tracing::debug!(conn.id = %self.connection, "client does not read; closing");
                 self.close(close::TRY_AGAIN_LATER, "reading too slowly; attach again").await;
                 ControlFlow::Break(CloseCause::Stalled)
             }
         }
     }
 
-    /// Says goodbye if that can be said at once; a peer that does not read is not waited for.
+    /// Performs the close handshake, at most for one second.
     async fn close(&mut self, code: u16, reason: &'static str) {
         let frame = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
         let goodbye = async {
             if self.socket.send(frame).await.is_ok() {
-                // Waits for the peer's close frame, so that what was sent before is not lost to a reset.
+                // Waits for the peer's close frame: closing earlier could reset the connection and lose frames already
+                // sent.
                 while let Some(Ok(message)) = self.socket.next().await {
                     if matches!(message, Message::Close(_)) {
                         break;
@@ -585,7 +588,7 @@ impl Pump {
                 }
             }
         };
-        // Out of time is out of reach; dropping the socket is all that is left to do.
+        // On timeout the socket is dropped without a handshake.
         drop(tokio::time::timeout(Duration::from_secs(1), goodbye).await);
     }
 }

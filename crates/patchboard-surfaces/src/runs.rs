@@ -1,4 +1,4 @@
-//! The runs surface: agent runs, watched step by step, over WebSocket JSON at `/`.
+//! The runs surface: agent runs as step-by-step events, over WebSocket JSON at `/`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,29 +29,29 @@ mod projection;
 mod wire;
 mod yaml;
 
-/// Small, because most connections are idle most of the time; both grow while they are needed.
+/// Small, because most connections are idle; both buffers grow on demand.
 const SOCKET_BUFFER: usize = 4 * 1024;
-/// A subprotocol with this prefix carries the token, for clients that cannot set headers.
+/// Prefix of a WebSocket subprotocol that carries the token, for clients that cannot set headers.
 const BEARER_PROTOCOL: &str = "bearer.";
 
 pub struct RunsOptions {
     pub gate: AuthGate,
     pub guard: OriginGuard,
-    /// `limits.stall` is how long a client may take nothing before it is let go and its run kept.
+    /// `limits.stall` is how long a client may not read before it is disconnected and its run detached.
     pub limits: PumpLimits,
-    /// Of these, only the size of messages counts here.
+    /// Only the message size applies here.
     pub clients: LiveLimits,
-    /// Clients give up on event types they do not know: newer types travel as `custom`.
+    /// Sends newer event types as `custom`, because old clients abort on unknown types.
     pub strict_clients: bool,
-    /// A failed run closes its connection once it has been told.
+    /// Closes the connection after reporting a failed run.
     pub close_on_error: bool,
-    /// Cancelled when the server goes down.
+    /// Cancelled at shutdown.
     pub draining: CancellationToken,
-    /// Connections are its tasks.
+    /// Tracks the connection tasks.
     pub tracker: TaskTracker,
 }
 
-/// What the pure half of a connection depends on.
+/// The inputs of a connection's dialect.
 #[derive(Debug, Clone, Default)]
 pub struct RunsDialectOptions {
     pub strict_clients: bool,
@@ -73,7 +73,7 @@ struct Runs {
     tracker: TaskTracker,
 }
 
-/// The pure half of a runs connection, as the pump and the transcript tests drive it.
+/// Creates the dialect of a runs connection, for the pump and for transcript tests.
 pub fn dialect(options: RunsDialectOptions) -> Box<dyn Dialect> {
     Box::new(dialect::RunsDialect::new(options))
 }
@@ -117,7 +117,7 @@ async fn upgrade(
     let dialect = dialect(runs.dialect_options);
     let token = runs.tracker.token();
     let max_message = runs.clients.get().max_message;
-    // Whoever offers a subprotocol expects one to be chosen.
+    // RFC 6455: a client that offers subprotocols expects the server to select one.
     let upgrade = match shown {
         ShownToken::Protocol(token) => upgrade.protocols([format!("{BEARER_PROTOCOL}{token}")]),
         ShownToken::Missing | ShownToken::Header(_) | ShownToken::Malformed => upgrade,
@@ -128,18 +128,18 @@ async fn upgrade(
         .read_buffer_size(SOCKET_BUFFER)
         .write_buffer_size(SOCKET_BUFFER)
         .on_upgrade(move |socket| async move {
-            // Boxed: the future behind an idle connection stays small until it has something to do.
+            // Boxed to keep the upgrade future of an idle connection small.
             Box::pin(pump::run(runs.context, socket, dialect, client)).await;
             drop(token);
         })
 }
 
-/// Where a client showed its token.
+/// The token of an upgrade request, by its source.
 enum ShownToken {
     Missing,
     Header(String),
     Protocol(String),
-    /// A header that holds no token.
+    /// An `Authorization` header without a bearer token.
     Malformed,
 }
 

@@ -1,9 +1,9 @@
-//! Where a client's own trace is, as its request says.
+//! The trace context that a client sends with its request.
 
 use axum::http::HeaderMap;
 use patchboard_core::trace::TraceParent;
 
-/// Only what reads as a position is kept.
+/// Returns the `traceparent` header only if it parses.
 pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get("traceparent")?.to_str().ok()?;
     TraceParent::parse(text).map(|_| text)

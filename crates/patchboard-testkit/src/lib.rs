@@ -1,3 +1,3 @@
-//! Test support: conversations with a surface as readable files. Never part of the product.
+//! Test support: conversations with a surface as readable text files. Not part of the product.
 
 pub mod transcript;

@@ -1,19 +1,19 @@
 //! Runs a transcript against a dialect, without sockets, clocks or tokio.
 //!
-//! A transcript is a text file. Lines that go in:
+//! A transcript is a text file. Input lines:
 //!
 //! - `> frame` a text frame from the client; `>> binary` a binary one
 //! - `= answer` the board's answer to the oldest open command; `=2 answer` to the second command of the file
 //! - `~ event` an event on the newest followed topic; `~2 event` on the second one; `event@3` is one of node 3
-//! - `| error text` the newest followed topic breaks off; `|` it just ends
+//! - `| error text` the newest followed topic fails; `|` it ends
 //! - `? identity` the answer to a token check: `client`, `operator` or `nobody`
-//! - `@ 20s` time passes; `@ 20ms` a little time passes
+//! - `@ 20s`, `@ 20ms` time passes
 //! - `* pong` the client answers a ping
-//! - `/ client` the connection is gone, by the doing of the `client`, a `stall` or the `server`
+//! - `/ client` the connection closes; the cause is `client`, `stall` or `server`
 //!
-//! Lines that come out, and are compared: `! command`, `! ping`, `< frame`, `x code reason`, `x dropped`. `#` starts a
-//! comment; the first line may be `#! token` for a connection that has to sign in. Running a transcript gives its lines with the outputs
-//! as they really are, so a test compares whole files and a reader sees the protocol.
+//! Output lines, which are compared: `! command`, `! ping`, `< frame`, `x code reason`, `x dropped`. `#` starts a
+//! comment; the first line may be `#! token` for a connection that has to sign in. Running a transcript returns it with
+//! the actual outputs, so that tests compare whole files and readers see the protocol.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use patchboard_surfaces::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
 mod read;
 mod show;
 
-/// Plays the inputs of a transcript and answers the whole transcript as it really went.
+/// Runs the inputs of a transcript and returns the transcript with its actual outputs.
 pub fn play(text: &str, mut dialect: Box<dyn Dialect>) -> String {
     let mut player = Player::default();
     let needs_token = text.starts_with("#! token");
@@ -56,7 +56,7 @@ impl Player {
             if line.is_empty() || line.starts_with('#') {
                 self.say(line);
             }
-            // Outputs of the file are what is being checked; the real ones take their place.
+            // Expected outputs are skipped; the actual ones replace them.
             return;
         };
         self.say(line);
@@ -108,13 +108,13 @@ impl Player {
                 "client" => self.step(|steps| dialect.closed(CloseCause::Client, steps)),
                 "stall" => self.step(|steps| dialect.closed(CloseCause::Stalled, steps)),
                 "server" => self.step(|steps| dialect.closed(CloseCause::Server, steps)),
-                other => self.say(&format!("nobody is called `{other}`")),
+                other => self.say(&format!("no identity is called `{other}`")),
             },
             _ => {}
         }
     }
 
-    /// Time passes; a wish to be woken that falls into it is granted when it is due.
+    /// Advances the time; a timer that becomes due fires at its own time.
     fn pass(&mut self, text: &str, dialect: &mut dyn Dialect) {
         let read = |unit: &str| text.strip_suffix(unit).and_then(|count| count.parse::<u64>().ok());
         let passed = read("ms").map(Duration::from_millis).or_else(|| read("s").map(Duration::from_secs));
@@ -157,7 +157,7 @@ impl Player {
         }
     }
 
-    /// The command's place in the file, counted from 1.
+    /// The command's number in the file, counted from 1.
     fn which(&self, ticket: Ticket) -> usize {
         self.asked.iter().position(|&asked| asked == ticket).map_or(0, |index| index + 1)
     }
@@ -172,7 +172,7 @@ fn client() -> ClientIdentity {
     ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }
 }
 
-/// An input line's mark and the rest; `None` for outputs, comments and blanks.
+/// Splits an input line into its mark and the rest; `None` for outputs, comments and blank lines.
 fn split(line: &str) -> Option<(&str, &str)> {
     let mark = line.split(' ').next()?;
     let is_input = mark.starts_with(['>', '=', '~', '|', '?', '@', '/', '*']);

@@ -1,4 +1,4 @@
-//! One call: a fresh instance on the machine's own threads, within its bounds, and a sentence when it breaks.
+//! Runs one call: a fresh instance on the plugin threads, within the limits, with an error text for every failure.
 
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -19,22 +19,23 @@ mod failure;
 
 pub(crate) use failure::{GuestFailure, OutputTooLarge, format_size};
 
-/// What a guest may hand to the host at once, whatever the limit of its result is.
+/// Bytes that a guest may pass to a host function at once, whatever its output limit.
 const MAX_HOSTCALL_BYTES: usize = 8 * 1024 * 1024;
-/// Handles to resources of the host or of its own.
+/// Resource handles of one call.
 const MAX_HANDLES: usize = 10_000;
 
-/// Instructions, about, that a guest may take on the thread of whoever asks before it goes on elsewhere: some 30 µs.
+/// Approximate number of instructions that a guest may execute on the caller's thread before it moves to a plugin
+/// thread: about 30 µs.
 const INLINE_FUEL: u64 = 50_000;
 
-/// What to do with a fresh instance.
+/// The function to run on a fresh instance.
 pub(crate) type GuestEntry<T> =
     Box<dyn for<'a> FnOnce(&'a mut Store<CallState>, Instance) -> GuestFuture<'a, T> + Send>;
 pub(crate) type GuestFuture<'a, T> = BoxFuture<'a, wasmtime::Result<T>>;
 
 impl PluginMachine {
-    /// Dropping the future ends the guest at its next tick. A plugin whose calls are done in a blink is called right
-    /// here; all others, and a call that takes longer than expected, on the machine's own threads.
+    /// Dropping the future stops the guest at its next tick. Plugins with quick calls start on the caller's thread; all
+    /// other calls, and quick ones that exceed their slice, run on the plugin threads.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         pre: InstancePre<CallState>,
@@ -60,7 +61,7 @@ impl PluginMachine {
         };
         let mut work = Box::pin(work.in_current_span());
         if is_quick {
-            // The guest gives way after a slice, so whoever asks is not held up for longer than waking a thread takes.
+            // The guest yields after its slice, so the caller is delayed no longer than by waking another thread.
             if let Poll::Ready((ended, took, store)) = futures_util::poll!(work.as_mut()) {
                 pace.record(took);
                 drop(store);
@@ -72,7 +73,7 @@ impl PluginMachine {
         let task = AbortOnDropHandle::new(self.threads().spawn(async move {
             let (ended, took, store) = work.await;
             pace.record(took);
-            // Nobody waits for the instance to be cleared away.
+            // The result is sent first, so that the caller does not wait for the instance's teardown.
             drop(answer.send(ended));
             drop(store);
         }));
@@ -96,6 +97,7 @@ async fn run_guest<T>(
     let began = Instant::now();
     let mut store = Store::new(pre.engine(), CallState::new(caller, limits, turn));
     store.limiter(|state| &mut state.limiter);
+    // The guest yields to the executor at every tick.
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
     store.set_hostcall_fuel(limits.output.max(MAX_HOSTCALL_BYTES));
@@ -109,7 +111,8 @@ async fn run_guest<T>(
             let instance = pre.instantiate_async(&mut store).await?;
             entry(&mut store, instance).await
         };
-        // The guest first: most are done before anything else has to be looked at. It gives way at every tick.
+        // The guest is polled first, because most calls complete at once. It yields at every tick, so the other
+        // branches are reached.
         tokio::select! {
             biased;
             done = work => done.map_err(CallEnd::Trapped),
@@ -147,7 +150,7 @@ fn log_guest_output(state: &CallState) {
     log("stderr", &state.stderr);
 }
 
-/// What a result weighs must not be more than that.
+/// Checks the size of a result against its limit.
 pub(crate) fn check_output_size(bytes: usize, limit: usize) -> wasmtime::Result<()> {
     match bytes <= limit {
         true => Ok(()),
@@ -155,7 +158,7 @@ pub(crate) fn check_output_size(bytes: usize, limit: usize) -> wasmtime::Result<
     }
 }
 
-/// For sentences: `30 s`, `250 ms`.
+/// A duration for messages: `30 s`, `250 ms`.
 pub(crate) fn format_duration(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{} s", time.as_secs()),

@@ -1,4 +1,5 @@
-//! All plugins of the server: where they come from, which of them are at work, and what has to be approved before it is.
+//! The catalogue of the server's plugins: where they come from, which versions are active, and which need approval
+//! first.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -42,32 +43,32 @@ use offer::ToolOffer;
 use tool_owners::ToolNameOwners;
 use version::{PluginVersion, VersionLoader};
 
-/// Compiling takes whole processors; further files wait.
+/// Compilation is CPU-bound; further files wait.
 const MAX_CONCURRENT_COMPILES: usize = 2;
-/// The server does not wait longer for its plugins; they appear when they are ready.
+/// Longest time that server startup waits for plugins; later ones become available when they are ready.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Oddities remembered, so that each is told once. Beyond that many they are told no more.
+/// Warnings remembered so that each is logged once; past this many, new ones are not logged.
 const MAX_WARNINGS: usize = 1024;
 
-/// Reads the text of `NAME.toml` beside a plugin in the folder: grants and settings. `Err` is a sentence.
+/// Parses `NAME.toml`, the sidecar file of a plugin in the folder: grants and settings. `Err` is an error text.
 pub type SidecarParser =
     Arc<dyn Fn(&str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> + Send + Sync>;
 
-/// May the file at this path, with this SHA-256 in hexadecimal digits, be loaded? Asked for plugins of the configuration, each
-/// time their file was read; blocks on the disk. `Err` is a sentence for the operator.
+/// Decides whether the file at a path, with this SHA-256 in hex, may be loaded. Called for configured plugins each time
+/// their file was read; may block on the disk. `Err` is an error text for the operator.
 pub type FileAdmission = Arc<dyn Fn(&Path, &str) -> Result<(), String> + Send + Sync>;
 
 #[derive(Clone)]
 pub struct HostOptions {
-    /// Of the configuration, in its order.
+    /// Configured plugins, in configuration order.
     pub plugins: Vec<PluginOptions>,
-    /// Every `NAME.wasm` in it is a plugin too. It need not exist.
+    /// Every `NAME.wasm` in it is a plugin too. Need not exist.
     pub folder: Option<PathBuf>,
     pub sidecar: SidecarParser,
     pub admit: FileAdmission,
-    /// For compiled code.
+    /// Folder for compiled code.
     pub cache: PathBuf,
-    /// Are changed, new and removed files noticed?
+    /// Whether changed, new and removed files are detected.
     pub watch: bool,
     pub limits: PluginLimits,
 }
@@ -84,15 +85,15 @@ impl fmt::Debug for HostOptions {
     }
 }
 
-/// The server's plugins.
+/// Owns the server's plugins.
 #[derive(Debug)]
 pub struct PluginHost(Arc<Catalogue>);
 
 struct Catalogue {
-    /// Those of the configuration, then those of the folder by name.
+    /// Configured plugins first, then those of the folder by name.
     entries: RwLock<Vec<Arc<PluginEntry>>>,
     offer: RwLock<Arc<ToolOffer>>,
-    /// One rebuilding of the offer at a time, so that an older one never replaces a newer one.
+    /// Serialises rebuilds, so that an older offer never replaces a newer one.
     offer_lock: Mutex<()>,
     tool_owners: Mutex<ToolNameOwners>,
     is_starting: AtomicBool,
@@ -118,8 +119,8 @@ impl fmt::Debug for Catalogue {
 }
 
 impl PluginHost {
-    /// Returns when every plugin is loaded or refused, or when that takes too long; then it goes on by itself. A plugin
-    /// that cannot be loaded never keeps the server from starting.
+    /// Returns when every plugin is loaded or refused, or after `START_TIMEOUT`; loading then continues in the
+    /// background. A plugin that cannot be loaded never prevents the server from starting.
     pub async fn start(
         options: HostOptions,
         services: HostServices,
@@ -140,7 +141,7 @@ impl PluginHost {
         stop: &CancellationToken,
     ) -> Arc<Self> {
         let names = tool_owners::read(&*store).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "whose the names of plugins' tools were could not be read");
+            tracing::warn!(%error, "reading the owners of plugin tool names failed");
             ToolNameOwners::default()
         });
         let catalogue = Arc::new(Catalogue {
@@ -168,7 +169,7 @@ impl PluginHost {
         }
         let begin = |entry| catalogue.spawn_load(entry, LoadCause::Start, CancellationToken::new());
         let loads: Vec<_> = catalogue.entries().into_iter().map(begin).collect();
-        // What became of each is in the log and in the list.
+        // The individual results are in the log and in the plugin list.
         if tokio::time::timeout(START_TIMEOUT, join_all(loads)).await.is_err() {
             tracing::warn!("some plugins are still being loaded; the server starts without them");
         }
@@ -207,26 +208,27 @@ impl Catalogue {
         self.offer.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Something else is at work than before.
+    /// Must be called after every change of the active versions.
     fn rebuild_offer(&self) {
         let _one_at_a_time = self.offer_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names = self.tool_owners.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settled = names.clone();
         let offer = Arc::new(ToolOffer::of(&self.entries(), &mut settled, &self.offer()));
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = offer;
-        // At start, whoever is compiled first must not have the first choice of names.
+        // During startup the order of compilation must not decide who owns a name.
         if *names != settled && !self.is_starting.load(Ordering::Acquire) {
             names.clone_from(&settled);
             self.save_tool_owners(settled);
         }
     }
 
-    /// In the background: if it is lost, names are given anew after the next start, in the plugins' order.
+    /// Saves in the background: if the write is lost, names are assigned again at the next start, in the plugins'
+    /// order.
     fn save_tool_owners(&self, names: ToolNameOwners) {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         self.tasks.spawn(async move {
             if let Err(error) = tool_owners::write(&*store, &*clock, &names).await {
-                tracing::warn!(%error, "whose the names of plugins' tools are could not be written down");
+                tracing::warn!(%error, "saving the owners of plugin tool names failed");
             }
         });
     }
@@ -238,7 +240,7 @@ impl Catalogue {
         }
     }
 
-    /// The version that has the tool now, and the tool's own name. `Err` is a sentence.
+    /// Finds the version that currently provides a tool, and the tool's own name. `Err` is an error text.
     fn resolve(&self, tool: &Arc<str>) -> Result<(Arc<dyn PluginVersion>, Arc<str>), String> {
         let offer = self.offer();
         let (entry, own_name) = match (offer.owner(tool), tool.rsplit_once('.')) {
@@ -258,7 +260,7 @@ impl Catalogue {
         }
     }
 
-    /// The adapter of that name. `Err` is a sentence.
+    /// Finds a channel adapter. `Err` is an error text.
     fn channel_adapter(&self, plugin: &str) -> Result<Arc<dyn PluginVersion>, String> {
         let entry = self.entry_named(plugin).ok_or_else(|| format!("there is no plugin `{plugin}`"))?;
         match entry.version() {
@@ -309,7 +311,7 @@ impl PluginRuntime for PluginHost {
         Box::pin(async move {
             let entry = self.0.entry_named(name).ok_or_else(|| self.0.unknown_plugin(name))?;
             let catalogue = self.0.clone();
-            // Seen through although nobody waits for it: what is pinned is put to work.
+            // Runs in its own task, because a pinned version must be activated even if the caller is gone.
             let approved = self.0.tasks.spawn(async move { catalogue.approve(&entry).await }).await;
             approved.unwrap_or_else(|error| Err(PluginError::Failed(format!("failed to approve `{name}`: {error}"))))
         })

@@ -1,4 +1,4 @@
-//! A look at a file before it becomes a plugin: everything loading does, with no rights and nothing left behind.
+//! Checks a plugin file as loading would, without rights or lasting effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,15 +17,15 @@ use crate::engine::PluginMachine;
 use crate::plugin::LoadedPlugin;
 use crate::rights::{HostServices, PluginLimits, PluginOptions};
 
-/// What a file that can be a plugin is.
+/// The properties of a valid plugin file.
 #[derive(Debug, Clone)]
 pub struct CheckedPlugin {
-    /// Lower-case hex.
+    /// In lower-case hex.
     pub sha256: Arc<str>,
     pub size: usize,
-    /// Interfaces of `patchboard:plugin` it imports, by their short names.
+    /// Short names of the imported `patchboard:plugin` interfaces.
     pub imports: BTreeSet<Arc<str>>,
-    /// Interfaces of WASI it imports. They are there, and empty.
+    /// Imported WASI interfaces, which are provided but empty.
     pub wasi: Vec<String>,
     pub tools: Arc<[ToolSpec]>,
     pub has_channel: bool,

@@ -1,4 +1,4 @@
-//! From a file's bytes to something that can be called, or to a sentence that says why not.
+//! Compiles a file to a callable component, or explains why it cannot be used.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,7 +20,7 @@ mod interfaces;
 
 pub(crate) use cache::CompileCache;
 
-/// A longer file is not even looked at.
+/// Larger files are refused unread.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Why a file cannot be a plugin, for the operator.
@@ -43,7 +43,7 @@ impl PluginFileError {
         &self.reason
     }
 
-    /// What to do about it.
+    /// What the operator can do about it.
     pub fn advice(&self) -> Option<&'static str> {
         self.hint
     }
@@ -61,18 +61,18 @@ impl fmt::Display for PluginFileError {
 
 impl std::error::Error for PluginFileError {}
 
-/// A component whose imports are all there, ready to be made into instances.
+/// A component with all imports resolved, ready to be instantiated.
 #[derive(Clone)]
 pub(crate) struct CompiledPlugin {
     pub(crate) pre: InstancePre<CallState>,
     pub(crate) tools: Option<tools::GuestIndices>,
     pub(crate) channel: Option<channel::GuestIndices>,
-    /// Lower-case hex of the file's SHA-256.
+    /// In lower-case hex.
     pub(crate) sha256: Arc<str>,
     pub(crate) size: usize,
-    /// Interfaces of `patchboard:plugin` it imports, by their short names.
+    /// Short names of the imported `patchboard:plugin` interfaces.
     pub(crate) imports: BTreeSet<Arc<str>>,
-    /// Interfaces of WASI it imports, by their full names. There is nothing behind them.
+    /// Full names of the imported WASI interfaces, which have no function.
     pub(crate) wasi: Vec<String>,
     pub(crate) compile_time: Duration,
     pub(crate) from_cache: bool,
@@ -88,7 +88,7 @@ impl fmt::Debug for CompiledPlugin {
 }
 
 impl PluginMachine {
-    /// Compiles on the machine's own threads, or takes what was compiled before. `only`: no other file will do.
+    /// Compiles on the plugin threads, or takes the code from the cache. `only` is the required SHA-256.
     pub(crate) async fn compile(
         &self,
         bytes: Bytes,
@@ -155,14 +155,14 @@ fn compile(machine: &PluginMachine, bytes: &[u8], only: Option<[u8; 32]>) -> Res
 
 fn invalid(error: &wasmtime::Error) -> PluginFileError {
     let reason = one_line_error(error);
-    // Memories and instances beyond what calls are given are found by the compiler too.
+    // The compiler also rejects memories and instances beyond the pool's limits.
     match reason.contains("exceeds the limit") || reason.contains("exceeds the maximum") {
         true => PluginFileError::new(format!("needs more than plugins are given: {reason}")),
         false => PluginFileError::new(format!("is not a valid component: {reason}")).hint("is the file complete?"),
     }
 }
 
-/// An error and its causes in one line.
+/// An error and its causes on one line.
 pub(crate) fn one_line_error(error: &wasmtime::Error) -> String {
     let whole = format!("{error:#}");
     whole.split_whitespace().collect::<Vec<_>>().join(" ")

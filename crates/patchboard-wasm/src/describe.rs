@@ -1,4 +1,4 @@
-//! What a plugin says about its tools, made into what agents see, or a sentence about what is wrong with it.
+//! Converts a plugin's tool descriptions to tool specs, or explains what is wrong with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ const MAX_TOOLS: usize = 64;
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 4 * 1024;
 const MAX_SCHEMA: usize = 64 * 1024;
-/// On top of a call's own time: the plugin's reason is worth more than that the server stopped waiting.
+/// Added to the call's own time limit, so that the plugin's error is reported instead of the server's timeout.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 
-/// What all tools of a plugin have in common.
+/// Properties common to all tools of a plugin.
 #[derive(Debug, Clone)]
 pub(crate) struct DescribeContext<'a> {
     pub(crate) plugin: &'a str,
-    /// Without grants it cannot change anything, whatever it says.
+    /// A plugin without grants cannot change anything, whatever it declares.
     pub(crate) has_grants: bool,
     pub(crate) time: Duration,
 }

@@ -1,5 +1,5 @@
-//! The machine guests run on: compiler, memory, threads of its own, and a clock that makes guests give way. Made when
-//! there is a first plugin; what it knows about plugins is how to run a call.
+//! The engine for guests: compiler, memory, threads of its own, and an epoch ticker that makes guests yield. Created
+//! with the first plugin; knows nothing of plugins beyond running a call.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,14 +26,15 @@ pub(crate) use admission::CallSlots;
 pub(crate) use admission::{CallSlot, PluginQuota, SlotError};
 pub(crate) use pace::CallPace;
 
-/// Guests give way to the server's own threads.
+/// Guests have a lower priority than the server's own threads.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
-/// More would only take memory: guests are not many, and short.
+/// More threads would only cost memory: guest calls are few and short.
 const MAX_THREADS: usize = 8;
-/// Plugins compiled at the same time.
+/// Threads for concurrent compilations.
 const COMPILER_THREADS: usize = 2;
-/// Guests hold a thread for a whole tick; without these, timers and new calls would be looked at after dozens of ticks.
+/// A guest occupies a thread for a whole tick; with tokio's defaults, timers and new calls would wait for dozens of
+/// ticks.
 const POLLS_BETWEEN_EVENTS: u32 = 4;
 
 #[derive(Clone)]
@@ -49,19 +50,19 @@ struct MachineShared {
     ticker: ticker::EpochTicker,
     cache: Option<CompileCache>,
     metrics: CallMetrics,
-    /// Taken when it is dropped.
+    /// `None` only during drop.
     runtime: Option<Runtime>,
     handle: Handle,
 }
 
 impl PluginMachine {
-    /// `cache`: the folder for compiled code.
+    /// `cache` is the folder for compiled code.
     pub(crate) fn start(limits: PluginLimits, cache: Option<PathBuf>) -> Result<Self, String> {
         let engine = config::engine(&limits).map_err(|error| format!("cannot set up the plugin machine: {error:#}"))?;
         Self::with_engine(engine, limits, cache)
     }
 
-    /// The same without memory set aside.
+    /// Like `start`, without pooled memory.
     #[cfg(test)]
     pub(crate) fn start_on_demand(limits: PluginLimits) -> Result<Self, String> {
         let engine = Engine::new(&config::on_demand(&limits)).map_err(|error| format!("{error:#}"))?;
@@ -117,7 +118,7 @@ impl PluginMachine {
         self.shared.ticker.tick()
     }
 
-    /// Where plugins are compiled and guests run, but for the first slice of those known to be quick (`Machine::run`).
+    /// Plugins are compiled and guests run on these threads, except for the inline slice in `PluginMachine::run`.
     pub(crate) fn threads(&self) -> &Handle {
         &self.shared.handle
     }
@@ -131,7 +132,7 @@ impl std::fmt::Debug for PluginMachine {
 
 impl Drop for MachineShared {
     fn drop(&mut self) {
-        // Dropping a runtime waits for its threads, and may not happen on one of them.
+        // Dropping a runtime blocks on its threads, which must not happen on one of them.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -154,7 +155,7 @@ fn runtime() -> std::io::Result<Runtime> {
         .build()
 }
 
-/// On Linux niceness is a thread's own; elsewhere it would be the whole server's.
+/// On Linux the nice value applies per thread; elsewhere it would apply to the whole server.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {

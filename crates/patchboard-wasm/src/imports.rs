@@ -1,4 +1,5 @@
-//! What plugins may call. Each function asks the plugin's rights anew, says no with a reason, and never blocks a thread.
+//! The host functions that plugins may call. Each checks the plugin's rights, explains a refusal, and never blocks a
+//! thread.
 
 mod clock;
 mod functions;
@@ -20,36 +21,37 @@ use crate::world::ToolAndChannel;
 
 pub(crate) use log::log_dropped_lines;
 
-/// Between two pauses a call may ask the host so often; a guest that does nothing else shares its thread all the same.
+/// Host calls between two yields, so that a guest that only calls the host still shares its thread.
 const CALLS_BETWEEN_YIELDS: u32 = 64;
-/// Of one call so many different refusals are logged; the plugin is told of all.
+/// Distinct refusals logged per call; the plugin is informed of all.
 const MAX_LOGGED_REFUSALS: usize = 16;
 
-/// All interfaces of `patchboard:plugin` that a component may import.
+/// Adds all `patchboard:plugin` interfaces.
 pub(crate) fn add_to_linker(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     ToolAndChannel::add_to_linker::<_, HasSelf<_>>(linker, |state| state)
 }
 
-/// Why a host function does not return to the guest at all.
+/// Why a host function aborts the guest instead of returning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallAborted {
-    #[error("the call's time is over")]
+    #[error("the call's time limit is exceeded")]
     OutOfTime,
     #[error("the call was cancelled")]
     Cancelled,
 }
 
-/// What one call has asked of the host so far.
+/// The host calls of one call so far.
 #[derive(Debug, Default)]
 pub(crate) struct HostCallCounts {
     calls: u32,
     requests: u32,
-    /// What was refused and is in the log already.
+    /// Refusals that are already logged.
     refused: BTreeSet<String>,
 }
 
 impl CallState {
-    /// The first thing every host function does: a guest that only ever asks the host ends too, and lets others run.
+    /// Must be the first step of every host function: makes guests that only call the host yield, and end on
+    /// cancellation and timeout.
     async fn begin_host_call(&mut self) -> wasmtime::Result<()> {
         self.host_calls.calls = self.host_calls.calls.wrapping_add(1);
         if self.host_calls.calls.is_multiple_of(CALLS_BETWEEN_YIELDS) {
@@ -58,7 +60,7 @@ impl CallState {
         Ok(check_not_aborted(self.deadline, &self.stop)?)
     }
 
-    /// Says in the log what the plugin was refused: once for each `what` of a call. Returns the reason, for the plugin.
+    /// Logs a refusal once per call and `what`. Returns the reason, for the plugin.
     fn log_refusal(&mut self, what: &str, reason: String) -> String {
         if self.host_calls.refused.len() < MAX_LOGGED_REFUSALS && self.host_calls.refused.insert(what.to_owned()) {
             tracing::warn!(target: "plugin", plugin = %self.rights.plugin, "refused: {}", log::one_line(&reason));
@@ -75,7 +77,7 @@ fn check_not_aborted(deadline: Instant, stop: &CancellationToken) -> Result<(), 
     }
 }
 
-/// Waits as long as the call may still last.
+/// Waits for `work` until the call's deadline.
 async fn until_deadline<T>(
     deadline: Instant,
     stop: &CancellationToken,
@@ -88,7 +90,7 @@ async fn until_deadline<T>(
     }
 }
 
-/// Text that came from a plugin, for a sentence.
+/// Quotes text from a plugin in a message.
 pub(crate) fn quote_untrusted(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 80;
     let mut shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();

@@ -1,4 +1,4 @@
-//! The plugin host: WebAssembly components with granted imports, a fresh instance for every call.
+//! The plugin host: WebAssembly components with granted imports, in a fresh instance per call.
 
 mod call;
 mod catalogue;

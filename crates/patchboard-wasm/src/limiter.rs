@@ -1,17 +1,17 @@
-//! Memory and tables of one call.
+//! Limits memory and tables of one call.
 
 use wasmtime::ResourceLimiter;
 
-/// Tables hold functions; a guest of reasonable size has a few thousand.
+/// Tables hold functions; typical guests have a few thousand.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 100_000;
-/// Core instances of one component: a few for compiled languages, some dozens where an interpreter is linked in.
+/// Core instances of one component: a few for compiled languages, some dozens with a linked interpreter.
 pub(crate) const MAX_INSTANCES: u32 = 64;
 
-/// Refuses growth beyond the limit and remembers that it did, so that the call's end can be explained.
+/// Refuses growth beyond the limit and records the refusal, so that the failure can be explained.
 #[derive(Debug)]
 pub(crate) struct MemoryLimiter {
     memory: usize,
-    /// Of all memories of the call.
+    /// Bytes of all memories of the call.
     used: usize,
     pub(crate) was_refused: bool,
 }

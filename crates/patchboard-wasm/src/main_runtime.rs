@@ -1,5 +1,5 @@
-//! What plugins ask of the server is done on the server's own threads, not on those of guests: requests and runs that
-//! begin there must not depend on guests giving way, nor end with the plugin machine.
+//! Runs the host services of plugins on the server's main runtime: requests and runs started there must neither be
+//! delayed by guests nor end with the plugin engine.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! One version of a plugin, read from its file and ready to be called. Whoever holds it can call it to the end,
-//! whatever takes over.
+//! One loaded version of a plugin. Every holder of a reference can complete its calls, even if another version has
+//! replaced it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::telemetry::GuestCallOutcome;
 
 mod map;
 
-/// A plugin that cannot say what it is in this time is not loaded.
+/// Timeout of the `describe` call; a plugin that exceeds it is not loaded.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct LoadedPlugin {
@@ -43,7 +43,7 @@ pub(crate) struct LoadedPlugin {
 }
 
 impl LoadedPlugin {
-    /// Checks the file's hash, compiles it, makes a first instance and asks it, without any rights, what it offers.
+    /// Checks the file's hash, compiles it, creates a first instance and queries its tools, without any rights.
     pub(crate) async fn load(
         machine: &PluginMachine,
         options: &PluginOptions,
@@ -72,7 +72,7 @@ impl LoadedPlugin {
             functions: None,
             stop: CancellationToken::new(),
             quota: share.clone(),
-            // Nothing is known about it yet, and it is strangers' code that begins.
+            // The plugin is untrusted and its speed unknown, so its first calls do not run inline.
             pace: Arc::default(),
             main_runtime: home.clone(),
         };
@@ -91,12 +91,12 @@ impl LoadedPlugin {
         })
     }
 
-    /// Of its file, in lower-case hex.
+    /// The SHA-256 of the file, in lower-case hex.
     pub(crate) fn sha256(&self) -> &Arc<str> {
         &self.compiled.sha256
     }
 
-    /// Short names of the interfaces it imports from `patchboard:plugin`.
+    /// Short names of the imported `patchboard:plugin` interfaces.
     pub(crate) fn imports(&self) -> &BTreeSet<Arc<str>> {
         &self.compiled.imports
     }
@@ -117,12 +117,12 @@ impl LoadedPlugin {
         self.compiled.channel.is_some()
     }
 
-    /// Calls so far, and those that broke. What a tool itself calls an error is not a failure.
+    /// Calls so far, and those that failed. An error result of a tool is not a failure.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.calls.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
     }
 
-    /// `tool` is the tool's own name, `arguments` a JSON object.
+    /// `tool` is the plugin's own name for the tool, `arguments` a JSON object.
     pub(crate) async fn call(
         self: &Arc<Self>,
         tool: &str,
@@ -179,7 +179,7 @@ impl LoadedPlugin {
         self.call_adapter("format-outgoing", stop, entry).await
     }
 
-    /// Sends what it wrote, under its grants and with its secrets.
+    /// Sends a request that the plugin wrote, under its grants and with its secrets.
     pub(crate) async fn send(
         self: &Arc<Self>,
         request: ChannelRequest,
@@ -223,7 +223,7 @@ impl LoadedPlugin {
         }
     }
 
-    /// `tool`: what is called, for the log.
+    /// `tool` names the called function in the log.
     async fn run<T: Send + 'static>(
         &self,
         tool: &str,
@@ -268,7 +268,7 @@ impl std::fmt::Debug for LoadedPlugin {
     }
 }
 
-/// A call that nobody waits for any more is counted too.
+/// Counts a call on drop, so that dropped calls are counted too.
 struct CallMetricsGuard<'a> {
     machine: &'a PluginMachine,
     began: Instant,
@@ -281,7 +281,7 @@ impl Drop for CallMetricsGuard<'_> {
     }
 }
 
-/// Also finds out whether an instance can be made at all.
+/// Lists the plugin's tools, which also checks that it can be instantiated.
 async fn describe(
     machine: &PluginMachine,
     compiled: &CompiledPlugin,

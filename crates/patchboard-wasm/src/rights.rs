@@ -1,4 +1,4 @@
-//! What one plugin may reach and what it was given. Read once when it is loaded, asked at every call.
+//! The rights and settings of one plugin. Fixed when the plugin is loaded, checked on every call.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -9,30 +9,30 @@ use patchboard_core::port::{Clock, HttpFetcher};
 use patchboard_core::store::Store;
 use secrecy::SecretString;
 
-/// A plugin of the configuration or the folder.
+/// A plugin from the configuration or the folder.
 #[derive(Debug, Clone)]
 pub struct PluginOptions {
     pub name: Arc<str>,
     pub file: std::path::PathBuf,
     pub grants: Vec<PluginGrant>,
-    /// Plain text the plugin may read.
+    /// Plain text that the plugin may read.
     pub settings: BTreeMap<String, String>,
-    /// Put in place of `{{secret:NAME}}` on the way out; the plugin sees only the names.
+    /// Replaces `{{secret:NAME}}` in outgoing requests; the plugin sees only the names.
     pub secrets: BTreeMap<String, SecretString>,
-    /// Only the file of this hash is ever loaded.
+    /// If set, only a file with this hash is loaded.
     pub sha256: Option<[u8; 32]>,
 }
 
-/// Bounds of one call.
+/// Limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PluginLimits {
     pub memory: usize,
-    /// Host calls included.
+    /// Includes host calls.
     pub time: std::time::Duration,
     pub fuel: u64,
-    /// Of all that a call returns.
+    /// Total size of a call's result.
     pub output: usize,
-    /// Calls at work at once; as many as eight times that wait, further ones are refused.
+    /// Concurrent calls; eight times as many may wait, further ones are refused.
     pub calls: usize,
 }
 
@@ -48,7 +48,7 @@ impl Default for PluginLimits {
     }
 }
 
-/// What the host does for plugins.
+/// Host services for plugins.
 #[derive(Debug, Clone)]
 pub struct HostServices {
     pub fetch: Arc<dyn HttpFetcher>,
@@ -58,25 +58,25 @@ pub struct HostServices {
 }
 
 impl HostServices {
-    /// Once per server: what is cloned from it shares the bounds of stores.
+    /// Must be called once per server: clones share the locks that enforce the store limits.
     pub fn new(fetch: Arc<dyn HttpFetcher>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { fetch, store, clock, store_locks: Arc::default() }
     }
 
-    /// Held while a value is added to that store, so that two calls do not both find the last room in it.
+    /// Must be held while a value is added to the store, so that two calls cannot both use its remaining space.
     pub(crate) fn store_lock(&self, store: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
         let mut gates = self.store_locks.by_store.lock().unwrap_or_else(PoisonError::into_inner);
         gates.entry(store.clone()).or_default().clone()
     }
 }
 
-/// As many as there are names of stores in grants.
+/// One lock per store name; bounded by the names in grants.
 #[derive(Debug, Default)]
 pub(crate) struct StoreLocks {
     by_store: Mutex<HashMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// What one plugin may do.
+/// The rights of one plugin.
 #[derive(Clone)]
 pub(crate) struct PluginRights {
     pub(crate) plugin: Arc<str>,
@@ -86,7 +86,7 @@ pub(crate) struct PluginRights {
     pub(crate) settings: BTreeMap<String, String>,
     pub(crate) secrets: BTreeMap<String, SecretString>,
     pub(crate) services: HostServices,
-    /// Is it only asked what it is?
+    /// Set if the plugin is only being described.
     is_describing: bool,
 }
 
@@ -110,7 +110,7 @@ impl PluginRights {
         rights
     }
 
-    /// For a plugin that is only asked to describe itself.
+    /// No rights, for describing a plugin.
     pub(crate) fn for_describe(plugin: Arc<str>, services: HostServices) -> Self {
         Self {
             plugin,
@@ -124,7 +124,8 @@ impl PluginRights {
         }
     }
 
-    /// Why it may not reach `what`, and what an operator can do about it. `grant`: as it would be written.
+    /// Explains why access to `what` is denied and how an operator can allow it. `grant` is the text of the missing
+    /// grant.
     pub(crate) fn denial_message(&self, what: &str, grant: &str) -> String {
         let plugin = &self.plugin;
         match self.is_describing {
@@ -134,7 +135,7 @@ impl PluginRights {
     }
 }
 
-/// Nothing of what is in settings or secrets.
+/// Omits settings and secrets.
 impl fmt::Debug for PluginRights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PluginRights").field("plugin", &self.plugin).field("hosts", &self.hosts).finish_non_exhaustive()

@@ -1,5 +1,5 @@
-//! Secrets on their way out. Plugins write names, `{{secret:NAME}}`; values are put in their place only where they
-//! cannot change whom a request is for, and are taken out again of what comes back. Pure.
+//! Secrets in outgoing requests. Plugins write placeholders, `{{secret:NAME}}`; values are inserted only where they
+//! cannot change the request's destination, and removed from the response. Pure.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,22 +12,22 @@ pub(crate) type SecretMap = BTreeMap<String, SecretString>;
 
 const OPEN: &str = "{{secret:";
 const CLOSE: &str = "}}";
-/// Stands where a value was.
+/// Replaces a value in responses.
 const REDACTED: &str = "[secret]";
-/// Shorter values are found everywhere; hiding them would hide what an answer says.
+/// Shorter values occur in any text; hiding them would make responses unreadable.
 const MIN_REDACTED_BYTES: usize = 4;
-/// In one text. A URL or a header that has more was not written by a person who needs them.
+/// Limit per text; no legitimate URL or header needs more.
 const MAX_PLACEHOLDERS: usize = 16;
 
-/// A URL with values in place of names.
+/// A URL with its secrets inserted.
 #[derive(PartialEq, Eq)]
 pub(crate) struct FilledUrl {
     pub(crate) url: String,
-    /// The one host it is for.
+    /// The only host it may be sent to.
     pub(crate) host: HostGrant,
 }
 
-/// Where a value is put decides how it is written.
+/// Determines how a value is encoded.
 #[derive(Clone, Copy)]
 enum SecretPosition {
     Path,
@@ -39,7 +39,7 @@ pub(crate) fn has_placeholder(text: &str) -> bool {
     text.contains(OPEN)
 }
 
-/// The URL is read more strictly than elsewhere, so that every parser agrees where its host ends.
+/// Parses the URL more strictly than elsewhere, so that every parser agrees on its host.
 pub(crate) fn fill_url(url: &str, secrets: &SecretMap) -> Result<FilledUrl, String> {
     let (front, rest, host) = split_authority(url)?;
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
@@ -62,9 +62,9 @@ pub(crate) fn fill_header<'a>(value: &'a str, secrets: &SecretMap) -> Result<Cow
     fill(value, secrets, SecretPosition::Header)
 }
 
-/// What came back, without the values in any form they were sent in.
+/// Removes secrets from responses, in every encoding they were sent in.
 pub(crate) struct SecretRedactor {
-    /// Longest first: one may be part of another.
+    /// Longest first, because one may contain another.
     forms: Vec<SecretString>,
 }
 
@@ -94,7 +94,7 @@ impl SecretRedactor {
     }
 }
 
-/// What stands before the path, the path and what follows it, and the host.
+/// Splits a URL into the part before the path, the rest, and the host.
 fn split_authority(url: &str) -> Result<(&str, &str, HostGrant), String> {
     let plain = || "the host of a URL with a secret is written plainly: `https://HOST/…` or `https://HOST:PORT/…`";
     let (scheme, rest) = url.split_once("://").ok_or_else(plain)?;
@@ -114,7 +114,7 @@ fn split_authority(url: &str) -> Result<(&str, &str, HostGrant), String> {
     Ok((front, after, host))
 }
 
-/// Letters, digits and what holds them together; no user, no encoding, nothing a parser would bring into another form.
+/// Accepts only hosts that every parser reads the same way: no user, no escapes, nothing that would be normalised.
 fn read_host(authority: &str, known_port: u16) -> Option<HostGrant> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -170,7 +170,7 @@ fn fill<'a>(text: &'a str, secrets: &SecretMap, place: SecretPosition) -> Result
     Ok(Cow::Owned(filled))
 }
 
-/// What a URL parser leaves alone stays readable, as some services compare paths by their letters.
+/// Encodes only what a URL parser would change, because some services compare paths literally.
 fn encoded(value: &str, place: SecretPosition) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
@@ -183,7 +183,7 @@ fn encoded(value: &str, place: SecretPosition) -> String {
         };
         match stays {
             true => text.push(char::from(byte)),
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             false => drop(write!(text, "%{byte:02X}")),
         }
     }

@@ -1,4 +1,4 @@
-//! What belongs to one call: everything a guest can touch, gone with the call.
+//! The state of one call: everything a guest can access, dropped with the call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ mod stdio;
 
 pub(crate) use stdio::GuestOutputTail;
 
-/// Lines of one call in the server's log.
+/// Log lines per call; further ones are dropped.
 pub(crate) const LOG_LINES: u32 = 100;
-/// Bytes of one `wasi:random` call; a guest that asks for more breaks.
+/// Bytes per `wasi:random` call; a larger request traps.
 const RANDOM_BYTES: u64 = 1024 * 1024;
-/// Streams, pollables and the like that one call may hold at once; the next one breaks it.
+/// Streams, pollables and other resources of one call; a further one traps.
 const RESOURCES: usize = 10_000;
 
 pub(crate) struct CallState {
@@ -31,33 +31,33 @@ pub(crate) struct CallState {
     pub(crate) table: ResourceTable,
     pub(crate) limiter: MemoryLimiter,
     pub(crate) rights: Arc<PluginRights>,
-    /// `None` where nobody is there to call them for: `describe`, channel adapters.
+    /// `None` for calls without a tool caller: `describe`, channel adapters.
     pub(crate) functions: Option<Arc<dyn HostFunctions>>,
     pub(crate) started: Instant,
     pub(crate) deadline: Instant,
     pub(crate) stop: CancellationToken,
-    /// Lines it may still write to the log, and how many it wrote beyond that.
+    /// Remaining log lines, and how many were dropped.
     pub(crate) log_lines_left: u32,
     pub(crate) log_lines_dropped: u32,
-    /// What it has asked of the host so far.
+    /// Calls to host functions so far.
     pub(crate) host_calls: HostCallCounts,
-    /// What it wrote to standard output and standard error.
+    /// The end of standard output and standard error.
     pub(crate) stdout: GuestOutputTail,
     pub(crate) stderr: GuestOutputTail,
     slot: CallSlot,
 }
 
-/// Who a call works for.
+/// The context of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct GuestCall {
     pub(crate) rights: Arc<PluginRights>,
     pub(crate) functions: Option<Arc<dyn HostFunctions>>,
     pub(crate) stop: CancellationToken,
-    /// Its plugin's, of the places there are.
+    /// The plugin's share of the work permits.
     pub(crate) quota: PluginQuota,
-    /// Of its plugin.
+    /// The plugin's pace.
     pub(crate) pace: Arc<CallPace>,
-    /// The server's own threads.
+    /// The server's main runtime.
     pub(crate) main_runtime: tokio::runtime::Handle,
 }
 
@@ -86,13 +86,13 @@ impl CallState {
         }
     }
 
-    /// Waits for something that may itself need a plugin's turn, such as another tool.
+    /// Waits for work that may itself need a plugin call, such as another tool; see `CallSlot::release_while`.
     pub(crate) async fn release_slot_while<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.slot.release_while(work).await
     }
 }
 
-/// A WASI with nothing in it: no arguments, variables, folders, network or input. What is written ends in the log.
+/// A WASI context without arguments, variables, folders, network or input. Output goes to the log.
 fn empty_wasi(printed: &GuestOutputTail, complained: &GuestOutputTail) -> WasiCtx {
     WasiCtxBuilder::new()
         .stdout(printed.clone())

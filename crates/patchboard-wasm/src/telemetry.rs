@@ -8,17 +8,17 @@ const CALLS: &str = "patchboard_plugin_calls_total";
 const CALL_TIME: &str = "patchboard_plugin_call_duration_seconds";
 const COMPILED: &str = "patchboard_plugin_compilations_total";
 
-/// How a call ended. A closed set: it is a label.
+/// How a call ended; a metric label, so a closed set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GuestCallOutcome {
     Answered,
-    /// The tool or the adapter itself said that it failed.
+    /// The tool or adapter returned an error.
     Failed,
     Time,
     Memory,
     Fuel,
     Output,
-    /// It broke in another way.
+    /// Any other trap.
     Trapped,
     Cancelled,
     Refused,
@@ -52,7 +52,7 @@ impl GuestCallOutcome {
     }
 }
 
-/// Found once, so that a call only adds to them.
+/// Handles looked up once, so that a call only increments them.
 pub(crate) struct CallMetrics {
     calls: [Counter; GuestCallOutcome::ALL.len()],
     seconds: Histogram,
@@ -66,7 +66,7 @@ impl CallMetrics {
         }
     }
 
-    /// The time is that of the whole call, the wait for its turn included.
+    /// `took` is the whole duration of the call, including its wait for a permit.
     pub(crate) fn call_ended(&self, outcome: GuestCallOutcome, took: Duration) {
         if let Some(counter) = self.calls.get(outcome as usize) {
             counter.increment(1);
@@ -75,7 +75,7 @@ impl CallMetrics {
     }
 }
 
-/// Where a plugin's code came from.
+/// Counts where a plugin's code came from.
 pub(crate) fn compiled(from_cache: bool) {
     counter!(COMPILED, "source" => if from_cache { "cache" } else { "compiler" }).increment(1);
 }

@@ -1,4 +1,4 @@
-//! What tests of this crate share: a guest that misbehaves on demand, and a server that is not there.
+//! Shared test support: a guest that misbehaves on demand, and stub services.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub(crate) fn services_with(clock: Arc<dyn Clock>) -> HostServices {
     HostServices::new(Arc::new(Nowhere), Arc::new(InMemoryStore::new()), clock)
 }
 
-/// A clock that tells that it was asked: a guest that asks for the time is running.
+/// A clock that notifies when it is read: the guest that reads it is running.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) asked: Notify,
@@ -72,7 +72,7 @@ impl HttpFetcher for Nowhere {
     }
 }
 
-/// No tools to call.
+/// A stub without tools.
 #[derive(Debug)]
 pub(crate) struct NoFunctions;
 
@@ -83,8 +83,8 @@ impl HostFunctions for NoFunctions {
     }
 }
 
-/// Listens on every thread, to nothing in particular. Whether anybody wants a log line is remembered for the whole
-/// process: without this, a test on a thread where nobody listens decides it for one that does.
+/// Installs a global subscriber. `tracing` caches per process whether a log call is enabled; without this, a test
+/// thread without a subscriber would disable it for another test.
 pub(crate) fn listen_everywhere() {
     static LISTENING: std::sync::Once = std::sync::Once::new();
     LISTENING.call_once(|| {

@@ -1,4 +1,4 @@
-//! The world of `wit/patchboard.wit` in Rust.
+//! Bindings for the world in `wit/patchboard.wit`.
 
 wasmtime::component::bindgen!({
     path: "../../wit",

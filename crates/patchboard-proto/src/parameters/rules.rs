@@ -1,5 +1,5 @@
-//! Rules for a parameter that came from outside. One that no checker could read would make the whole tool uncheckable,
-//! so what is not sound is passed over.
+//! Sanitises validation rules from clients. An invalid rule would make the whole schema unusable, so invalid rules are
+//! dropped.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
-/// The rules that JSON Schema knows, as it wants them. References are not among them: they would point into a schema
-/// that is not there.
+/// Keeps the JSON Schema keywords that are well-formed. References are dropped: they would point into a schema that
+/// does not exist here.
 pub(super) fn sanitize(rules: Map<String, Value>) -> Map<String, Value> {
     rules.into_iter().filter_map(|(rule, value)| sanitize_rule(&rule, value).map(|value| (rule, value))).collect()
 }
@@ -38,7 +38,7 @@ fn sanitize_rule(rule: &str, value: Value) -> Option<Value> {
             let sound: Option<Vec<_>> = schemas.into_iter().map(sanitize_schema).collect();
             sound.filter(|schemas| !schemas.is_empty()).map(Value::from)
         }
-        // A part passed over makes the others looser and these stricter, so these are taken whole or not at all.
+        // Dropping a part of these would make them stricter, so they are kept unchanged or dropped.
         "not" => (sanitize_schema(value.clone()).as_ref() == Some(&value)).then_some(value),
         "oneOf" => {
             let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
@@ -63,7 +63,7 @@ fn is_type(value: &Value) -> bool {
     }
 }
 
-/// Strings, each once.
+/// Distinct strings.
 fn is_names(value: &Value) -> bool {
     value.as_array().is_some_and(|names| {
         let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Values that are JSON text.
+//! Values encoded as JSON text.
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ElementBudget, MAX_DEPTH, ValueError};
 
-/// Numbers that some writers of JSON write although JSON does not know them.
+/// Number literals that some JSON writers emit although JSON has none.
 const NON_FINITE_LITERALS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
 pub(super) fn read(bytes: &[u8], budget: &mut ElementBudget) -> Result<Value, ValueError> {
@@ -17,11 +17,11 @@ pub(super) fn read(bytes: &[u8], budget: &mut ElementBudget) -> Result<Value, Va
     }
     budget.take(survey.elements)?;
     let value = serde_json::from_str(text).map_err(|error| ValueError::NotJson(error.to_string()))?;
-    // It would have become a float, with digits missing.
+    // It would become a float and lose digits.
     if survey.has_wide_integer { Err(ValueError::WideInteger) } else { Ok(value) }
 }
 
-/// The same text if it is JSON, whatever its numbers: nothing is made of it here.
+/// Returns the text if it is JSON; numbers are not converted, so they need no check.
 pub(super) fn check(bytes: Vec<u8>) -> Result<Bytes, ValueError> {
     let text = utf8(&bytes)?;
     if let Some(word) = non_finite_literal(text) {
@@ -34,7 +34,7 @@ pub(super) fn check(bytes: Vec<u8>) -> Result<Bytes, ValueError> {
     Ok(bytes.into())
 }
 
-/// Is the text a JSON object or array, and not one so deep that nobody could have meant it?
+/// Whether the text is a JSON object or array, within the depth limit.
 pub(super) fn is_structured(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
         && JsonScan::of(text).depth <= MAX_DEPTH
@@ -52,11 +52,11 @@ fn non_finite_literal(text: &str) -> Option<&'static str> {
     NON_FINITE_LITERALS.into_iter().find(|word| *word == text.trim())
 }
 
-/// What a text would cost to read, found without reading it. Right for JSON; for anything else some number.
+/// Bounds the cost of parsing a text without parsing it. Correct for JSON; for other text the values are arbitrary.
 #[derive(Debug, PartialEq, Eq)]
 struct JsonScan {
     depth: usize,
-    /// At least as many as there are.
+    /// An upper bound.
     elements: usize,
     has_wide_integer: bool,
 }
@@ -100,6 +100,7 @@ fn skip_string(mut rest: &[u8]) -> &[u8] {
     while let Some((first, tail)) = rest.split_first() {
         rest = match first {
             b'"' => return tail,
+            // Skips the escaped byte, which may be a quote.
             b'\\' => tail.get(1..).unwrap_or_default(),
             _ => tail,
         };
@@ -112,7 +113,7 @@ fn is_in_number(byte: u8) -> bool {
 }
 
 fn is_wide_integer(number: &[u8]) -> bool {
-    // Nothing shorter can be.
+    // Shorter numbers always fit.
     number.len() > 18
         && !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'))
         && std::str::from_utf8(number)

@@ -1,12 +1,12 @@
-//! Values that are packed protobuf wrappers, read strictly: what no encoder would have written is not packed.
-//! That is also how JSON text under a wrapper's type URL is told apart.
+//! Decodes packed protobuf wrappers strictly: bytes that no encoder would write are not packed. This distinguishes JSON
+//! text under a wrapper's type URL.
 
 use serde_json::{Map, Number, Value};
 
 use super::wire::{WireReader, WireType};
 use super::{ElementBudget, MAX_DEPTH, ValueError};
 
-/// Larger ones are not exact in a double, so nothing says they were meant as integers.
+/// Larger values are not exact in a double, so they cannot be assumed to be integers.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub(super) enum WrapperType {
     List,
 }
 
-/// Why there is no value.
+/// Why a value was not decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UnpackError {
     NotPacked,
-    /// It is packed and cannot be taken.
+    /// Packed, but not acceptable.
     Invalid(ValueError),
 }
 
@@ -55,7 +55,7 @@ impl WrapperType {
         Self::List,
     ];
 
-    /// The last piece of the type URL decides.
+    /// Determined by the last segment of the type URL.
     pub(super) fn of(type_url: &str) -> Option<Self> {
         let name = type_url.rsplit('/').next()?.strip_prefix("google.protobuf.")?;
         Self::ALL.into_iter().find(|wrapper| wrapper.name() == name)
@@ -78,7 +78,7 @@ impl WrapperType {
         }
     }
 
-    /// What an encoder writes no bytes for.
+    /// The value that encoders represent by no bytes.
     fn default_value(self) -> Value {
         match self {
             Self::Double | Self::Float => 0.0.into(),
@@ -112,7 +112,7 @@ pub(super) fn read(wrapper: WrapperType, bytes: &[u8], budget: &mut ElementBudge
     }
 }
 
-/// Field 1 and nothing else. Defaults are not written, so a written default is no encoder's work.
+/// Reads field 1 and nothing else. Encoders omit default values, so an explicit default is not packed.
 fn read_scalar(wrapper: WrapperType, bytes: &[u8]) -> Option<Value> {
     let mut reader = WireReader(bytes);
     let key = reader.key()?;
@@ -125,7 +125,7 @@ fn read_scalar(wrapper: WrapperType, bytes: &[u8]) -> Option<Value> {
             let bits = reader.fixed32()?;
             (bits != 0).then(|| json_single(f32::from_bits(bits)))?
         }
-        // Negative ones are written with 64 bits.
+        // Negative values are encoded with 64 bits.
         (WrapperType::Int32, (1, WireType::Varint)) => {
             i32::try_from(reader.signed()?).ok().filter(|one| *one != 0)?.into()
         }
@@ -142,7 +142,7 @@ fn read_scalar(wrapper: WrapperType, bytes: &[u8]) -> Option<Value> {
     reader.is_done().then_some(value)
 }
 
-/// `Value`: exactly one of its kinds, or none, which is null.
+/// Reads a `Value`: exactly one kind, or none, which is null.
 fn read_value(bytes: &[u8], depth: usize, budget: &mut ElementBudget) -> Result<Value, UnpackError> {
     budget.take(1)?;
     if bytes.is_empty() {
@@ -168,7 +168,7 @@ fn read_value(bytes: &[u8], depth: usize, budget: &mut ElementBudget) -> Result<
     value.filter(|_| reader.is_done()).ok_or(UnpackError::NotPacked)
 }
 
-/// `Struct`: entries of a map in any order, each key once.
+/// Reads a `Struct`: map entries in any order, with distinct keys.
 fn read_struct(bytes: &[u8], depth: usize, budget: &mut ElementBudget) -> Result<Value, UnpackError> {
     let mut fields = Map::new();
     for entry in elements(bytes, depth)? {
@@ -196,7 +196,7 @@ fn read_list(bytes: &[u8], depth: usize, budget: &mut ElementBudget) -> Result<V
     elements(bytes, depth)?.map(|element| read_value(element?, depth, budget)).collect()
 }
 
-/// The contents of a message that has a repeated field 1 of messages and no other.
+/// The elements of a message whose only field is a repeated field 1 of messages.
 fn elements(bytes: &[u8], depth: usize) -> Result<impl Iterator<Item = Result<&[u8], UnpackError>>, ValueError> {
     if depth > MAX_DEPTH {
         return Err(ValueError::TooDeep);
@@ -212,7 +212,7 @@ fn elements(bytes: &[u8], depth: usize) -> Result<impl Iterator<Item = Result<&[
     }))
 }
 
-/// `None` at the end.
+/// The next key; `None` at the end of the message.
 fn next_key(reader: &mut WireReader<'_>) -> Result<Option<(u64, WireType)>, UnpackError> {
     if reader.is_done() { Ok(None) } else { reader.key().map(Some).ok_or(UnpackError::NotPacked) }
 }
@@ -226,14 +226,14 @@ fn json_number(value: f64) -> Value {
     }
 }
 
-/// A `Struct` has no integers; what can be one was one before it was packed.
+/// `Struct` has only doubles; an integral value is assumed to have been an integer.
 fn json_struct_number(value: f64) -> Value {
     let is_integer =
         value.fract() == 0.0 && value.abs() <= MAX_EXACT_INTEGER && !(value == 0.0 && value.is_sign_negative());
     if is_integer { Value::from(value as i64) } else { json_number(value) }
 }
 
-/// `0.7` rather than the `0.699999988079071` that is nearest to it: the digits its sender would see.
+/// Converts through the shortest decimal text: `0.7` instead of `0.699999988079071`, as the sender would print it.
 fn json_single(value: f32) -> Value {
     json_number(value.to_string().parse().unwrap_or(f64::from(value)))
 }

@@ -61,7 +61,7 @@ fn packed_wrappers() {
         ("StringValue", b"\x0a\x05hello", Ok(json!("hello"))),
         ("StringValue", b"\x0a\x04\xf0\x9f\x90\x8d", Ok(json!("🐍"))),
         ("BytesValue", b"\x0a\x04\x00\xff\x10\x80", Ok(json!("AP8QgA=="))),
-        // Keys in the order of somebody else's hash map; a key without a value; a number that was an integer.
+        // Keys in another encoder's map order; a key without a value; a number that was an integer.
         (
             "Struct",
             b"\x0a\x0e\x0a\x01z\x12\x09\x11\x00\x00\x00\x00\x00\x00\x08\x40\x0a\x09\x0a\x01a\x12\x04\x1a\x02hi\x0a\x03\x0a\x01n",
@@ -105,7 +105,7 @@ fn no_bytes_are_the_wrappers_default() {
     ]);
 }
 
-/// What somebody passes must be JSON; what a worker answers is made it.
+/// Parameters must be JSON; results are converted to JSON.
 #[test]
 fn numbers_that_json_has_no_words_for_are_refused_in_and_words_out() {
     for (name, bytes, told) in [

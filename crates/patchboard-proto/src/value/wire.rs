@@ -1,4 +1,4 @@
-//! Protobuf as bytes, read strictly.
+//! A strict reader of the protobuf wire format.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WireType {
@@ -8,7 +8,7 @@ pub(super) enum WireType {
     Fixed32,
 }
 
-/// What is left to read. Every read gives `None` where an encoder would have written something else.
+/// The unread bytes. Every read returns `None` where an encoder would have written something else.
 pub(super) struct WireReader<'a>(pub(super) &'a [u8]);
 
 impl<'a> WireReader<'a> {
@@ -16,7 +16,7 @@ impl<'a> WireReader<'a> {
         self.0.is_empty()
     }
 
-    /// A field's number and form.
+    /// A field's number and wire type.
     pub(super) fn key(&mut self) -> Option<(u64, WireType)> {
         let key = self.varint()?;
         let wire = match key & 7 {
@@ -29,7 +29,7 @@ impl<'a> WireReader<'a> {
         Some((key >> 3, wire))
     }
 
-    /// In as few bytes as possible only.
+    /// Accepts the shortest encoding only.
     pub(super) fn varint(&mut self) -> Option<u64> {
         let mut value = 0_u64;
         for index in 0..10_u32 {

@@ -1,4 +1,4 @@
-//! A request in the words of the Messages API: system text on top, tool calls and results as content blocks.
+//! Request bodies of the Messages API: system text at the top level, tool calls and results as content blocks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) fn body(
         stream: true,
         system: &request.system,
         messages: request.messages.iter().map(|message| wire_message(message, &numbers, names)).collect(),
-        // Tools of the past are defined but must not be called.
+        // Tools of past messages must be defined, but must not be called.
         tool_choice: matches!(&tools, ToolList::Past(past) if !past.is_empty()).then_some(ToolChoice { kind: "none" }),
         tools,
         temperature: request.temperature,
@@ -116,7 +116,7 @@ fn wire_message<'a>(message: &'a ModelMessage, numbers: &CallNumbers<'a>, names:
         .parts
         .iter()
         .filter_map(|part| match part {
-            // Empty text blocks are refused; an empty message of one part is sent as it is, above.
+            // The API refuses empty text blocks; a message of a single text is sent as a string, above.
             ContentPart::Text(text) => (!text.is_empty()).then_some(ContentBlockParam::Text { text }),
             ContentPart::ToolCall(call) => Some(ContentBlockParam::ToolUse {
                 id: numbers.wire_id(&call.id),
@@ -130,7 +130,7 @@ fn wire_message<'a>(message: &'a ModelMessage, numbers: &CallNumbers<'a>, names:
             }),
         })
         .collect();
-    // Results have to come before anything else that is said.
+    // The API requires results before other content.
     blocks.sort_by_key(|block| match block {
         ContentBlockParam::ToolResult { .. } => 0,
         ContentBlockParam::Text { .. } | ContentBlockParam::ToolUse { .. } => 1,
@@ -141,8 +141,8 @@ fn wire_message<'a>(message: &'a ModelMessage, numbers: &CallNumbers<'a>, names:
     }
 }
 
-/// The API wants every tool that past messages use defined, so where none is offered any more, those are named without
-/// saying what they take.
+/// The API requires definitions of all tools that past messages use; if no tools are offered, these are defined without
+/// a schema.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ToolList<'a> {

@@ -1,4 +1,4 @@
-//! The events of a Messages stream.
+//! Parses the events of a Messages stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ pub(super) struct MessagesParser {
     usage: UsageTotals,
     stop: Option<StopReason>,
     calls: Vec<OpenToolUse>,
-    /// Calls begun so far: the next one's index on the board. Blocks of text do not count.
+    /// Calls begun so far, and the index of the next one on the board. Text blocks do not count.
     next_call_index: u32,
     limit: CallLimit,
 }
 
-/// A tool call whose arguments are still coming.
+/// A tool call whose arguments are still arriving.
 #[derive(Debug)]
 struct OpenToolUse {
     block: u32,
     index: u32,
     id: String,
     name: Arc<str>,
-    /// Given with the start of the block by servers that do not send arguments in pieces.
+    /// Arguments in the block's start event, from servers that do not stream them.
     initial_input: String,
     partial_json: String,
 }
 
-/// All kinds of events in one shape: told apart by `type` afterwards, which is much cheaper than a tagged enum.
+/// All event types in one struct, distinguished by `type` afterwards: much cheaper than a tagged enum.
 #[derive(Deserialize)]
 struct MessagesEvent<'a> {
     #[serde(rename = "type", borrow)]
@@ -82,7 +82,7 @@ struct MessageHead {
     usage: Option<UsageTotals>,
 }
 
-/// Figures are totals; those a later event leaves out keep their value.
+/// Cumulative totals; fields that a later event omits keep their value.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 struct UsageTotals {
     input_tokens: Option<u64>,
@@ -172,7 +172,7 @@ impl MessagesParser {
             .into_iter()
             .flatten()
             .fold(0, u64::saturating_add);
-        // Half a figure would be taken for the whole.
+        // Not emitted before both counts are known, because a partial count would be taken for the total.
         if let (Some(_), Some(output)) = (known.input_tokens, known.output_tokens) {
             out.push_back(ModelEvent::Usage(TokenCount::from_provider(input, output)));
         }
@@ -219,7 +219,7 @@ impl EventParser for MessagesParser {
                 let error = frame.error.and_then(|error| serde_json::from_str::<Value>(error.get()).ok());
                 return Err(stream_error(&error.unwrap_or_default()));
             }
-            // `ping`, and whatever the API learns to say next.
+            // `ping`, and event types added to the API later.
             _ => {}
         }
         Ok(ParseProgress::More)

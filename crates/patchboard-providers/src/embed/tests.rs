@@ -17,7 +17,7 @@ fn vectors_are_put_in_the_order_of_the_texts() {
 fn vectors_that_cannot_be_used() {
     for (entries, wanted, reason) in [
         (vec![entry(Some(0), &[1.0])], 2, "the provider left out a vector"),
-        (vec![entry(Some(5), &[1.0])], 1, "the provider sent a vector nobody asked for"),
+        (vec![entry(Some(5), &[1.0])], 1, "the provider sent a vector that was not requested"),
         (
             vec![entry(None, &[1.0]), entry(None, &[1.0, 2.0])],
             2,

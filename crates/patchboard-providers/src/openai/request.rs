@@ -1,4 +1,4 @@
-//! A request in the words of Chat Completions: everything is a message, tool results have a role of their own.
+//! Request bodies of Chat Completions: everything is a message, tool results have their own role.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::calls::{CallNumbers, ObjectSchema, PastInput, WireCallId};
 use crate::tool_json::ToolJsonCache;
 use crate::tool_names::ToolNameMap;
 
-/// OpenAI refuses longer descriptions of a tool.
+/// OpenAI refuses longer tool descriptions.
 const MAX_OFFICIAL_DESCRIPTION: usize = 1024;
 
 pub(super) fn body(
@@ -89,7 +89,7 @@ enum CompletionMessage<'a> {
         content: UserContent<'a>,
     },
     Assistant {
-        /// `null` beside tool calls, which is what the API itself answers with.
+        /// `null` beside tool calls, like in the API's own responses.
         content: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<AssistantToolCall<'a>>,
@@ -104,7 +104,7 @@ enum CompletionMessage<'a> {
 #[serde(untagged)]
 enum UserContent<'a> {
     Text(&'a str),
-    /// Several pieces stay apart, so that each reaches the model as it was.
+    /// Several parts stay separate, so that each reaches the model unchanged.
     Parts(Vec<TextPart<'a>>),
 }
 
@@ -146,9 +146,9 @@ fn push_user<'a>(message: &'a ModelMessage, numbers: &CallNumbers<'a>, messages:
     for part in &message.parts {
         match part {
             ContentPart::Text(text) => texts.push(TextPart { text }),
-            // Results follow their calls at once; what else the message says comes after them.
+            // Results must directly follow their calls; other content of the message comes after them.
             ContentPart::ToolResult(result) => messages.push(wire_result(result, numbers)),
-            // Users call no tools.
+            // User messages contain no calls.
             ContentPart::ToolCall(_) => {}
         }
     }
@@ -174,7 +174,7 @@ fn push_assistant<'a>(
             ContentPart::Text(more) if text.is_empty() => text = Cow::Borrowed(more),
             ContentPart::Text(more) => text.to_mut().push_str(more),
             ContentPart::ToolCall(call) => tool_calls.push(wire_call(call, numbers, names)?),
-            // Models answer no calls.
+            // Assistant messages contain no results.
             ContentPart::ToolResult(_) => {}
         }
     }
@@ -195,7 +195,7 @@ fn wire_call<'a>(
     })
 }
 
-/// The API has no mark for failures, so the text says it.
+/// The API has no error flag, so the text contains it.
 fn wire_result<'a>(result: &'a ToolResult, numbers: &CallNumbers<'a>) -> CompletionMessage<'a> {
     let content = match result.is_error {
         true => Cow::Owned(format!("Error: {}", result.content)),

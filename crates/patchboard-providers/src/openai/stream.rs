@@ -1,4 +1,4 @@
-//! The chunks of a Chat Completions stream, with the liberties servers take.
+//! Parses the chunks of a Chat Completions stream, with the deviations of compatible servers.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -20,14 +20,14 @@ use crate::wire::BorrowedText;
 pub(super) struct CompletionsParser {
     names: ToolNameMap,
     calls: Vec<OpenToolCall>,
-    /// Calls begun so far: the next one's index on the board. Servers repeat their own, or have none.
+    /// Calls begun so far, and the index of the next one on the board. Servers repeat indexes or omit them.
     next_call_index: u32,
     finish_reason: Option<StopReason>,
     refused: bool,
     limit: CallLimit,
 }
 
-/// A tool call as far as it is known.
+/// A partially received tool call.
 #[derive(Debug, Default)]
 struct OpenToolCall {
     wire_index: Option<u32>,
@@ -35,7 +35,7 @@ struct OpenToolCall {
     id: String,
     name: String,
     arguments: String,
-    /// The name as the board knows it, once a piece has been told.
+    /// The board's name of the tool, set once a chunk has been emitted.
     emitted_name: Option<Arc<str>>,
     emitted_bytes: usize,
 }
@@ -62,7 +62,7 @@ struct ChunkChoice<'a> {
 #[derive(Deserialize)]
 struct ChoiceDelta<'a> {
     content: Option<String>,
-    /// Reasoning, under either of the names servers have given it.
+    /// Reasoning, under either of the names that servers use.
     reasoning_content: Option<String>,
     reasoning: Option<String>,
     refusal: Option<String>,
@@ -83,7 +83,7 @@ struct CallDelta<'a> {
 struct FunctionDelta<'a> {
     #[serde(borrow)]
     name: Option<BorrowedText<'a>>,
-    /// A piece of text, or from some servers the object itself.
+    /// A chunk of text or, from some servers, the object itself.
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
 }
@@ -145,7 +145,7 @@ impl CompletionsParser {
         }
         let position = known.unwrap_or(self.calls.len() - 1);
         let Some(call) = self.calls.get_mut(position) else { return Ok(()) };
-        // Both come whole; some servers repeat them with every piece.
+        // Id and name arrive complete; some servers repeat them in every chunk.
         if call.id.is_empty() {
             call.id.push_str(id);
         }
@@ -161,10 +161,10 @@ impl CompletionsParser {
         Ok(())
     }
 
-    /// Calls are known to be whole only when nothing more is said.
+    /// Calls are only known to be complete at the end of the stream.
     fn emit_calls(&mut self, out: &mut VecDeque<ModelEvent>) {
         for mut call in self.calls.drain(..) {
-            // Even a call without a name has its pieces before it.
+            // Every call, even one without a name, must have chunk events before its call event.
             let name = call.emit_piece(&self.names, out);
             let id = if call.id.is_empty() { format!("call-{}", call.index.saturating_add(1)) } else { call.id };
             let input = parse_arguments(&call.arguments);
@@ -174,7 +174,7 @@ impl CompletionsParser {
 
     fn finish(&mut self, out: &mut VecDeque<ModelEvent>) {
         self.emit_calls(out);
-        // Servers say `stop` after calls and `tool_calls` after none; the calls themselves decide.
+        // Some servers send `stop` after calls and `tool_calls` without any, so the calls themselves decide.
         let reason = match self.finish_reason.unwrap_or(StopReason::EndOfTurn) {
             _ if self.refused => StopReason::Refused,
             StopReason::EndOfTurn | StopReason::ToolCalls if self.next_call_index > 0 => StopReason::ToolCalls,
@@ -202,7 +202,7 @@ impl EventParser for CompletionsParser {
         if let Some(error) = chunk.error {
             return Err(stream_error(&serde_json::from_str::<Value>(error.get()).unwrap_or_default()));
         }
-        // One answer is asked for; others would only confuse.
+        // Only one choice is requested; others are ignored.
         for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
             if let Some(delta) = choice.delta {
                 self.apply_delta(delta, out)?;
@@ -230,8 +230,8 @@ impl EventParser for CompletionsParser {
 }
 
 impl OpenToolCall {
-    /// The index tells calls apart, except at servers that number every call 0: there a new id does. Where there are
-    /// no indexes at all, a new name begins a new call.
+    /// Calls are distinguished by their index, except from servers that send 0 for every call: there a new id begins a
+    /// call. Without any index, a new name begins one.
     fn continues(&self, index: Option<u32>, id: &str, name: &str) -> bool {
         let same_id = id.is_empty() || self.id.is_empty() || self.id == id;
         match index {
@@ -240,7 +240,7 @@ impl OpenToolCall {
         }
     }
 
-    /// Tells what the arguments have grown by; the first time even if that is nothing.
+    /// Emits the new part of the arguments; the first time even if it is empty.
     fn emit_piece(&mut self, names: &ToolNameMap, out: &mut VecDeque<ModelEvent>) -> Arc<str> {
         let is_first = self.emitted_name.is_none();
         let name = Arc::clone(self.emitted_name.get_or_insert_with(|| names.board_name(&self.name)));
@@ -258,8 +258,8 @@ impl OpenToolCall {
 }
 
 impl CompletionUsage {
-    /// None unless both figures are there: half a figure would be taken for the whole. Nothing but zeros is what
-    /// servers send that do not count.
+    /// `None` unless both counts are present, because a partial count would be taken for the total. Servers that do not
+    /// count send zeros.
     fn token_count(&self) -> Option<TokenCount> {
         let input = self.prompt_tokens?;
         let rest = || self.total_tokens.map(|total| total.saturating_sub(input));

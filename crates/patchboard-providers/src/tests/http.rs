@@ -250,7 +250,7 @@ async fn a_connection_closed_without_an_answer_is_tried_again() {
         let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{}", hello().concat());
         second.write_all(answer.as_bytes()).await.unwrap();
         second.shutdown().await.unwrap();
-        // Until the client is gone, or closing would throw away what it has not read.
+        // Waits for the client to disconnect: closing earlier would discard what it has not read.
         tokio::io::copy(&mut second, &mut tokio::io::sink()).await.unwrap();
     };
     let (asked, ()) = tokio::join!(ask(&chain), serving);

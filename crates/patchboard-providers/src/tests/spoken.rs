@@ -1,4 +1,4 @@
-//! Made-up answers of text and calls, to be written in a dialect and heard again.
+//! Generated answers of text and calls, encoded in a dialect and parsed again.
 
 use patchboard_core::model::ModelEvent;
 use proptest::collection::vec;
@@ -29,8 +29,8 @@ pub(crate) fn answer() -> impl Strategy<Value = Vec<Spoken>> {
     vec(stretch, 0..6)
 }
 
-/// What is spoken is heard, in its order, with `nothing` as the arguments of a call that was given none; however the
-/// written bytes are cut.
+/// The parsed events equal the encoded ones, in order, with `nothing` as the arguments of a call without any, however
+/// the bytes are split.
 pub(crate) fn check<P: EventParser>(
     parser: impl Fn() -> P,
     answer: &[Spoken],

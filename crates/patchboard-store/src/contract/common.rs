@@ -1,4 +1,4 @@
-//! What holds for all of the port.
+//! Checks that apply to the whole port.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::fixtures::{
     at, close_run, commit, event, expect_ok, fact, message, owner, run, run_id, session, text, topic, turn,
 };
 
-/// Cursors come from clients.
+/// Cursors come from clients, so invalid ones must be refused.
 pub async fn bad_cursors_are_refused(store: Arc<dyn Store>) {
     let key = session("cursor");
     commit(
@@ -62,7 +62,7 @@ pub async fn limits_are_capped(store: Arc<dyn Store>) {
     }
 }
 
-/// Many callers at once, of both kinds: each keeps its own order and reads what it was told is written.
+/// Concurrent callers of both durabilities: each keeps its own order and reads its committed writes.
 pub async fn concurrent_commits_are_kept(store: Arc<dyn Store>) {
     const CALLERS: u64 = 16;
     const RECORDS: u64 = 20;

@@ -1,4 +1,4 @@
-//! Deliveries of channels: none is taken twice, none is forgotten before it is over.
+//! Channel deliveries: none is accepted twice, none is deleted before it is final.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub async fn deliveries_are_stored_once(store: Arc<dyn Store>) {
     assert_eq!(find("telegram", "9").await, None);
     assert_eq!(find("telegram", "7").await, Some(first.clone()), "the first one stays as it was");
 
-    // Keys are exact, and every channel has its own.
+    // Keys are compared exactly and are separate for every channel.
     let others = [("slack", "7"), ("telegram", "7 "), ("telegram", ""), ("Telegram", "7"), ("telegram", "七\0'")];
     for (number, (channel, key)) in (10..).zip(others) {
         assert_eq!(find(channel, key).await, None, "{channel} {key:?}");
@@ -36,7 +36,7 @@ pub async fn deliveries_are_stored_once(store: Arc<dyn Store>) {
         assert_eq!(find(channel, key).await, Some(expected), "{channel} {key:?}");
     }
 
-    // Its state, when that changed and its body change; what it is and when it came do not.
+    // A later row changes `state`, `changed_at` and `body`; the other columns stay.
     let answered = DeliveryRow {
         state: DeliveryState::Answered,
         changed_at: at(20),
@@ -64,7 +64,7 @@ pub async fn open_deliveries_are_listed(store: Arc<dyn Store>) {
     let rows = [
         delivery(3, "telegram", "1", DeliveryState::Answered, 10),
         delivery(1, "telegram", "2", DeliveryState::Sent, 15),
-        // Received in the same moment: the higher id is the newer one, whichever was written first.
+        // Received at the same time: the higher id is newer, whatever the write order.
         delivery(2, "slack", "3", DeliveryState::Received, 20),
         delivery(4, "telegram", "4", DeliveryState::Received, 20),
         delivery(5, "telegram", "5", DeliveryState::Failed, 25),
@@ -96,7 +96,7 @@ pub async fn final_deliveries_are_pruned(store: Arc<dyn Store>) {
         assert_eq!(find(number).await.is_none(), state.is_final(), "{state:?}");
     }
 
-    // More than one call's worth, and a run besides.
+    // More than one `prune` call handles, and a run.
     let many = |number: u64| delivery(number, "telegram", &number.to_string(), DeliveryState::Sent, 30);
     commit(&*store, (100..1700).map(|number| StoreWrite::Delivery(many(number))).collect()).await;
     commit(&*store, vec![StoreWrite::OpenRun(run(1, &session("beside"))), close_run(1, 30)]).await;
@@ -110,7 +110,7 @@ pub async fn final_deliveries_are_pruned(store: Arc<dyn Store>) {
     }
     assert_eq!(expect_ok(store.run(run_id(1)).await), None);
     assert_eq!(expect_ok(store.open_deliveries().await).len(), 2);
-    // What is pruned can be taken anew.
+    // A pruned key can be used again.
     let again = delivery(2000, "telegram", "100", DeliveryState::Received, 40);
     commit(&*store, vec![StoreWrite::Delivery(again.clone())]).await;
     assert_eq!(find(100).await, Some(again));

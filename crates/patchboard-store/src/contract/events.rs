@@ -1,4 +1,4 @@
-//! The log: what goes in comes out, in order, without gaps.
+//! The event log: records are returned in order, without gaps.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.events(&topic(3), Seq(1), 100).await), []);
 }
 
-/// Runs that tell of their nodes: several at work at once, and everything that happens in them.
+/// Runs with several concurrent nodes and all events that occur in them.
 pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
     let call =
         |id: &str| ToolCall { id: CallId(id.into()), name: "weather".into(), input: ToolInput::Malformed("{".into()) };

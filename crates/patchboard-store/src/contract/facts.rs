@@ -1,4 +1,4 @@
-//! Facts: found by words and by meaning, one owner's only, never two about the same thing.
+//! Facts: found by words and by meaning, for one owner only, never two about the same subject and predicate.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use patchboard_core::store::{FactQuery, FactRow, NewFact, Store, StoreWrite};
 
 use super::fixtures::{all_pages, at, commit, expect_ok, fact, owner, session};
 
-/// Texts that mean something to some query language.
+/// Texts with a meaning in some query language.
 const HOSTILE_TEXTS: &[&str] = &[
     "",
     " ",
@@ -146,7 +146,7 @@ pub async fn facts_supersede_each_other(store: Arc<dyn Store>) {
 }
 
 pub async fn facts_of_others_stay_hidden(store: Arc<dyn Store>) {
-    // Names chosen to be each other's beginnings and to hold separators.
+    // Names that are prefixes of each other or contain separators.
     let owners = ["a", "aa", "a:a", "a%3Aa", "A", "1", "11", "1x1", "\"", ""].map(owner);
     for owner in &owners {
         let secret =
@@ -176,7 +176,7 @@ pub async fn facts_take_any_text(store: Arc<dyn Store>) {
         learn(&*store, &[fact(&alice, &format!("strange {index}"), text)]).await;
     }
     for text in HOSTILE_TEXTS {
-        // Finding nothing is fine; failing or finding a stranger's is not.
+        // An empty result is fine; an error or another owner's fact is not.
         let found = objects(&*store, query(&alice, text)).await;
         assert!(found.iter().all(|object| HOSTILE_TEXTS.contains(&object.as_str())), "{text:?} found {found:?}");
     }

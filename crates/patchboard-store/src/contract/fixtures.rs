@@ -1,4 +1,4 @@
-//! Rows to write, and short ways to write and to read them.
+//! Sample rows, and helpers to write and read them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use patchboard_core::store::{
 };
 use uuid::Uuid;
 
-/// A moment, so many seconds after some other.
+/// A fixed time plus `second` seconds.
 pub(super) fn at(second: i64) -> Timestamp {
     expect_ok(Timestamp::from_microsecond((1_750_000_000 + second) * 1_000_000 + 123_456))
 }
@@ -100,7 +100,7 @@ pub(super) fn settlement(call: &ModelCallRow, tokens: TokenCount, scopes: Vec<Bu
     }
 }
 
-/// The same bytes as the run of that number.
+/// The same bytes as the id of the run with that number.
 pub(super) fn message_id(number: u64) -> MessageId {
     MessageId(run_id(number).0)
 }
@@ -130,13 +130,13 @@ pub(super) async fn commit(store: &dyn Store, writes: Vec<StoreWrite>) {
     expect_ok(store.commit(WriteBatch { durability: Durability::Boundary, writes }).await);
 }
 
-/// The batch must be refused, and for what is in it.
+/// The batch must be refused because of its content.
 pub(super) async fn commit_refused(store: &dyn Store, writes: Vec<StoreWrite>) {
     let answer = store.commit(WriteBatch { durability: Durability::Boundary, writes }).await;
     assert!(matches!(answer, Err(StoreError::Failed { .. })), "the batch should have been refused: {answer:?}");
 }
 
-/// All items of a list, page by page. Calls `between` after each page.
+/// Reads all pages of a list, calling `between` after each page.
 pub(super) async fn all_pages<T>(
     mut page: impl AsyncFnMut(Option<PageCursor>) -> Result<ResultPage<T>, StoreError>,
     mut between: impl AsyncFnMut(),

@@ -1,4 +1,4 @@
-//! Small things kept under a key: replaced, deleted, listed, measured, and gone with their session.
+//! Key-value entries: replaced, deleted, listed, measured, and deleted with their session.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub async fn kv_values_are_replaced_and_deleted(store: Arc<dyn Store>) {
     let space = &spaces[0];
     commit(&*store, vec![put_value(space, "todos", Some(b"second".to_vec()))]).await;
     assert_eq!(kept(space, "todos").await, Some(b"second".to_vec()));
-    // The last of a batch stays; bytes are bytes, and none at all are not the same as nothing.
+    // The last write of a batch wins; values are arbitrary bytes, and an empty value differs from none.
     let twice = vec![put_value(space, "todos", Some(vec![1])), put_value(space, "todos", Some(vec![0, 255, 128]))];
     commit(&*store, twice).await;
     assert_eq!(kept(space, "todos").await, Some(vec![0, 255, 128]));
@@ -64,13 +64,13 @@ pub async fn kv_values_are_deleted_with_their_session(store: Arc<dyn Store>) {
     assert!(kept(&namespace_of(&neighbour)).await.is_some());
     assert_eq!(kept(&KvNamespace::Server).await, Some(b"of the server".to_vec()));
 
-    // Its run goes on and keeps something: that goes when the run ends.
+    // A running run of the purged session stores a value, which is deleted when the run ends …
     commit(&*store, vec![write(&key)]).await;
     assert!(kept(&namespace_of(&key)).await.is_some());
     commit(&*store, vec![close_run(1, 60)]).await;
     assert_eq!(kept(&namespace_of(&key)).await, None);
 
-    // Unless the session was begun anew meanwhile.
+    // … unless the session has been started again.
     commit(&*store, vec![StoreWrite::OpenRun(run(2, &key))]).await;
     commit(&*store, vec![clear(&key, true)]).await;
     commit(&*store, vec![StoreWrite::OpenRun(run(3, &key)), write(&key)]).await;
@@ -89,7 +89,7 @@ pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
         keys.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(list("", None, 100).await, [""; 0]);
-    // In the order of their bytes; the last two begin with the characters of the highest numbers.
+    // Sorted by bytes; the last two begin with the highest code points.
     let keys = [
         "",
         "\0",
@@ -120,7 +120,7 @@ pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
     for key in keys.iter().rev() {
         commit(&*store, vec![put_value(&space, key, Some(vec![1]))]).await;
     }
-    // Of others, and of others whose names begin alike.
+    // Other namespaces, some with similar names.
     for other in [
         KvNamespace::Server,
         KvNamespace::Plugins("note".into()),
@@ -144,7 +144,7 @@ pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
     commit(&*store, vec![put_value(&space, "ab", None), put_value(&space, "aa", Some(vec![2]))]).await;
     assert_eq!(list("a", Some("a_"), 2).await, ["aa", "ab\0"], "what is deleted is not listed, what is replaced once");
 
-    // No list is endless.
+    // The list length is bounded.
     let many = (0..1100).map(|number| put_value(&space, &format!("many/{number:04}"), Some(vec![1])));
     commit(&*store, many.collect()).await;
     let first = list("many/", None, usize::MAX).await;

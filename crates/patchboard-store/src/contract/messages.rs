@@ -1,4 +1,4 @@
-//! Messages: listed by age and state, one with their events, and forgotten when their time is over.
+//! Messages: listed by age and state, stored together with their events, and pruned by age.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
     assert_eq!(list_all(&*store, None).await, []);
     let newest_first = [
         message(5, MessageState::Queued, 30),
-        // Submitted in the same moment: the higher id is the newer one, whichever was written first.
+        // Submitted at the same time: the higher id is newer, whatever the write order.
         message(9, MessageState::Sent, 20),
         message(4, MessageState::Queued, 20),
         message(1, MessageState::Held, 20),
@@ -40,7 +40,7 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
         assert_eq!(list_all(&*store, Some(state)).await, of_state, "{state:?}");
     }
 
-    // A later row changes the state and when it changed, and nothing else.
+    // A later row changes `state` and `changed_at` only.
     let changed = MessageRow { state: MessageState::Held, changed_at: at(40), ..newest_first[0] };
     let twice = vec![
         StoreWrite::Message(MessageRow { state: MessageState::Sent, changed_at: at(39), ..changed }),
@@ -51,7 +51,7 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
     assert_eq!(list_all(&*store, Some(MessageState::Queued)).await, [newest_first[2]]);
     assert_eq!(list_all(&*store, Some(MessageState::Sent)).await, [newest_first[1]]);
 
-    // Whatever comes or changes while somebody reads on, nothing is missed that was there, and nothing comes twice.
+    // Paging must neither miss nor repeat existing messages, whatever is added or changed in between.
     let mut number = 100;
     let pages = all_pages(
         async |cursor| list(&*store, None, 3, cursor).await,
@@ -69,7 +69,7 @@ pub async fn messages_are_listed(store: Arc<dyn Store>) {
     assert_eq!(pages.concat(), expected);
     assert_eq!(list_all(&*store, Some(MessageState::Delivered)).await.len(), 2);
 
-    // A place in the list is good for every state.
+    // A cursor is valid for every state.
     let first = expect_ok(list(&*store, None, 5, None).await);
     let older = expect_ok(list(&*store, Some(MessageState::Refused), 5, first.next).await);
     assert_eq!(older, ResultPage { items: vec![newest_first[5]], next: None });
@@ -114,7 +114,7 @@ pub async fn events_of_messages_are_stored_with_them(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.events(&topic, Seq(3), 2).await), records[2..4]);
     assert_eq!(expect_ok(store.last_seq(&topic).await), Seq(records.len() as u64));
     commit_refused(&*store, vec![StoreWrite::Event(message_record(1, 1, sent("repeats")))]).await;
-    // The row may also come first, and each without the other.
+    // The row may be written first, and row and events separately.
     commit(
         &*store,
         vec![
@@ -128,7 +128,7 @@ pub async fn events_of_messages_are_stored_with_them(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.last_seq(&topic).await), Seq(records.len() as u64));
 }
 
-/// Ids are made by one maker, so this does not happen by itself; but anybody can ask for anything.
+/// Ids of messages and runs do not collide in practice, but clients may request any id.
 pub async fn messages_and_runs_share_no_topic(store: Arc<dyn Store>) {
     let (key, of_message) = (session("both"), Topic::Message(message_id(1)));
     commit(
@@ -152,7 +152,7 @@ pub async fn messages_and_runs_share_no_topic(store: Arc<dyn Store>) {
         [message_record(1, 1, sent("a")), message_record(1, 2, sent("b"))]
     );
 
-    // Each goes without the other.
+    // Each is deleted without the other.
     commit(&*store, vec![StoreWrite::CloseRun { run: run_id(1), outcome: RunOutcome::Completed, at: at(5) }]).await;
     assert!(!expect_ok(store.prune(before(10)).await));
     assert_eq!(expect_ok(store.run(run_id(1)).await), None);
@@ -183,14 +183,14 @@ pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
     assert_eq!(left.len(), 3, "{left:?}");
     assert!(left.iter().all(|row| !row.state.is_final()), "{left:?}");
 
-    // One that was over and is open again stays.
+    // A final message that is open again is kept.
     let over = message(50, MessageState::Refused, 20);
     commit(&*store, vec![StoreWrite::Message(over)]).await;
     commit(&*store, vec![StoreWrite::Message(MessageRow { state: MessageState::Queued, ..over })]).await;
     assert!(!expect_ok(store.prune(before(100)).await));
     assert_eq!(list_all(&*store, None).await.len(), 4);
 
-    // More than one call's worth, and runs besides.
+    // More than one `prune` call handles, and runs.
     for number in 100..1000 {
         let ended = StoreWrite::Message(message(number, MessageState::Delivered, 30));
         commit(&*store, vec![StoreWrite::Event(message_record(number, 1, sent("a"))), ended]).await;
@@ -204,7 +204,7 @@ pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
     assert!(calls > 1, "one call does a bounded amount of work");
     assert_eq!(list_all(&*store, None).await.len(), 4);
     assert_eq!(expect_ok(store.run(run_id(1)).await), None);
-    // What is pruned can be written anew without meeting remains.
+    // A pruned message can be written again without conflicts.
     let again = message(999, MessageState::Queued, 40);
     commit(&*store, vec![StoreWrite::Event(message_record(999, 1, sent("again"))), StoreWrite::Message(again)]).await;
     assert_eq!(expect_ok(store.messages(query(None, 1, None)).await).items, [again]);

@@ -1,4 +1,4 @@
-//! Runs: found by every name they have, opened and closed once, forgotten when their time is over.
+//! Runs: found by every key, opened and closed once, pruned by age.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.last_seq(&topic(3)).await), Seq(1));
     assert_eq!(expect_ok(store.session(&session).await).map(|session| session.turns), Some(3), "history is not pruned");
 
-    // More than one call's worth.
+    // More than one `prune` call handles.
     for number in 100..1000 {
         let mut writes = vec![StoreWrite::OpenRun(run(number, &session)), close_run(number, 30)];
         writes.push(StoreWrite::Event(event(number, 1, text(&["short"]))));
@@ -134,7 +134,7 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
     for number in [2, 100, 999] {
         assert_eq!(expect_ok(store.run(run_id(number)).await), None);
     }
-    // What is pruned can be written anew without meeting remains.
+    // A pruned run can be written again without conflicts.
     commit(&*store, vec![StoreWrite::OpenRun(run(999, &session)), StoreWrite::Event(event(999, 1, text(&["again"])))])
         .await;
     assert_eq!(expect_ok(store.latest_run_of_session(&session).await), Some(run(999, &session)));

@@ -1,4 +1,4 @@
-//! Sessions: listed by use, hidden or deleted on request, with their history.
+//! Sessions with their history: listed by last use, hidden or deleted on request.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
     for (index, key) in keys.iter().enumerate() {
         commit(&*store, vec![StoreWrite::OpenRun(run(index as u64 + 1, key))]).await;
     }
-    // Used again, so it moves to the front and keeps its age.
+    // Using a session again moves it to the front and keeps `created_at`.
     commit(&*store, vec![StoreWrite::OpenRun(run(9, &keys[0]))]).await;
 
     let list = async |channel: Option<&str>, account: Option<&str>| {
@@ -48,7 +48,7 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.session(&keys[0]).await), Some(expected));
     assert_eq!(expect_ok(store.session(&session("unknown")).await), None);
 
-    // Sessions that appear or are used while somebody turns pages neither repeat nor push out others.
+    // Sessions that are added or used during paging neither repeat nor displace others.
     let mut next = 10;
     let pages = all_pages(
         async |cursor| store.sessions(SessionFilter::default(), 2, cursor).await,
@@ -118,7 +118,7 @@ pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.count_sessions(&[]).await), 1);
     assert_eq!(visible_runs(&*store, &key).await, [run_id(4)]);
 
-    // Cleared between a run's begin and its turn.
+    // Cleared between a run's start and its turn.
     commit(&*store, vec![StoreWrite::OpenRun(run(5, &key))]).await;
     commit(&*store, vec![clear()]).await;
     commit(&*store, vec![StoreWrite::AddTurn(turn(5, &key))]).await;
@@ -156,7 +156,7 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.run(run_id(1)).await), None);
     assert_eq!(expect_ok(store.events(&topic(1), Seq::FIRST, 10).await), []);
 
-    // A new run may begin before the old one has ended; the old one still can be settled, and then it is gone.
+    // A new run may start before the old one has ended; the old one can still be settled and is then deleted.
     commit(&*store, vec![StoreWrite::OpenRun(run(4, &key))]).await;
     let tokens = TokenCount { input: 5, output: 6 };
     let end = vec![
@@ -191,7 +191,7 @@ pub async fn sessions_belong_to_their_creator(store: Arc<dyn Store>) {
         StoreWrite::OpenRun(RunRow { principal: principal.into(), ..run(number, key) })
     };
     commit(&*store, vec![of(1, &hers, "alice"), of(2, &his, "bob"), of(3, &hers, "bob")]).await;
-    // A turn whose run is not on record makes a session of nobody.
+    // A turn of an unknown run creates a session without an owner.
     commit(&*store, vec![StoreWrite::AddTurn(turn(50, &unknown))]).await;
     let owner = async |key: &SessionKey| expect_ok(store.session(key).await).and_then(|session| session.owner);
     assert_eq!(owner(&hers).await.as_deref(), Some("alice"), "whoever uses it later does not take it over");
@@ -208,7 +208,7 @@ pub async fn sessions_belong_to_their_creator(store: Arc<dyn Store>) {
     assert_eq!(list(&["alice", "bob"]).await, [hers.clone(), his.clone()]);
     assert_eq!(list(&["carol"]).await, []);
     assert_eq!(list(&[]).await, []);
-    // What their sessions used is told with the same owners.
+    // The usage of sessions is filtered by the same owners.
     for (number, key) in [(1, &hers), (2, &his)] {
         let call = model_call(number, 1, key);
         let tokens = TokenCount { input: 5, output: 6 };
@@ -224,7 +224,7 @@ pub async fn sessions_belong_to_their_creator(store: Arc<dyn Store>) {
     assert_eq!(used(Some(vec!["alice".into()])).await, [hers.as_str()]);
     assert_eq!(used(Some(vec!["bob".into()])).await, [his.as_str()]);
     assert_eq!(used(None).await.len(), 2);
-    // Clearing keeps the owner; after a purge it is a new session.
+    // Clearing keeps the owner; after a purge the session is new.
     let clear = |purge| StoreWrite::ClearSession { session: hers.clone(), at: at(60), purge };
     commit(&*store, vec![clear(false), of(4, &hers, "bob")]).await;
     assert_eq!(owner(&hers).await.as_deref(), Some("alice"));

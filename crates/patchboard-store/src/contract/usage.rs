@@ -1,4 +1,4 @@
-//! Counting: every model call exactly once, and who did what.
+//! Usage: every model call is counted exactly once; and the audit trail.
 
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
     };
     assert_eq!(expect_ok(store.usage(whole).await).items, [expected]);
 
-    // A report that is being read does not change under its reader.
+    // A paged report must not change between pages.
     let query = UsageQuery { since: None, group_by: UsageGrouping::Model, owners: None, limit: 1, cursor: None };
     let mut next = 10;
     let pages = all_pages(

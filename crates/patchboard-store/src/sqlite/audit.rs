@@ -1,4 +1,4 @@
-//! The audit trail: only ever appended to.
+//! The audit trail, which is append-only.
 
 use patchboard_core::store::{AuditRow, PageCursor, ResultPage};
 use rusqlite::{Connection, params};

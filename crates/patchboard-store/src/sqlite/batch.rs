@@ -1,4 +1,4 @@
-//! Turns a batch into SQL. Runs inside the writer's transaction; the first refusal undoes the whole batch.
+//! Applies batches as SQL within the writer's transaction; the first rejected write rolls back the whole batch.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::interner::NameInterner;
 use super::sql_error::SqliteError;
 use super::{audit, deliveries, events, facts, kv, messages, runs, sessions, usage};
 
-/// A batch with its payloads encoded.
+/// A batch with encoded payloads.
 #[derive(Debug)]
 pub(super) struct EncodedBatch {
     batch: WriteBatch,
@@ -21,7 +21,7 @@ pub(super) struct EncodedBatch {
     bytes: usize,
 }
 
-/// A record as it is stored.
+/// A record in its stored form.
 #[derive(Debug)]
 pub(super) struct EncodedRecord {
     pub(super) version: u16,
@@ -64,25 +64,25 @@ impl EncodedBatch {
         self.batch.durability
     }
 
-    /// About what it takes in memory and on disk.
+    /// Approximate size in memory and on disk.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// What the writer remembers between batches to save lookups, and what it saves up for the end of a transaction.
+/// The writer's caches between batches, and work deferred to the end of a transaction.
 #[derive(Debug, Default)]
 pub(super) struct BatchWriter {
     names: NameInterner,
     topics: TopicCache,
-    /// Tokens to add per budget scope: many calls of a group count in the same day and month.
+    /// Tokens to add per budget scope; merged, because many calls of a group count for the same day and month.
     spent_by_scope: HashMap<String, i64>,
-    /// Runs that ended in this transaction after their session had been purged.
+    /// Runs of purged sessions that ended in this transaction.
     purge_after_close: Vec<RunId>,
 }
 
 impl BatchWriter {
-    /// Must follow every rollback: what was learned in the transaction is not true any more.
+    /// Must be called after every rollback: the caches may contain rolled-back rows.
     pub(super) fn clear_caches(&mut self) {
         self.names.clear();
         self.topics.clear();
@@ -124,7 +124,7 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// What is left to do before the transaction can be committed.
+    /// Does the deferred work; must be called before the commit.
     pub(super) fn flush(&mut self, db: &Connection) -> Result<(), SqliteError> {
         usage::add_spent(db, self.spent_by_scope.drain())?;
         for run in std::mem::take(&mut self.purge_after_close) {

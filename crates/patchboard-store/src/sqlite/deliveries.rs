@@ -1,4 +1,4 @@
-//! Messages of channels, so that none is answered twice and none is lost.
+//! Deliveries of channel messages, recorded so that none is answered twice and none is lost.
 
 use jiff::Timestamp;
 use patchboard_core::store::DeliveryRow;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::sessions;
 use super::sql_error::{SqliteError, timestamp};
 
-/// One call of `prune` deletes no more than this; the writer is needed for other things too.
+/// Rows deleted per `prune` call, so that the writer is not blocked for long.
 const PRUNE_DELIVERIES: usize = 500;
 
 const FIND: &str = "SELECT id, channel, key, state, received_at, changed_at, body FROM deliveries
@@ -19,9 +19,10 @@ const OPEN: &str = "SELECT id, channel, key, state, received_at, changed_at, bod
 const FINISHED: &str =
     "SELECT number FROM deliveries WHERE state >= 2 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
 
-/// Puts it on record, or changes its state and body. What it is and when it came does not change.
+/// Inserts a delivery, or updates its state and body. Its other columns never change.
 pub(super) fn put(db: &Connection, row: &DeliveryRow) -> Result<(), SqliteError> {
-    // What was said is in its session. Purging that does not reach what any change here would leave behind.
+    // The body repeats text of the session. A purge does not reach old bodies left in free pages, so they are
+    // overwritten at once.
     sessions::with_secure_delete(db, || write(db, row))
 }
 
@@ -48,7 +49,7 @@ pub(super) fn find(db: &Connection, channel: &str, key: &str) -> Result<Option<D
     rows.next()?.map(delivery_row).transpose()
 }
 
-/// Oldest first.
+/// Open deliveries, oldest first.
 pub(super) fn open(db: &Connection) -> Result<Vec<DeliveryRow>, SqliteError> {
     let mut statement = db.prepare_cached(OPEN)?;
     let mut rows = statement.query([])?;
@@ -59,9 +60,9 @@ pub(super) fn open(db: &Connection) -> Result<Vec<DeliveryRow>, SqliteError> {
     Ok(open)
 }
 
-/// Deletes final ones that changed last before then; `true` when more are left.
+/// Deletes final deliveries last changed before then; returns `true` if more are left.
 pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, SqliteError> {
-    // One more than is deleted tells whether any are left.
+    // One extra row shows whether any are left.
     let limit = i64::try_from(PRUNE_DELIVERIES).unwrap_or(0) + 1;
     let mut find = db.prepare_cached(FINISHED)?;
     let found = find.query_map(params![before.as_microsecond(), limit], |row| row.get(0))?;
@@ -85,7 +86,7 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, SqliteError> {
     })
 }
 
-/// Final ones from 2 on: the schema and the queries above rely on it.
+/// Final states are 2 and above: the schema and the queries above rely on it.
 fn state_code(state: DeliveryState) -> u8 {
     match state {
         DeliveryState::Received => 0,

@@ -1,4 +1,4 @@
-//! The event log: records of a topic lie next to each other, in order.
+//! The event log: records of a topic are stored consecutively, in order.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,15 +12,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::batch::EncodedRecord;
 use super::sql_error::{SqliteError, from_stored_count, row_limit, timestamp};
 
-/// A topic has room for 67 million sequence numbers: at a hundred pieces a second, a week of talking without
-/// pause. A record beyond is refused.
+/// A topic has 67 million sequence numbers: at a hundred text chunks per second, a week of continuous output. Further
+/// records are refused.
 const SEQ_BITS: u32 = 26;
 const MAX_SEQ: u64 = (1 << SEQ_BITS) - 1;
 
-/// Topics kept at hand. When there are more, all are forgotten and looked up again.
+/// Cached topics. When the cache is full it is cleared, and topics are looked up again.
 const MAX_CACHED_TOPICS: usize = 4096;
 
-/// The writer's memory of the topics being written to.
+/// The writer's cache of topics being written.
 #[derive(Debug, Default)]
 pub(super) struct TopicCache {
     cached: HashMap<Topic, CachedTopic>,
@@ -35,7 +35,7 @@ pub(super) struct CachedTopic {
 }
 
 impl TopicCache {
-    /// What is known of the topic; a new one gets a number.
+    /// The topic's cache entry; creates the topic if it is new.
     pub(super) fn get_or_create(&mut self, db: &Connection, topic: &Topic) -> Result<&mut CachedTopic, SqliteError> {
         if self.cached.len() >= MAX_CACHED_TOPICS && !self.cached.contains_key(topic) {
             self.cached.clear();
@@ -60,7 +60,7 @@ impl TopicCache {
         self.get_or_create(db, &Topic::Run(run))
     }
 
-    /// Like `of_run`, for a run that may not be stored at all.
+    /// Like `get_or_create_run`, for a run that may not exist.
     pub(super) fn find_run(&self, db: &Connection, run: RunId) -> Result<Option<CachedTopic>, SqliteError> {
         let topic = Topic::Run(run);
         self.cached.get(&topic).map_or_else(|| load_topic(db, &topic), |live| Ok(Some(*live)))
@@ -71,8 +71,8 @@ impl TopicCache {
     }
 }
 
-/// The topic's name in storage: a run is its sixteen bytes. A message has one more, so that whoever asks for a run by
-/// the id of a message finds nothing; at the end, so that ids stay in the order of time.
+/// The stored key of a topic: a run's is its 16-byte id. A message's has one more byte, so that no run is found by a
+/// message's id; the byte is a suffix, so that ids stay in time order.
 fn stored_id(topic: &Topic) -> Vec<u8> {
     match topic {
         Topic::Run(run) => run.0.as_bytes().to_vec(),

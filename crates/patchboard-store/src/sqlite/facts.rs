@@ -1,5 +1,5 @@
-//! Facts and how they are found. Everything here is for one owner: the words in the index carry the owner's
-//! number, vectors are selected by it, rows are checked against it, and no figure of anyone else enters a score.
+//! Facts and their search. Everything is per owner: index terms contain the owner's number, vectors are selected by it,
+//! rows are checked against it, and scores depend on the owner's own facts only.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,12 +10,12 @@ use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, cursor_parts, from_stored_count, session_key, timestamp};
 use super::{MAX_ITEMS, search_terms};
 
-/// Facts looked at for one word, newest first. Older ones are not found by a word that so many have.
+/// Facts examined per word, newest first. Older ones are not found by a word that occurs this often.
 const MAX_FACTS_PER_TERM: u32 = 2000;
 /// Vectors compared with the query's, newest first.
 const MAX_VECTORS: u32 = 10_000;
 
-/// Replaces the owner's fact about the same thing; the old one is kept but never found again.
+/// Replaces the owner's fact with the same subject and predicate; the old one is kept but never found again.
 pub(super) fn insert_or_supersede(
     db: &Connection,
     names: &mut NameInterner,
@@ -63,11 +63,11 @@ pub(super) fn insert_or_supersede(
     Ok(())
 }
 
-/// Where a page ended. Later pages leave out facts learned after the first.
+/// The end of a page. Later pages exclude facts learned after the first page.
 #[derive(Debug, Clone, Copy)]
 struct FactCursor {
     newest: i64,
-    /// The last fact's score; zero once the facts that only are recent have begun.
+    /// The last fact's score; zero once the page contains facts that are merely recent.
     score: f32,
     number: i64,
 }
@@ -81,7 +81,7 @@ pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<ResultPage<Fa
         Some(after) => after.newest,
         None => db.query_row("SELECT ifnull(max(number), 0) FROM facts", [], |row| row.get(0))?,
     };
-    // One more than asked for tells whether there is another page.
+    // One extra row shows whether there is another page.
     let mut chosen = rank(db, owner, query, newest, after, limit + 1)?;
     let more = chosen.len() > limit;
     chosen.truncate(limit);
@@ -96,7 +96,7 @@ pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<ResultPage<Fa
     Ok(ResultPage { items, next })
 }
 
-/// The facts to show, best first, then newest first.
+/// The facts to return: best first, then newest first.
 fn rank(
     db: &Connection,
     owner: i64,
@@ -113,6 +113,7 @@ fn rank(
     }
     chosen.truncate(wanted);
     if query.fill_with_recent && chosen.len() < wanted {
+        // Recent facts have score 0, so a cursor with another score precedes all of them.
         let before = after.filter(|after| after.score == 0.0).map_or(i64::MAX, |after| after.number);
         let mut statement = db.prepare_cached(
             "SELECT number FROM facts WHERE owner = ?1 AND superseded_at IS NULL AND number <= ?2 AND number < ?3
@@ -131,7 +132,7 @@ fn rank(
     Ok(chosen)
 }
 
-/// Between 0 and 1, only for facts that match at all. With a vector in the query, words and meaning count equally.
+/// Scores between 0 and 1, only for matching facts. With a query vector, words and vector count equally.
 fn scores(db: &Connection, owner: i64, query: &FactQuery, newest: i64) -> Result<HashMap<i64, f32>, SqliteError> {
     let mut scores = word_scores(db, owner, &query.text, newest)?;
     let Some((space, vector)) = &query.embedding else { return Ok(scores) };
@@ -154,8 +155,8 @@ fn scores(db: &Connection, owner: i64, query: &FactQuery, newest: i64) -> Result
     Ok(scores)
 }
 
-/// How much of the query's words a fact has, rare words counting for more. Rarity is that among the owner's own
-/// facts, so that nobody's facts have any influence on what others find.
+/// The share of the query's words that a fact contains; rare words count more. Rarity is computed from the owner's own
+/// facts, so that other owners' facts cannot influence the result.
 fn word_scores(db: &Connection, owner: i64, text: &str, newest: i64) -> Result<HashMap<i64, f32>, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT rowid FROM fact_words WHERE fact_words MATCH ?1 AND rowid <= ?2 ORDER BY rowid DESC LIMIT ?3",
@@ -213,7 +214,7 @@ fn to_bytes(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Vectors of another length than the query's cannot be compared and are not alike.
+/// Cosine similarity; 0 for vectors of different lengths, which cannot be compared.
 fn cosine(left: &[f32], right: &[u8]) -> f32 {
     let (values, rest) = right.as_chunks::<4>();
     if values.len() != left.len() || !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! A look at a database from outside: for `doctor`, also while a server is using it.
+//! Examines a database from outside, for `doctor`, also while a server uses it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use crate::OpenError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseReport {
-    /// The database and its write-ahead log.
+    /// The database with its write-ahead log.
     pub size_bytes: u64,
     pub schema_version: u32,
-    /// The version this program writes.
+    /// The version that this program writes.
     pub known_version: u32,
-    /// What SQLite's own check found; empty when all is well.
+    /// Problems found by SQLite's own check; empty if there are none.
     pub problems: Vec<String>,
 }
 
-/// Reads the whole file once. Refuses what is not a database of ours or was written by a newer program.
+/// Reads the whole file once. Refuses files that are not a Patchboard database or were written by a newer program.
 pub fn inspect(path: &Path) -> Result<DatabaseReport, OpenError> {
     let path = schema::absolute(path)?;
     let failed = |source| OpenError::Open { path: path.clone(), source };
     let db = schema::open_for_reading(&path).map_err(failed)?;
     let schema_version = schema::check_version(&db, &path)?;
-    // Ten problems at most: a broken database has many of the same kind.
+    // At most ten problems: a corrupt database has many of the same kind.
     let mut statement = db.prepare("PRAGMA quick_check(10)").map_err(failed)?;
     let lines = statement.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
     let mut problems = lines.collect::<Result<Vec<_>, _>>().map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Names stored once and meant by their number.
+//! Interned names: stored once and referenced by number.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::sql_error::SqliteError;
 
-/// Names kept at hand. When there are more, all are forgotten and looked up again: a few microseconds each.
+/// Cached names. When the cache is full it is cleared; a new lookup takes a few microseconds.
 const MAX_CACHED_NAMES: usize = 4096;
 
-/// The writer's memory of names. Only valid as long as what was committed stays committed.
+/// The writer's cache of names. Must be cleared after a rollback.
 #[derive(Debug, Default)]
 pub(super) struct NameInterner {
     cached: HashMap<Box<str>, i64>,
 }
 
 impl NameInterner {
-    /// The name's number; an unknown name gets one.
+    /// The name's number; assigns one to a new name.
     pub(super) fn intern(&mut self, db: &Connection, name: &str) -> Result<i64, SqliteError> {
         if let Some(&number) = self.cached.get(name) {
             return Ok(number);
@@ -33,7 +33,7 @@ impl NameInterner {
         Ok(number)
     }
 
-    /// The number of a session's key. What could not be read back is not written.
+    /// The number of a session key. Refuses keys that could not be parsed when read.
     pub(super) fn intern_session(&mut self, db: &Connection, key: &SessionKey) -> Result<i64, SqliteError> {
         if key.as_str().len() > SessionKey::MAX_BYTES {
             return Err(SqliteError::Rejected(format!(

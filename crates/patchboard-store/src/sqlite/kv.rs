@@ -1,4 +1,4 @@
-//! Small things kept under a key, in the space of a session or of the server.
+//! Key-value entries in the namespace of a session, of plugins or of the server.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn put(
     at: Timestamp,
 ) -> Result<(), SqliteError> {
     let name = namespace_key(space);
-    // A purge can only overwrite what it still finds, so what is replaced in a session is overwritten at once.
+    // A purge can only overwrite what is still stored, so replaced values of a session are overwritten at once.
     sessions::with_secure_delete(db, || {
         match value {
             Some(value) => db
@@ -42,7 +42,7 @@ pub(super) fn get(db: &Connection, space: &KvNamespace, key: &str) -> Result<Opt
     Ok(statement.query_row([&*namespace_key(space), key], |row| row.get(0)).optional()?)
 }
 
-/// In the order of their bytes. Read off the index from the first that is wanted to the last, however many there are.
+/// Keys in byte order, read from the index within the requested range, so that the cost does not depend on other keys.
 pub(super) fn keys(
     db: &Connection,
     space: &KvNamespace,
@@ -63,12 +63,12 @@ pub(super) fn keys(
     Ok(keys?)
 }
 
-/// The first text after all that begin with `prefix`; `None` when nothing can come after them. The order of texts is
-/// the order of their characters, in the database as here.
+/// The smallest text greater than every text with `prefix`; `None` if there is none. Rust and SQLite both order texts
+/// by code point.
 fn prefix_end(prefix: &str) -> Option<String> {
     let mut end: Vec<char> = prefix.chars().collect();
     while let Some(last) = end.pop() {
-        // Between two characters there is at most the gap that no character is in.
+        // At most the surrogate gap lies between two characters.
         if let Some(next) = (last..=char::MAX).nth(1) {
             end.push(next);
             return Some(end.into_iter().collect());
@@ -91,7 +91,7 @@ pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteE
     Ok(())
 }
 
-/// The space's name in storage: unique and stable.
+/// The namespace's stored key: unique and stable.
 fn namespace_key(space: &KvNamespace) -> String {
     match space {
         KvNamespace::Session(key) => format!("session/{key}"),

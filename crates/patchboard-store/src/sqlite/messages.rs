@@ -1,4 +1,4 @@
-//! Messages: where each of them stands, so that they are found by their state and their age.
+//! The state of messages, indexed by state and age.
 
 use jiff::Timestamp;
 use patchboard_core::app::message::MessageState;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::events::{self, TopicCache};
 use super::sql_error::{SqliteError, row_limit, timestamp};
 
-/// One call of `prune` deletes no more than this; the writer is needed for other things too.
+/// Rows deleted per `prune` call, so that the writer is not blocked for long.
 const PRUNE_MESSAGES: usize = 500;
 const PRUNE_EVENTS: usize = 20_000;
 
@@ -23,7 +23,7 @@ const OPEN: &str = "SELECT id, state, submitted_at, changed_at FROM messages
     WHERE state IN (0, 1, 2) ORDER BY submitted_at, id";
 const FINISHED: &str = "SELECT number FROM messages WHERE state >= 3 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
 
-/// Makes it known, or changes its state. When it was submitted does not change.
+/// Inserts a message, or updates its state. `submitted_at` never changes.
 pub(super) fn put(db: &Connection, topics: &mut TopicCache, row: &MessageRow) -> Result<(), SqliteError> {
     let topic = topics.get_or_create(db, &Topic::Message(row.message))?.number;
     db.prepare_cached(
@@ -72,9 +72,9 @@ pub(super) fn open(db: &Connection) -> Result<Vec<MessageRow>, SqliteError> {
     Ok(open)
 }
 
-/// Deletes final messages that changed last before then, with their topics and events.
+/// Deletes final messages last changed before then, with their topics and events.
 pub(super) fn prune(db: &Connection, before: Timestamp) -> Result<bool, SqliteError> {
-    // One more than is deleted tells whether any are left.
+    // One extra row shows whether any are left.
     let limit = i64::try_from(PRUNE_MESSAGES).unwrap_or(0) + 1;
     let mut find = db.prepare_cached(FINISHED)?;
     let found = find.query_map(params![before.as_microsecond(), limit], |row| row.get(0))?;
@@ -95,7 +95,7 @@ fn to_cursor(row: &MessageRow) -> PageCursor {
     PageCursor(format!("{}.{}", row.submitted_at.as_microsecond(), row.message.0.simple()))
 }
 
-/// The inverse.
+/// The inverse of `to_cursor`.
 fn parse_cursor(cursor: &PageCursor) -> Result<(i64, Uuid), SqliteError> {
     let (submitted_at, id) = cursor.0.split_once('.').ok_or(SqliteError::BadCursor)?;
     let submitted_at = submitted_at.parse().map_err(|_| SqliteError::BadCursor)?;
@@ -112,7 +112,7 @@ fn message_row(row: &Row<'_>) -> Result<MessageRow, SqliteError> {
     })
 }
 
-/// Final ones from 3 on: the schema and the queries above rely on it.
+/// Final states are 3 and above: the schema and the queries above rely on it.
 fn state_code(state: MessageState) -> u8 {
     match state {
         MessageState::Queued => 0,

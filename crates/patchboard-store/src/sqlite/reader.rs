@@ -1,5 +1,5 @@
-//! Reads: two threads, a connection each, one queue. A read begins after it was asked for and therefore sees
-//! every commit that was answered before.
+//! Reads: two threads with a connection each, one queue. A read starts after its call, so it sees every commit that was
+//! acknowledged before.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -16,9 +16,9 @@ use super::sql_error::SqliteError;
 use crate::OpenError;
 
 const READER_THREADS: usize = 2;
-/// Reads that may wait. One more waits outside for at most `queue_wait`, then it is refused as `Busy`.
+/// Queued reads. A further one waits for at most `queue_wait` and is then refused as `Busy`.
 const MAX_QUEUED_READS: usize = 1024;
-/// Queries sort and decode a page of rows at most.
+/// Queries sort and decode at most one page of rows, so a small stack suffices.
 pub(super) const STACK_BYTES: usize = 1024 * 1024;
 
 type ReadJob = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
@@ -60,14 +60,14 @@ impl ReaderPool {
             let permit = acquire_permits(&self.queue_permits, 1, self.queue_wait).await?;
             let (sender, receiver) = oneshot::channel();
             let job: ReadJob = Box::new(move |db| {
-                // Nobody waits any more: the caller was cancelled.
+                // The caller was cancelled.
                 if sender.is_closed() {
                     return;
                 }
                 let answer =
                     db.and_then(|db| in_transaction(db, work).map_err(|fault| fault.into_store_error(attempted)));
                 drop(permit);
-                // The caller may have gone meanwhile; then nobody wants the answer.
+                // The caller may have been cancelled meanwhile.
                 drop(sender.send(answer));
             });
             self.send(job)?;
@@ -80,7 +80,7 @@ impl ReaderPool {
         inbox.as_ref().and_then(|inbox| inbox.send(job).ok()).ok_or(StoreError::Closed)
     }
 
-    /// Takes no more reads. The threads end when they have answered those they were given.
+    /// Rejects further reads. The threads end after the queued ones.
     pub(super) fn shut_down(&self) -> Vec<JoinHandle<()>> {
         self.queue_permits.close();
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -88,7 +88,7 @@ impl ReaderPool {
     }
 }
 
-/// Waits for `weight` units of room, for at most `patience`.
+/// Acquires `weight` permits, waiting at most `patience`.
 pub(super) async fn acquire_permits(
     room: &Arc<Semaphore>,
     weight: u32,
@@ -113,13 +113,13 @@ fn in_transaction<T>(
 ) -> Result<T, SqliteError> {
     db.prepare_cached("BEGIN")?.execute([])?;
     let answer = work(db);
-    // Nothing was written, so there is nothing to undo either.
+    // A read transaction has nothing to roll back.
     db.prepare_cached("COMMIT")?.execute([])?;
     answer
 }
 
 fn reader_loop(path: &Path, inbox: &Mutex<mpsc::Receiver<ReadJob>>) {
-    // Opened for the first read: a server that has just started should not wait for it.
+    // Opened lazily, so that server startup does not wait for it.
     let mut connection = None;
     loop {
         let job = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();

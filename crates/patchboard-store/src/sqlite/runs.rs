@@ -1,4 +1,4 @@
-//! Runs: what was asked for, by whom, and how it ended.
+//! Runs: their request, their owner and their outcome.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, run_id, session_key, timestamp};
 use super::{kv, sessions, usage};
 
-/// The indexes by client id and by session are grouped by blocks of this many runs (see the schema).
+/// The indexes by client id and by session are partitioned into blocks of this many runs (see the schema).
 const BLOCK_BITS: u32 = 13;
-/// One call of `prune` deletes no more than this; the writer is needed for other things too.
+/// Rows deleted per `prune` call, so that the writer is not blocked for long.
 const MAX_PRUNED_RUNS: usize = 500;
 const PRUNE_EVENTS: usize = 20_000;
 
@@ -58,7 +58,7 @@ pub(super) fn open(
     sessions::mark_used(db, session, &row.session, principal, row.started_at)
 }
 
-/// The number of the principal whose run it is.
+/// The number of the run's principal.
 pub(super) fn principal(db: &Connection, run: i64) -> Result<Option<i64>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT principal FROM runs WHERE number = ?1")?;
     Ok(statement.query_row([run], |row| row.get(0)).optional()?)
@@ -67,7 +67,7 @@ pub(super) fn principal(db: &Connection, run: i64) -> Result<Option<i64>, Sqlite
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CloseOutcome {
     Retained,
-    /// To be deleted at the end of the transaction, with whatever the batch still writes for it.
+    /// Deleted at the end of the transaction, together with whatever the batch still writes for it.
     PurgePending,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn close(
     Ok(if topic.purge_on_close { CloseOutcome::PurgePending } else { CloseOutcome::Retained })
 }
 
-/// Deletes the run with its topic, its events and its open calls, and says how many events there were.
+/// Deletes the run with its topic, events and open calls. Returns the number of events.
 pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, SqliteError> {
     db.prepare_cached("DELETE FROM open_calls WHERE run = ?1")?.execute([topic])?;
     db.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([topic])?;
@@ -96,8 +96,8 @@ pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, SqliteError> 
     events::delete(db, topic)
 }
 
-/// Deletes a run that ended after its session had been purged. What it kept since then goes too, unless the session is
-/// in use again and it may be somebody else's.
+/// Deletes a run that ended after its session had been purged. Values stored in the session since then are deleted too,
+/// unless the session is in use again: they may belong to a newer run.
 pub(super) fn delete_purged(db: &Connection, topic: i64) -> Result<(), SqliteError> {
     let mut find = db.prepare_cached(
         "SELECT names.number, names.name FROM runs JOIN names ON names.number = runs.session WHERE runs.number = ?1",
@@ -112,7 +112,7 @@ pub(super) fn delete_purged(db: &Connection, topic: i64) -> Result<(), SqliteErr
     Ok(())
 }
 
-/// Ended runs of a session are deleted. Running ones stay until they end, because what they cost must be counted.
+/// Deletes a session's ended runs. Running ones stay until they end, because their cost must be counted.
 pub(super) fn purge(db: &Connection, session: i64) -> Result<(), SqliteError> {
     let mut find =
         db.prepare_cached("SELECT number, ended_at IS NOT NULL FROM runs WHERE number >> 13 = ?1 AND session = ?2")?;
@@ -133,8 +133,8 @@ pub(super) fn prune(db: &Connection, retention: RetentionCutoffs) -> Result<bool
     Ok(prune_runs(db, retention.runs_before)? || delete_events_of_old_runs(db, retention.events_before)?)
 }
 
-/// Deletes the events of ended runs, in the order the runs ended; where it stopped is remembered, so that no run is
-/// looked at twice.
+/// Deletes the events of ended runs in the order the runs ended; the position is stored, so that no run is visited
+/// twice.
 fn delete_events_of_old_runs(db: &Connection, ended_before: Timestamp) -> Result<bool, SqliteError> {
     let mut remember = db.prepare_cached("UPDATE silenced SET ended_at = ?1, run = ?2")?;
     let mut find = db.prepare_cached(
@@ -151,6 +151,7 @@ fn delete_events_of_old_runs(db: &Connection, ended_before: Timestamp) -> Result
             return Ok(true);
         }
         deleted_events += events::delete(db, run)?;
+        // Persisted in the same transaction, so that the next call continues after this run.
         remember.execute([ended_at, run])?;
     }
     Ok(false)
@@ -160,7 +161,7 @@ fn prune_runs(db: &Connection, finished_before: Timestamp) -> Result<bool, Sqlit
     let mut find = db.prepare_cached(
         "SELECT number FROM runs WHERE ended_at IS NOT NULL AND ended_at < ?1 ORDER BY ended_at LIMIT ?2",
     )?;
-    // One more than is deleted tells whether any are left.
+    // One extra row shows whether any are left.
     let limit = i64::try_from(MAX_PRUNED_RUNS).unwrap_or(0) + 1;
     let found = find.query_map(params![finished_before.as_microsecond(), limit], |row| row.get(0))?;
     let found = found.collect::<Result<Vec<i64>, _>>()?;
@@ -203,7 +204,7 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<UnfinishedRun>, SqliteEr
     Ok(unfinished)
 }
 
-/// Looks for a run number in one block after the other; the block is the query's first parameter.
+/// Searches block by block; the block is the query's first parameter.
 fn find_newest_run(db: &Connection, sql: &str, wanted: &[&dyn ToSql]) -> Result<Option<RunRow>, SqliteError> {
     let mut find = db.prepare_cached(sql)?;
     for block in blocks(db)? {

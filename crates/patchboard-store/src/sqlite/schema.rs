@@ -1,4 +1,4 @@
-//! Opening connections and bringing the schema up to date. The only place that opens a database.
+//! Opens connections and migrates the schema. The only place that opens a database.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io;
@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::OpenError;
 
-/// Applied in order; a database's `user_version` says how many it has seen. Never edited once released.
+/// Applied in order; a database's `user_version` counts the applied ones. Must never be edited once released.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_nodes_and_kept.sql"),
@@ -19,11 +19,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_deliveries.sql"),
     include_str!("migrations/0005_session_owners.sql"),
 ];
-/// Marks the file as ours ("PBrd").
+/// Marks the file as Patchboard's ("PBrd").
 const APPLICATION_ID: i32 = 0x5042_7264;
 
-/// The writer folds the log into the database itself, when it reaches about 16 MiB: rarely enough that pages written again and
-/// again are folded once, often enough that a start after a crash is quick.
+/// The writer itself checkpoints the log at about 16 MiB: rarely enough that frequently rewritten pages are copied
+/// once, often enough that a start after a crash is quick.
 const WRITER_PRAGMAS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -39,7 +39,7 @@ const READER_PRAGMAS: &str = "
     PRAGMA temp_store = MEMORY;
     PRAGMA trusted_schema = OFF;
 ";
-/// Only another program (a backup, a shell) can hold a lock; it gets this long to let go.
+/// Only another program (a backup, a shell) can hold a lock; commits wait this long for it.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const CACHED_STATEMENTS: usize = 64;
 
@@ -47,7 +47,7 @@ pub(super) fn known_version() -> u32 {
     u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
 }
 
-/// A relative path could begin with `file:`, which SQLite reads as an address with options.
+/// A relative path could begin with `file:`, which SQLite parses as a URI with options.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
     std::path::absolute(path).map_err(|source| OpenError::Create { path: path.into(), source })
 }
@@ -63,23 +63,23 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, OpenError> {
 }
 
 pub(super) fn open_for_reading(path: &Path) -> rusqlite::Result<Connection> {
-    // Not opened read-only: a connection of that kind cannot recover the log of a crashed process.
+    // Opened for writing, because a read-only connection cannot recover the log of a crashed process.
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.execute_batch(READER_PRAGMAS)?;
     Ok(db)
 }
 
 fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
-    // Each connection lives on one thread, so SQLite need not lock it.
+    // Each connection is used by one thread at a time, so SQLite's mutexes are not needed.
     let db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(LOCK_TIMEOUT)?;
     db.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-    // Otherwise statements are planned anew when a value bound to them changes, which is every time.
+    // Without this, statements are planned again when a bound value changes, which is on every execution.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(db)
 }
 
-/// The files beside the database (log, index of the log) take their mode from it.
+/// The other files (log, shared memory) inherit the database's mode.
 fn create_private(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     if file.metadata()?.permissions().mode() & 0o777 != 0o600 {
@@ -88,7 +88,7 @@ fn create_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The database's schema version, if it is one this program can work with.
+/// The database's schema version, if this program supports it.
 pub(super) fn check_version(db: &Connection, path: &Path) -> Result<u32, OpenError> {
     let read = || -> rusqlite::Result<(i32, u32, bool)> {
         let id = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -107,7 +107,7 @@ pub(super) fn check_version(db: &Connection, path: &Path) -> Result<u32, OpenErr
     Ok(found)
 }
 
-/// All that is missing, in one transaction.
+/// Applies all missing migrations in one transaction.
 fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: usize = transaction.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0))? as usize;

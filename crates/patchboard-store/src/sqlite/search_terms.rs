@@ -1,10 +1,10 @@
-//! Text as the words a search can be made of. Only letters and digits get through, so no query syntax can.
+//! Splits text into search terms. Terms consist of letters and digits only, so no query syntax gets through.
 
 use std::collections::HashSet;
 
-/// Words taken from one text; the rest of a longer text is not searched for.
+/// Terms per text; further ones are ignored.
 const MAX_TERMS: usize = 64;
-/// Longer words are cut. Cut the same way on both sides, they still find each other.
+/// Longer terms are truncated; index and query truncate alike, so they still match.
 const MAX_CHARACTERS: usize = 64;
 
 /// The distinct words of a text, in lower case, in order.
@@ -25,8 +25,7 @@ pub(super) fn distinct_terms(text: &str) -> Vec<String> {
     words
 }
 
-/// The words worth asking for. Short ones of the Latin alphabet are in every sentence and say nothing; they only
-/// count when there is nothing else.
+/// The terms of a query. Short Latin words occur in every sentence, so they are used only if there are no others.
 pub(super) fn query_terms(text: &str) -> Vec<String> {
     let words = distinct_terms(text);
     let telling = |word: &&String| word.len() > 2 || !word.bytes().all(|byte| byte.is_ascii_alphabetic());
@@ -34,19 +33,19 @@ pub(super) fn query_terms(text: &str) -> Vec<String> {
     if chosen.is_empty() { words } else { chosen }
 }
 
-/// A word as it is stored in and asked from the index: nobody else's words begin with this owner's number.
+/// A term as stored in the index: the owner's number is its prefix, so terms of different owners never match.
 pub(super) fn owner_term(owner: i64, word: &str) -> String {
     format!("{owner}x{word}")
 }
 
-/// The index expression for one word. Longer words also find words that begin with them.
+/// The FTS expression for one word. Longer words also match as prefixes.
 pub(super) fn match_expression(owner: i64, word: &str) -> String {
     let long = word.chars().count() >= if word.is_ascii() { 4 } else { 2 };
     let star = if long && !word.chars().any(is_ideograph) { "*" } else { "" };
     format!("\"{}\"{star}", owner_term(owner, word))
 }
 
-/// Chinese and Japanese do without spaces: every character is a word.
+/// Chinese and Japanese have no spaces between words: every character becomes a term.
 fn split_ideographs(part: &str) -> impl Iterator<Item = &str> {
     let mut rest = part;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Sessions and the turns said in them.
+//! Sessions and their turns.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, cursor_parts, from_stored_count, row_limit, run_id, session_key, timestamp};
 use super::{kv, runs};
 
-/// A session has room for a thousand million turns.
+/// Bits for turn positions: a session holds up to 2^30 turns.
 const TURN_BITS: u32 = 30;
 const MAX_TURN: i64 = (1 << TURN_BITS) - 1;
 
@@ -26,7 +26,7 @@ const COLUMNS: &str = "SELECT names.name, created_at, used_at, sessions.number,
     FROM sessions JOIN names ON names.number = sessions.number
     LEFT JOIN names AS owner ON owner.number = sessions.owner";
 
-/// A run was accepted: the session exists, was just used and is not cleared any more.
+/// Called when a run is accepted: creates the session if necessary, updates its last use and ends its cleared state.
 pub(super) fn mark_used(
     db: &Connection,
     number: i64,
@@ -56,7 +56,7 @@ fn create(
     Ok(())
 }
 
-/// A turn of a run whose session was purged meanwhile is dropped.
+/// Adds a turn, unless the run's session was purged since the run started.
 pub(super) fn add_turn(
     db: &Connection,
     names: &mut NameInterner,
@@ -65,6 +65,7 @@ pub(super) fn add_turn(
     payload: &EncodedRecord,
 ) -> Result<(), SqliteError> {
     let run = topics.find_run(db, turn.run)?;
+    // The session was purged during the run; storing the turn would restore it.
     if run.as_ref().is_some_and(|run| run.purge_on_close) {
         return Ok(());
     }
@@ -91,7 +92,7 @@ pub(super) fn add_turn(
             payload.bytes,
         ],
     )?;
-    // Cleared while the turn was under way: it has a visible turn now, so it counts again.
+    // If the session was cleared while the turn was in progress, it is visible again.
     db.prepare_cached("UPDATE sessions SET cleared = 0 WHERE number = ?1 AND cleared = 1")?.execute([session])?;
     Ok(())
 }
@@ -105,7 +106,7 @@ pub(super) fn clear(db: &Connection, session: &SessionKey) -> Result<(), SqliteE
     Ok(())
 }
 
-/// Deletes the session with everything said in it.
+/// Deletes the session with its turns.
 pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteError> {
     with_secure_delete(db, || {
         kv::purge(db, session)?;
@@ -117,7 +118,7 @@ pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteE
     })
 }
 
-/// What `work` deletes is overwritten with zeros. Not for everyday deleting: it writes more pages.
+/// Overwrites what `work` deletes with zeros. Not used for ordinary deletes, because it writes more pages.
 pub(super) fn with_secure_delete<T>(
     db: &Connection,
     work: impl FnOnce() -> Result<T, SqliteError>,
@@ -158,8 +159,8 @@ pub(super) fn list(
     let [used_before, number_before] = cursor.map_or(Ok([i64::MAX, i64::MAX]), cursor_parts)?;
     let limit = row_limit(limit);
     let fetched = limit + 1;
-    // An account has few sessions: find them and sort. A channel may have most of them: take them as they come
-    // in the order wanted (the plus sign keeps the condition away from the other index).
+    // An account has few sessions, so they are looked up and sorted. A channel may have most of all sessions, so they
+    // are read in the requested order (the unary plus keeps the condition from using the other index).
     let condition = match (&filter.channel, &filter.account) {
         (None, None) => "?4 IS NULL AND ?5 IS NULL",
         (Some(_), None) => "+channel = ?4 AND ?5 IS NULL",
@@ -189,7 +190,7 @@ pub(super) fn list(
     Ok(ResultPage { items, next: None })
 }
 
-/// Principals as SQL lists them. One that made nothing has no number.
+/// Principals as an SQL list. Unknown principals own nothing and are omitted.
 pub(super) fn owner_ids_sql(db: &Connection, owners: &[Arc<str>]) -> Result<String, SqliteError> {
     let numbers = owners.iter().map(|owner| interner::find(db, owner)).collect::<Result<Vec<_>, _>>()?;
     Ok(numbers.into_iter().flatten().map(|number| number.to_string()).collect::<Vec<_>>().join(", "))
@@ -234,7 +235,7 @@ fn last_position(db: &Connection, session: i64) -> Result<Option<i64>, SqliteErr
     Ok(statement.query_row([start, end], |row| row.get(0)).optional()?)
 }
 
-/// Where the session's turns begin (there is no turn 0) and end.
+/// The range of the session's turn positions; position 0 is not used.
 fn turn_range(session: i64) -> (i64, i64) {
     let start = session << TURN_BITS;
     (start, start + MAX_TURN)

@@ -1,4 +1,4 @@
-//! What can go wrong inside, and the plain values rows are made of.
+//! The backend's error type, and conversions of column values.
 
 use jiff::Timestamp;
 use patchboard_core::error::BoxError;
@@ -6,15 +6,15 @@ use patchboard_core::id::{RunId, SessionKey};
 use patchboard_core::store::{PageCursor, StoreError};
 use uuid::Uuid;
 
-/// No honest figure comes near it, and thousands of them still add up inside an integer of the database.
+/// Far above legitimate counts; thousands of them still fit into the database's 64-bit integers.
 const MAX_STORED_COUNT: u64 = 1 << 48;
 
 #[derive(Debug)]
 pub(super) enum SqliteError {
     Sqlite(rusqlite::Error),
-    /// The transaction did not even begin: another program holds the database, or it is out of reach.
+    /// The transaction could not begin: another program has locked the database, or it is inaccessible.
     BeginFailed(rusqlite::Error),
-    /// The write contradicts what is stored.
+    /// The write contradicts the stored state.
     Rejected(String),
     Corrupt {
         what: &'static str,
@@ -61,12 +61,12 @@ pub(super) fn run_id(bytes: &[u8]) -> Result<RunId, SqliteError> {
     Uuid::from_slice(bytes).map(RunId).map_err(|error| SqliteError::corrupt("run id", error))
 }
 
-/// A figure of ours as the database keeps it.
+/// Converts a count to its stored form.
 pub(super) fn to_stored_count(value: u64) -> i64 {
     value.min(MAX_STORED_COUNT).cast_signed()
 }
 
-/// The inverse. Nothing negative is ever written, so a negative number reads as nothing.
+/// The inverse of `to_stored_count`. Negative numbers are never written and read as 0.
 pub(super) fn from_stored_count(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or(0)
 }
@@ -81,7 +81,7 @@ pub(super) fn cursor_parts<const N: usize>(cursor: &PageCursor) -> Result<[i64; 
     if texts.next().is_some() { Err(SqliteError::BadCursor) } else { Ok(parts) }
 }
 
-/// A number of rows asked for, as SQL takes it.
+/// A requested number of rows as an SQL limit.
 pub(super) fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit.min(super::MAX_ITEMS)).unwrap_or(0)
 }

@@ -108,7 +108,7 @@ async fn a_full_queue_is_busy_and_then_goes_on() {
     let (_folder, path) = in_folder("busy.db");
     let options = SqliteOptions { queue_bytes: 1, queue_wait: Duration::from_millis(10), ..SqliteOptions::new(&path) };
     let store = SqliteStore::open(options).unwrap();
-    // Somebody else holds the database, so the writer thread cannot move on.
+    // Another connection has locked the database, so the writer thread is blocked.
     let other = raw(&path);
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let waiting = store.commit(batch(vec![event(1, "first")]));

@@ -1,4 +1,4 @@
-//! Model calls: opened before they are made, settled with what they cost, counted per budget scope and reported.
+//! Model calls: opened before they are made, settled with their cost, summed per budget scope and reported.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub(super) fn open_call(
     Ok(())
 }
 
-/// Refuses a call that is not open: tokens are counted exactly once.
+/// Refuses a call that is not open, so that tokens are counted exactly once.
 pub(super) fn settle_call(
     db: &Connection,
     names: &mut NameInterner,
@@ -95,7 +95,7 @@ pub(super) fn add_spent(db: &Connection, sums: impl Iterator<Item = (String, i64
     Ok(())
 }
 
-/// The run's calls under way, in the order they began.
+/// The run's open calls, in the order they began.
 pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<Vec<ModelCallRow>, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT call, session.name, agent.name, provider.name, model.name, estimated_input, reserved, first_seq, at,
@@ -137,7 +137,7 @@ pub(super) fn spent(db: &Connection, scopes: &[BudgetScope]) -> Result<Vec<u64>,
     Ok(figures)
 }
 
-/// Later pages of a report count the calls the first page counted, so that groups do not move between them.
+/// Later pages cover the same calls as the first page, so that groups do not move between pages.
 pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<ResultPage<UsageGroup>, SqliteError> {
     let [until, taken] = match &query.cursor {
         Some(cursor) => cursor_parts(cursor)?,

@@ -1,8 +1,8 @@
-//! Writes: one connection, one queue. Whatever waits when the writer's thread is free is committed together, so that
-//! many callers share one sync of the disk. Nobody is answered before the commit.
+//! Writes: one connection, one queue. All batches that wait when the writer thread is free are committed together, so
+//! that many callers share one disk sync. A caller gets its reply only after the commit.
 //!
-//! Pieces of text need no sync, and handing them to another thread takes longer than writing them: while nothing else
-//! is being written, the caller's own thread does it, in some tens of microseconds.
+//! Text chunks need no sync, and handing them to another thread takes longer than writing them: while no other write is
+//! in progress, the caller's own thread writes them, in some tens of microseconds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, mpsc};
@@ -20,31 +20,31 @@ use super::sql_error::{self, SqliteError};
 use super::{SqliteOptions, deliveries, messages, runs};
 use crate::{OpenError, telemetry};
 
-/// A transaction takes no more than this; the rest waits for the next one. Bounds how long a caller waits for
-/// others and how far the log can grow between two foldings.
+/// Limits of one transaction; further batches wait for the next one. They bound how long a caller waits for others and
+/// how far the log can grow between two checkpoints.
 const MAX_GROUP_BATCHES: usize = 512;
 const MAX_GROUP_BYTES: usize = 8 * 1024 * 1024;
-/// The queue is measured in units of this size, and a batch takes at least one.
+/// Unit of the queue's size; a batch takes at least one.
 const QUEUE_UNIT_BYTES: usize = 8 * 1024;
-/// A larger batch of pieces is not written on the caller's thread, which has other things to do.
+/// Larger delta batches are not written on the caller's thread, which they would block for too long.
 const MAX_INLINE_BYTES: usize = 32 * 1024;
-/// The log is folded into the database after about this much; only ever on the writer's thread.
+/// The log is checkpointed after about this much, only ever on the writer thread.
 const CHECKPOINT_BYTES: usize = 16 * 1024 * 1024;
-/// What a commit adds to the log besides its bytes: the pages it touches are written whole.
+/// Log growth per commit besides its bytes, because touched pages are written whole.
 const COMMIT_OVERHEAD_BYTES: usize = 16 * 1024;
 
 type ResultSender<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// The asking side.
+/// The handle that callers use.
 #[derive(Debug)]
 pub(super) struct WriterHandle {
     commands: Mutex<Option<mpsc::Sender<WriterCommand>>>,
-    /// One permit per unit of queue. A message holds its permits until it is answered.
+    /// One permit per queue unit. A command holds its permits until it is answered.
     queue_permits: Arc<Semaphore>,
     queue_units: u32,
     queue_wait: Duration,
     connection: SharedConnection,
-    /// Messages sent and not yet dealt with. Nothing overtakes them.
+    /// Commands sent and not yet processed. Inline writes must not overtake them.
     pending_commands: Arc<AtomicUsize>,
 }
 
@@ -58,7 +58,7 @@ enum WriterCommand {
         retention: RetentionCutoffs,
         answer: ResultSender<bool>,
     },
-    /// The readers have been told to stop; their connections must be gone before the log can be folded and removed.
+    /// The readers are already shutting down; their connections must be closed before the log can be removed.
     Close {
         readers: Vec<JoinHandle<()>>,
         answer: ResultSender<()>,
@@ -81,7 +81,7 @@ impl WriterHandle {
         let scribe = Arc::new(Mutex::new(Some(WriteConnection::new(connection))));
         let waiting = Arc::new(AtomicUsize::new(0));
         let desk = WriterThread { connection: scribe.clone(), pending_commands: waiting.clone() };
-        // Ends by itself when the last sender is gone; `close` waits for its answer.
+        // The thread ends when the last sender is dropped; `close` waits for its reply.
         drop(thread.spawn(move || desk.run(&receiver)).map_err(OpenError::Thread)?);
         Ok(Self {
             connection: scribe,
@@ -94,7 +94,7 @@ impl WriterHandle {
     }
 
     pub(super) fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
-        // Encoding happens here, on the caller's thread: the writer thread is the one thing all callers share.
+        // Encodes on the caller's thread, because all callers share the writer thread.
         let batch = EncodedBatch::new(batch);
         if let Some(written) = self.write_inline(&batch) {
             return Box::pin(std::future::ready(written));
@@ -112,7 +112,7 @@ impl WriterHandle {
         }
     }
 
-    /// Writes a small batch of pieces here and now, if nothing else is being or waits to be written.
+    /// Writes a small delta batch immediately if no other write is queued or in progress.
     fn write_inline(&self, batch: &EncodedBatch) -> Option<Result<(), StoreError>> {
         let is_small = batch.durability() == Durability::Delta && batch.bytes() <= MAX_INLINE_BYTES;
         if !is_small || self.pending_commands.load(Ordering::Acquire) > 0 {
@@ -123,6 +123,7 @@ impl WriterHandle {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
+        // A due checkpoint may take long, so it must not run on the caller's thread.
         let scribe = scribe.as_mut().filter(|scribe| !scribe.needs_checkpoint())?;
         let started = Instant::now();
         let written = scribe.write(Durability::Delta, std::iter::once(batch));
@@ -173,7 +174,7 @@ async fn await_reply<T>(receiver: oneshot::Receiver<Result<T, StoreError>>) -> R
     receiver.await.map_err(|_| StoreError::Closed)?
 }
 
-/// The writer's thread: takes messages and has the scribe write them.
+/// The writer thread: takes commands from the queue and executes them on the connection.
 struct WriterThread {
     connection: SharedConnection,
     pending_commands: Arc<AtomicUsize>,
@@ -197,7 +198,7 @@ impl WriterThread {
                 WriterCommand::Prune { retention, answer } => {
                     send_reply(
                         answer,
-                        scribe.prune(retention).map_err(|fault| fault.into_store_error("prune what is over")),
+                        scribe.prune(retention).map_err(|fault| fault.into_store_error("prune finished records")),
                     );
                     1
                 }
@@ -214,19 +215,19 @@ impl WriterThread {
     }
 }
 
-/// The writing side, used by one thread at a time.
+/// The write connection, used by one thread at a time.
 #[derive(Debug)]
 pub(super) struct WriteConnection {
     db: Connection,
     batch_writer: BatchWriter,
-    /// About how much the log has grown since it was last folded.
+    /// Approximate growth of the log since the latest checkpoint.
     wal_bytes: usize,
-    /// What the connection's `synchronous` setting is for.
+    /// The durability that the current `synchronous` setting provides.
     durability: Durability,
 }
 
 impl WriteConnection {
-    /// The connection comes with `synchronous = FULL`.
+    /// The connection must have `synchronous = FULL`.
     pub(super) fn new(db: Connection) -> Self {
         Self { db, batch_writer: BatchWriter::default(), wal_bytes: 0, durability: Durability::Boundary }
     }
@@ -235,14 +236,14 @@ impl WriteConnection {
         self.wal_bytes >= CHECKPOINT_BYTES
     }
 
-    /// Copies what is in the log into the database, so that the log starts over. Readers are not held up.
+    /// Copies the log into the database, so that the log starts over. Does not block readers.
     fn checkpoint_if_due(&mut self) {
         if !self.needs_checkpoint() {
             return;
         }
         self.wal_bytes = 0;
         if let Err(error) = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
-            tracing::warn!(%error, "the write-ahead log could not be folded into the database; trying again later");
+            tracing::warn!(%error, "checkpointing the write-ahead log failed; trying again later");
         }
     }
 
@@ -257,7 +258,7 @@ impl WriteConnection {
                     send_reply(commit.answer, Ok(()));
                 }
             }
-            // Nothing is wrong with the batches; trying each of them would only take longer.
+            // The batches are not at fault; retrying each one would only take longer.
             Err(SqliteError::BeginFailed(error)) => {
                 telemetry::commits_failed(group.len());
                 let is_full = sql_error::is_full(&error);
@@ -267,7 +268,7 @@ impl WriteConnection {
                     send_reply(commit.answer, Err(if is_full { StoreError::Full } else { refused }));
                 }
             }
-            // One bad batch must not fail its neighbours: everyone gets a transaction of their own.
+            // A bad batch must not fail the others, so each is retried in a transaction of its own.
             Err(_) => {
                 for commit in group {
                     let written = self.write(commit.batch.durability(), std::iter::once(&commit.batch));
@@ -296,10 +297,10 @@ impl WriteConnection {
         written
     }
 
-    /// Deleting is not urgent: if it is undone by a power cut, it is done again.
+    /// Uses the weaker durability: a prune that a power failure undoes is repeated.
     pub(super) fn prune(&mut self, retention: RetentionCutoffs) -> Result<bool, SqliteError> {
         self.in_transaction(Durability::Delta, |db, applier| {
-            // A topic's number may be given to another one.
+            // Topic numbers of deleted rows may be reused.
             applier.clear_caches();
             let has_more_runs = runs::prune(db, retention)?;
             let has_more_messages = messages::prune(db, retention.runs_before)?;
@@ -320,7 +321,7 @@ impl WriteConnection {
         });
         if done.is_err() {
             self.batch_writer.clear_caches();
-            // Some errors (a full disk) have rolled back already.
+            // Some errors, such as a full disk, have already rolled back.
             if !self.db.is_autocommit()
                 && let Err(error) = self.db.execute_batch("ROLLBACK")
             {
@@ -352,14 +353,14 @@ impl WriteConnection {
                 tracing::error!("a storage reader thread had panicked");
             }
         }
-        // The last connection to close folds the log into the database and removes it.
+        // Closing the last connection checkpoints the log and removes it.
         let closed =
             self.db.close().map_err(|(_, error)| SqliteError::from(error).into_store_error("close the database"));
         send_reply(answer, closed);
     }
 }
 
-/// The first commit and all that wait behind it, up to the bounds or to a message of another kind.
+/// The first commit and all commits queued behind it, up to the limits or the next command of another kind.
 fn collect_group(
     first: CommitRequest,
     inbox: &mpsc::Receiver<WriterCommand>,
@@ -379,7 +380,7 @@ fn collect_group(
     (group, None)
 }
 
-/// Whoever asked may have gone; the work is done all the same.
+/// The caller may be gone; its work is done in any case.
 fn send_reply<T>(answer: ResultSender<T>, result: Result<T, StoreError>) {
     drop(answer.send(result));
 }

@@ -1,5 +1,6 @@
-//! One request: may it come in, who asks, and what is it for? The order matters: what a web page could send is refused
-//! before anything else is looked at, and nobody's message is read before it is known whose it is.
+//! Admits one request: checks it, authenticates the caller and dispatches it. The order matters: requests that a web
+//! page could send are refused before anything else is examined, and no message is read before its sender is
+//! authenticated.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,21 +27,21 @@ use crate::auth::{self, ClientIdentity, TokenVerdict};
 use crate::guard::GuardRejection;
 use crate::telemetry;
 
-/// A client has little to say to streams that go both ways.
+/// Message limit for bidirectional streams, whose clients send little.
 const MAX_CONTROL: usize = 256 * 1024;
 
-/// What a path stands for.
+/// The service and method that a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RpcTarget {
     Bridge(Rpc),
     HealthCheck,
     Health,
-    /// Which of the versions there are.
+    /// The index of the protocol version.
     Reflection(usize),
     Unknown,
 }
 
-/// Instead of an answer: the call is reset. Others on the same connection go on.
+/// Resets the call's HTTP/2 stream without a response; other calls on the connection continue.
 #[derive(Debug, thiserror::Error)]
 #[error("reset without an answer")]
 pub(super) struct CallReset;
@@ -51,7 +52,7 @@ impl From<Infallible> for CallReset {
     }
 }
 
-/// Why a call is not let in.
+/// Why a call is not admitted.
 enum CallRefusal {
     Refused(Status),
     Reset,
@@ -125,7 +126,7 @@ pub(super) async fn handle(
     }
 }
 
-/// Counts a call, however it ends.
+/// Counts a call on drop, so that every outcome is counted.
 struct CountedCall<'a> {
     counts: &'a RpcCounters,
     rpc: Rpc,
@@ -158,13 +159,13 @@ fn unimplemented() -> Response<Body> {
     Status::unimplemented("there is no such method here").into_http()
 }
 
-/// What a request has to be before it is anybody's.
+/// Checks that need no authentication: host, origin, method and content type.
 fn check_request(visitor: &PeerConnection, request: &Request<Incoming>) -> Result<(), (StatusCode, Status)> {
     let headers = request.headers();
     let guard = match &visitor.kind {
         ConnectionKind::Public { .. } => Some(&visitor.bridge.0.guard),
         ConnectionKind::Worker { .. } => Some(&visitor.bridge.0.worker_guard),
-        // No web page reaches a socket in the file system, and clients call it by all kinds of names.
+        // Web pages cannot reach a Unix socket, and clients send arbitrary authorities there.
         ConnectionKind::Unix => None,
     };
     if let Some(guard) = guard {
@@ -205,7 +206,7 @@ async fn identify(
         ConnectionKind::Worker { worker, principal, secret } => {
             if !has_worker_secret(headers, secret) {
                 telemetry::refused(SURFACE, "secret");
-                tracing::warn!(worker.id = %worker, "somebody without its secret called on a worker's line");
+                tracing::warn!(worker.id = %worker, "call without the worker's secret on its listener");
                 let words = "this line is a worker's that shows its secret, and this call came without it; after its \
                              program was replaced by one without the SDK, restart the server";
                 return Err(Status::unauthenticated(words).into());
@@ -218,7 +219,7 @@ async fn identify(
     let Some(given) = headers.get(header::AUTHORIZATION) else {
         let is_open = address.is_loopback() || is_certified;
         let anonymous = bridge.gate.anonymous().filter(|_| is_open);
-        // Whoever watches over the server on this machine needs no token to see that it is there.
+        // Monitoring on this machine may check the health without a token.
         let watching = || {
             let is_watching = aim == RpcTarget::HealthCheck && address.is_loopback();
             is_watching.then(|| ClientIdentity { principal: "local".into(), grants: GrantSet::NONE })
@@ -241,8 +242,8 @@ fn unauthenticated() -> CallRefusal {
     CallRefusal::Refused(Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`"))
 }
 
-/// Does the call come with the worker's secret, or is the worker one that does not know of any? Whoever shows the right one
-/// once shows it always.
+/// Whether the call carries the worker's secret, or the secret is not required yet. A correct secret makes it required
+/// on every further call.
 fn has_worker_secret(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
     let Some(given) = headers.get(WORKER_SECRET_HEADER) else { return !secret.is_required() };
     let is_right = bool::from(given.as_bytes().ct_eq(secret.expose().as_bytes()));
@@ -254,7 +255,7 @@ fn has_worker_secret(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
 
 fn caller(visitor: &PeerConnection, identity: ClientIdentity) -> Caller {
     Caller {
-        // The operator's own client is as good as the operator's command line.
+        // The operator's client has the same rights as the command line.
         surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Bridge },
         principal: identity.principal,
         connection: visitor.connection,

@@ -1,4 +1,4 @@
-//! A result on its way piece by piece: as fast as the client takes it, and no further than a few pieces ahead.
+//! Streams a result in chunks with backpressure: the tool may be a few chunks ahead of the client.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use super::metered_body::MemoryCharge;
 use super::rpc_counters::{RpcMethod, RpcOutcome};
 use super::{Bridge, error, map};
 
-/// Pieces the tool may be ahead of its client; then it waits.
+/// Chunks that are buffered between tool and client; then the tool waits.
 const MAX_CHUNKS_AHEAD: usize = 4;
 
 pub(super) fn channel() -> (mpsc::Sender<ToolChunk>, mpsc::Receiver<ToolChunk>) {
@@ -27,15 +27,15 @@ pub(super) fn channel() -> (mpsc::Sender<ToolChunk>, mpsc::Receiver<ToolChunk>) 
 }
 
 pub(super) struct ChunkStreamOptions {
-    /// Cancelled when nobody takes the pieces any more.
+    /// Cancelled when the client no longer reads.
     pub(super) stop: CancellationToken,
-    /// Kept until the call has ended: its place, and what was sent with it.
+    /// Held until the call has ended: its permit and the memory charge of its request.
     pub(super) guards: (OwnedSemaphorePermit, Arc<MemoryCharge>),
-    /// Largest piece that the other side takes.
+    /// Largest chunk that the client accepts.
     pub(super) limit: usize,
 }
 
-/// The call runs in a task of its own: its deadline holds even when its client takes nothing.
+/// The call runs in its own task, so that its deadline holds even if the client does not read.
 pub(super) fn stream_call(
     bridge: &Bridge,
     calling: BoxFuture<'static, Result<BoardReply, BoardError>>,
@@ -47,7 +47,7 @@ pub(super) fn stream_call(
     bridge.0.tracker.spawn(async move {
         let end_of_call = call_status(calling.await);
         drop(held);
-        // Nobody may be waiting any more.
+        // The receiver may be dropped already.
         drop(end.send(end_of_call));
     });
     ChunkStream {
@@ -63,7 +63,7 @@ pub(super) fn stream_call(
     }
 }
 
-/// How the stream ends, as the call did.
+/// The final status of the stream.
 fn call_status(answer: Result<BoardReply, BoardError>) -> Result<(), Status> {
     let BoardReply::ToolCalled(output) = answer.map_err(|error| error::stream_status(&error))? else {
         return Err(error::unexpected_reply());
@@ -71,7 +71,7 @@ fn call_status(answer: Result<BoardReply, BoardError>) -> Result<(), Status> {
     let fault = output.data.as_ref().and_then(|data| data.fault);
     match (fault, output.is_error) {
         (Some(fault), _) => Err(error::fault_status(fault, &output.content)),
-        // The tool's own failure, in its own words.
+        // The tool's own error text.
         (None, true) => Err(error::fault_status(ToolFault::Internal, &output.content)),
         (None, false) => Ok(()),
     }
@@ -81,7 +81,7 @@ pub(super) struct ChunkStream {
     bridge: Bridge,
     chunks: mpsc::Receiver<ToolChunk>,
     ended: oneshot::Receiver<Result<(), Status>>,
-    /// The call is over; pieces may be left.
+    /// Set once the call has ended; chunks may still be buffered.
     call_result: Option<Result<(), Status>>,
     sent: u64,
     has_final: bool,
@@ -101,6 +101,7 @@ impl Stream for ChunkStream {
         if let Poll::Ready(Some(piece)) = this.chunks.poll_recv(context) {
             return Poll::Ready(Some(this.encode_chunk(piece)));
         }
+        // The channel is empty or closed; the stream ends only once the call has.
         if this.call_result.is_none() {
             match Pin::new(&mut this.ended).poll(context) {
                 Poll::Pending => return Poll::Pending,
@@ -110,7 +111,7 @@ impl Stream for ChunkStream {
                 }
             }
         }
-        // What was handed over before the end comes before it.
+        // Chunks sent before the end of the call precede its status.
         if let Ok(piece) = this.chunks.try_recv() {
             return Poll::Ready(Some(this.encode_chunk(piece)));
         }
@@ -122,6 +123,7 @@ impl Stream for ChunkStream {
             }
             Some(Ok(())) | None => {
                 this.count(Code::Ok);
+                // The protocol requires a final chunk, so one is synthesised if the tool sent none.
                 Poll::Ready((!this.has_final).then(|| Ok(map::last_chunk(this.sent))))
             }
         }

@@ -1,5 +1,4 @@
-//! One connection: HTTP/2 and nothing else, from its first byte to its last. Who it is and what it asks for is looked at
-//! in `admit`, request by request.
+//! One connection, HTTP/2 only. Authentication and dispatch happen per request in `admit`.
 
 use std::future::Future;
 use std::io;
@@ -29,37 +28,37 @@ use crate::auth::SignInPermit;
 use crate::local_users::UserRejection;
 use crate::{pump, telemetry};
 
-/// A client that has asked nothing it may ask by then is let go.
+/// A client without an admitted request by then is disconnected.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a connection that is let go may take to leave.
+/// How long the graceful shutdown of such a connection may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// A peer that is silent for the first and then does not answer within the second is gone.
+/// A peer that is silent for the first interval and does not answer a ping within the second is disconnected.
 const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PONG_TIMEOUT: Duration = Duration::from_secs(20);
-/// What a client may send ahead of what is read: enough for large messages to fly on this machine, and little enough to
-/// hold for every connection.
+/// Bytes that a client may send ahead of the reader: enough for large messages at full speed on this machine, small
+/// enough to be buffered for every connection.
 const FLOW_CONTROL_WINDOW: u32 = 2 * 1024 * 1024;
-/// Calls at once on one connection; further ones wait on the client's side.
+/// Concurrent calls per connection; further ones queue in the client.
 const MAX_STREAMS: u32 = 1024;
 const MAX_HEADERS: u32 = 32 * 1024;
-/// Large messages come in few pieces.
+/// Large, so that large messages need few frames.
 const MAX_FRAME: u32 = 256 * 1024;
-/// Answers waiting on one call until its client takes them.
+/// Response bytes buffered per call until the client reads them.
 const SEND_BUFFER: usize = 1024 * 1024;
 
-/// Which way a connection came in.
+/// The listener a connection arrived on.
 #[derive(Debug)]
 pub(super) enum ConnectionKind {
     Public {
         address: IpAddr,
-        /// It has shown a certificate from the right authority.
+        /// The client presented a certificate of the configured authority.
         is_certified: bool,
-        /// Set for a process of another user, where no token is asked for.
+        /// Set if no token is required and the process belongs to another user.
         user_rejection: Option<UserRejection>,
     },
     /// From a process of the server's own user.
     Unix,
-    /// From the worker whose line it is.
+    /// From a worker, on its own listener.
     Worker { worker: WorkerId, principal: Arc<str>, secret: WorkerSecret },
 }
 
@@ -70,14 +69,14 @@ impl ConnectionKind {
     }
 }
 
-/// Whoever is at the other end of one connection.
+/// The peer of one connection.
 #[derive(Debug)]
 pub(super) struct PeerConnection {
     pub(super) bridge: Bridge,
     pub(super) kind: ConnectionKind,
     pub(super) connection: ConnectionId,
     is_admitted: AtomicBool,
-    /// Kept until it has shown that it may be here.
+    /// Held until the connection has an admitted request.
     sign_in_permit: Mutex<Option<SignInPermit>>,
 }
 
@@ -94,7 +93,7 @@ impl PeerConnection {
         })
     }
 
-    /// Workers know what the server speaks.
+    /// Workers get no reflection; their SDK contains the protocol.
     pub(super) fn reflection(&self, version: usize) -> Option<&super::ReflectionService> {
         match self.kind {
             ConnectionKind::Public { .. } | ConnectionKind::Unix => self.bridge.0.reflection.as_ref()?.get(version),
@@ -102,7 +101,7 @@ impl PeerConnection {
         }
     }
 
-    /// It has asked for something it may ask for.
+    /// Marks that a request has been admitted.
     pub(super) fn mark_admitted(&self) {
         if !self.is_admitted.load(Ordering::Relaxed) && !self.is_admitted.swap(true, Ordering::Relaxed) {
             drop(self.sign_in_permit.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -116,7 +115,7 @@ impl Drop for PeerConnection {
     }
 }
 
-/// Serves until the peer is done or, after `stop`, until what is under way has ended or the bridge's patience has.
+/// Serves until the peer is done or, after `stop`, until active requests have ended or the drain timeout has passed.
 pub(super) async fn serve(io: TransportStream, visitor: Arc<PeerConnection>, stop: CancellationToken) {
     let bridge = visitor.bridge.clone();
     let mut builder = auto::Builder::new(TrackedExecutor(bridge.0.tracker.clone())).http2_only();
@@ -153,7 +152,7 @@ pub(super) async fn serve(io: TransportStream, visitor: Arc<PeerConnection>, sto
     serving.as_mut().graceful_shutdown();
     match tokio::time::timeout(patience, serving).await {
         Ok(ended) => log_end(ended),
-        Err(_) => tracing::debug!(surface = SURFACE, "a connection was cut"),
+        Err(_) => tracing::debug!(surface = SURFACE, "connection closed after the drain timeout"),
     }
 }
 
@@ -163,7 +162,7 @@ fn log_end(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     }
 }
 
-/// Requests are tasks of the server's.
+/// Spawns request tasks on the server's tracker.
 #[derive(Debug, Clone)]
 struct TrackedExecutor(TaskTracker);
 
@@ -173,7 +172,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for TrackedExecutor {
     }
 }
 
-/// What a connection is made of: one type, so that HTTP/2 is compiled once.
+/// The transports of a connection in one type, so that HTTP/2 is compiled only once.
 #[derive(Debug)]
 pub(super) enum TransportStream {
     Tcp(TcpStream),
@@ -188,7 +187,7 @@ impl TransportStream {
     }
 }
 
-/// Messages are small and must leave at once; without this each waits for the previous one's ACK.
+/// Disables Nagle's algorithm: messages are small, and each would wait for the previous one's ACK.
 pub(super) fn set_nodelay(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");

@@ -1,21 +1,21 @@
-//! Error kinds and faults → what a gRPC client is told: a status, or, where its protocol has it so, an answer that says
-//! what went wrong.
+//! Maps error kinds and tool faults to what a gRPC client receives: a status or, where the protocol defines it, a
+//! response that contains the error.
 
 use patchboard_core::tool::ToolFault;
 use patchboard_core::{BoardError, ErrorKind};
 use tonic::{Code, Status};
 
-/// How a call of a tool went wrong.
+/// How a failed tool call is reported.
 #[derive(Debug)]
 pub(super) enum ToolCallFailure {
-    /// The call is answered, with `success` false and these words.
+    /// A response with `success` false and this text.
     Response(String),
     Status(Status),
 }
 
-/// A board that answers a question nobody asked.
+/// The board's reply does not match the command.
 pub(super) fn unexpected_reply() -> Status {
-    debug_assert!(false, "the board answered something else");
+    debug_assert!(false, "the reply does not match the command");
     Status::internal("internal error: unexpected answer")
 }
 
@@ -23,7 +23,7 @@ pub(super) fn status(error: &BoardError) -> Status {
     Status::new(code(error.kind), text(error))
 }
 
-/// What is wrong with the request, and what the tool itself is to blame for, is an answer.
+/// Invalid requests and failures of the tool itself are responses; everything else is a status.
 pub(super) fn unary_failure(error: &BoardError) -> ToolCallFailure {
     match error.kind {
         ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Upstream => {
@@ -39,7 +39,7 @@ pub(super) fn unary_failure(error: &BoardError) -> ToolCallFailure {
     }
 }
 
-/// Whatever is wrong with what was to be registered is an answer, limits included.
+/// Every reason to refuse a registration is a response, limits included.
 pub(super) fn registration_failure(error: &BoardError) -> ToolCallFailure {
     match error.kind {
         ErrorKind::Exhausted => ToolCallFailure::Response(text(error)),
@@ -56,7 +56,7 @@ pub(super) fn registration_failure(error: &BoardError) -> ToolCallFailure {
     }
 }
 
-/// A tool that cannot do it piece by piece is one that does not do it.
+/// `Conflict` means that the tool cannot stream.
 pub(super) fn stream_status(error: &BoardError) -> Status {
     match error.kind {
         ErrorKind::Conflict => Status::unimplemented(text(error)),
@@ -73,8 +73,8 @@ pub(super) fn stream_status(error: &BoardError) -> Status {
     }
 }
 
-/// A call that got no answer from its tool. Clients look for the words of the protocol, so they are there whatever
-/// else is said.
+/// The status of a call that the tool did not answer. Clients search the text for the protocol's keywords, so these are
+/// always included.
 pub(super) fn fault_status(fault: ToolFault, said: &str) -> Status {
     let (code, word) = match fault {
         ToolFault::Unavailable => (Code::Unavailable, ""),
@@ -118,10 +118,10 @@ fn text(error: &BoardError) -> String {
         | ErrorKind::Cancelled
         | ErrorKind::Unavailable
         | ErrorKind::Upstream => error.message.clone(),
-        // What went wrong inside is in the log; a client can do nothing with it.
+        // Internal details go to the log only; a client cannot act on them.
         ErrorKind::Internal => {
             let cause = error.source_chain();
-            tracing::error!(error = %error.message, cause, "request failed inside");
+            tracing::error!(error = %error.message, cause, "request failed: internal error");
             "internal error: see the server's log".to_owned()
         }
     }

@@ -1,6 +1,6 @@
-//! Clients that come in by a socket in the file system often say its path where HTTP wants the name of a host, and HTTP/2
-//! as it is spoken here refuses that as no name at all. What they say there is not looked at, so it is turned into
-//! something that reads as a name while it passes by: as long as before, so that nothing else about it changes.
+//! gRPC clients on Unix sockets often send the socket's path as `:authority`, which the `h2` crate rejects as
+//! malformed. The value is not used for Unix sockets, so it is rewritten in place to a valid name of the same length;
+//! frame and header lengths stay unchanged.
 
 use std::io;
 use std::pin::Pin;
@@ -16,12 +16,12 @@ const CONTINUATION: u8 = 9;
 const PADDED: u8 = 0x08;
 const PRIORITY: u8 = 0x20;
 const AUTHORITY_NAME: &[u8] = b":authority";
-/// Where the name is in the table of names that everybody knows.
+/// Index of `:authority` in HPACK's static table.
 const AUTHORITY_STATIC_INDEX: usize = 1;
-/// Numbers beyond this are not those of a header.
+/// Larger integers cannot occur in a valid header block.
 const MAX_HPACK_INTEGER: usize = 1 << 24;
 
-/// A connection whose client may call the server whatever it likes.
+/// A Unix stream that makes its client's `:authority` valid.
 #[derive(Debug)]
 pub(super) struct AuthorityRewriteStream {
     stream: UnixStream,
@@ -75,11 +75,11 @@ impl AsyncWrite for AuthorityRewriteStream {
     }
 }
 
-/// Where in what the client sends the next byte is.
+/// Incremental parser of the client's byte stream.
 #[derive(Debug)]
 struct AuthorityRewriter {
     position: FramePosition,
-    /// Goes on from one frame to the next.
+    /// Continues across CONTINUATION frames.
     hpack: HpackPosition,
 }
 
@@ -92,11 +92,11 @@ enum FramePosition {
         have: usize,
         head: [u8; FRAME_HEADER_LEN],
     },
-    /// Nothing of interest.
+    /// A payload without headers.
     Skip {
         left: usize,
     },
-    /// What may come before headers: how much padding there is after them, then five bytes of priority.
+    /// The prefix of a HEADERS payload: an optional padding length, then five bytes if there is a priority.
     HeadersPrefix {
         is_padded: bool,
         priority: usize,
@@ -107,17 +107,17 @@ enum FramePosition {
         left: usize,
         padding: usize,
     },
-    /// What comes is not what it should be; whoever reads it will say so.
+    /// The input is not valid HTTP/2; bytes pass unchanged, and `h2` reports the error.
     Desynchronized,
 }
 
-/// What the next byte of a list of headers is.
+/// The position in an HPACK header block.
 #[derive(Debug, Clone, Copy)]
 enum HpackPosition {
     FieldStart,
-    /// The rest of a number that stands for a whole field.
+    /// The rest of an integer that makes up a whole field.
     IndexRest,
-    /// The rest of the number that stands for a name.
+    /// The rest of an integer that refers to a name.
     NameIndexRest(HpackInteger),
     NameLength,
     NameLengthRest(HpackInteger, StringCoding),
@@ -138,11 +138,11 @@ enum HpackPosition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StringCoding {
     Literal,
-    /// In bits of their own, which are left as they are.
+    /// Huffman-coded; left unchanged.
     Huffman,
 }
 
-/// A number that takes more than its first byte.
+/// An HPACK integer that continues in further bytes.
 #[derive(Debug, Clone, Copy)]
 struct HpackInteger {
     value: usize,
@@ -163,7 +163,7 @@ impl AuthorityRewriter {
         }
     }
 
-    /// Says how many of the bytes it took.
+    /// Processes some of the bytes and returns how many.
     fn step(&mut self, bytes: &mut [u8]) -> usize {
         let available = bytes.len();
         match self.position {
@@ -225,6 +225,7 @@ impl AuthorityRewriter {
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         match kind {
             HEADERS => {
+                // A header block starts here; CONTINUATION frames continue it.
                 self.hpack = HpackPosition::FieldStart;
                 let priority = if flags & PRIORITY == 0 { 0 } else { 5 };
                 Self::headers_prefix(flags & PADDED != 0, priority, Some(length), 0)
@@ -234,7 +235,7 @@ impl AuthorityRewriter {
         }
     }
 
-    /// What comes after the head of a frame of headers, or after the part of it that has been.
+    /// The position after a HEADERS frame header, or after the part of the prefix read so far.
     fn headers_prefix(is_padded: bool, priority: usize, left: Option<usize>, padding: usize) -> FramePosition {
         match left {
             None => FramePosition::Desynchronized,
@@ -259,7 +260,7 @@ impl AuthorityRewriter {
 }
 
 impl HpackPosition {
-    /// What comes after this byte, which may be changed; `None` when it makes no sense.
+    /// Consumes one byte, which may be rewritten. Returns `None` if the input is invalid.
     fn next(self, byte: &mut u8) -> Option<Self> {
         let coded = |byte: u8| if byte & 0x80 == 0 { StringCoding::Literal } else { StringCoding::Huffman };
         Some(match self {
@@ -268,7 +269,7 @@ impl HpackPosition {
             Self::IndexRest => Self::FieldStart,
             Self::NameIndexRest(number) => match number.next(*byte)? {
                 Ok(number) => Self::NameIndexRest(number),
-                // The last number of names that everybody knows is far below.
+                // A multi-byte index is always beyond `:authority` in the static table.
                 Err(_) => Self::ValueLength { is_it: false },
             },
             Self::NameLength if *byte & 0x7f == 0x7f => {
@@ -307,7 +308,7 @@ impl HpackPosition {
     }
 
     fn after_first(byte: u8) -> Self {
-        // How many of the lower bits are a number, and whether that number is the whole field.
+        // How many low bits hold an integer, and whether the integer is the whole field.
         let (mask, is_whole) = match byte {
             0x80.. => (0x7f, true),
             0x40.. => (0x3f, false),
@@ -343,7 +344,7 @@ impl HpackInteger {
         Self { value, shift: 0 }
     }
 
-    /// Itself, further on, or, as an error, its value; `None` when it is too large.
+    /// `Ok` if the integer continues, `Err` with its value if it is complete, `None` if it is too large.
     fn next(self, byte: u8) -> Option<Result<Self, usize>> {
         let value = self.value + (usize::from(byte & 0x7f) << self.shift);
         let shift = self.shift + 7;

@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: serving, until the server goes down.
+//! `grpc.health.v1`: reports `SERVING` until shutdown.
 
 use std::pin::Pin;
 
@@ -9,10 +9,10 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// The server as a whole, and the one service it has.
+/// The server as a whole, and its only service.
 const SERVICES: [&str; 2] = ["", "snakepit.bridge.BridgeService"];
 
-/// Cheap to clone through its `Arc`.
+/// Shared through an `Arc`.
 #[derive(Debug)]
 pub(super) struct HealthService {
     pub(super) draining: CancellationToken,
@@ -39,7 +39,7 @@ impl health_server::Health for HealthService {
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-    /// Ends when there is nothing to serve any more.
+    /// Ends at shutdown, after the change of status.
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let is_known = SERVICES.contains(&request.get_ref().service.as_str());
         let first = if is_known { self.serving_status() } else { ServingStatus::ServiceUnknown };

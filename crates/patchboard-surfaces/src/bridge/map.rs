@@ -1,4 +1,4 @@
-//! Messages of the bridge ↔ commands and replies of the board.
+//! Maps bridge messages to commands, and replies to messages.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use serde_json::Value;
 use super::error::{self, ToolCallFailure};
 use crate::trace::traceparent;
 
-/// Joins what is told about a call, in both directions.
+/// Correlates the log entries and events of a call on both sides.
 pub(super) const CORRELATION_HEADER: &str = "x-snakepit-correlation-id";
-/// How many bytes of answer a worker takes, where that is more than usual.
+/// The largest reply in bytes that a worker accepts, if above the default.
 const MAX_REPLY_HEADER: &str = "x-patchboard-max-reply";
-/// What a worker's channel takes unless it says otherwise.
+/// What a worker's gRPC channel accepts by default.
 const DEFAULT_WORKER_REPLY_BYTES: usize = 4 * 1024 * 1024 - 1;
 const MAX_CORRELATION: usize = 256;
 
@@ -33,14 +33,14 @@ const MAX_NAME: usize = 64;
 const MAX_TOOL_METADATA: usize = 32;
 const MAX_TOOL_METADATA_BYTES: usize = 4096;
 const MAX_PARAMETERS: usize = 256;
-/// A longer one is cut.
+/// Longer descriptions are truncated.
 const MAX_DESCRIPTION: usize = 16 * 1024;
 const MAX_SCHEMA: usize = 256 * 1024;
-/// Longest pattern a listener may name.
+/// Longest pattern of a telemetry subscription.
 const MAX_PATTERN: usize = 256;
 
 pub(super) fn timestamp(at: Timestamp) -> patchboard_proto::Timestamp {
-    // Before 1970 the parts are both negative here, and the second one never is there.
+    // `jiff` has both parts negative before 1970; protobuf requires `nanos` never to be negative.
     let nanoseconds = at.as_nanosecond();
     let seconds = nanoseconds.div_euclid(1_000_000_000);
     patchboard_proto::Timestamp {
@@ -76,9 +76,9 @@ pub(super) fn session(report: SessionReport) -> pb::GetSessionResponse {
     }
 }
 
-/// As many as the other side takes: first their descriptions go, then the last of them.
+/// Fits the list into `limit`: first drops descriptions, then tools from the end.
 fn fit_to_limit(tools: &[ToolSpec], limit: usize) -> Vec<pb::ToolSpec> {
-    // A name is told twice where tools are a map, and each piece has a few bytes around it.
+    // In a map a name is encoded twice, and each entry has a few bytes of overhead.
     let size = |tool: &pb::ToolSpec| tool.encoded_len() + tool.name.len() + 32;
     let mut tools: Vec<pb::ToolSpec> = tools.iter().map(tool).collect();
     let mut all: usize = tools.iter().map(size).sum();
@@ -116,7 +116,7 @@ fn tool(spec: &ToolSpec) -> pb::ToolSpec {
     }
 }
 
-/// As the tool's own program told them.
+/// Sorts parameters in the order in which the tool declared them.
 fn in_declared_order(mut parameters: Vec<pb::ParameterSpec>, spec: &ToolSpec) -> Vec<pb::ParameterSpec> {
     if let Some(traits) = &spec.traits {
         let place = |name: &str| traits.parameters.iter().position(|known| &**known == name).unwrap_or(usize::MAX);
@@ -125,7 +125,7 @@ fn in_declared_order(mut parameters: Vec<pb::ParameterSpec>, spec: &ToolSpec) ->
     parameters
 }
 
-/// All of the tools or a sentence about the first that cannot be taken.
+/// Converts all tools, or returns an error text about the first invalid one.
 pub(super) fn register(request: pb::RegisterToolsRequest, worker: Option<WorkerId>) -> Result<RegisterTools, String> {
     if request.tools.len() > MAX_TOOLS {
         return Err(format!("too many tools: at most {MAX_TOOLS} are taken"));
@@ -185,7 +185,7 @@ fn truncate(text: &str, bytes: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// A call of a tool as it came in, whatever it came in as.
+/// A tool call, independent of the RPC it came with.
 #[derive(Debug)]
 pub(super) struct ToolCallRequest {
     pub(super) session: Arc<str>,
@@ -196,7 +196,7 @@ pub(super) struct ToolCallRequest {
 }
 
 impl From<pb::ExecuteToolRequest> for ToolCallRequest {
-    /// `stream` is left alone: the method says whether pieces are wanted.
+    /// `stream` is ignored: the RPC itself decides whether the result is streamed.
     fn from(request: pb::ExecuteToolRequest) -> Self {
         Self {
             session: request.session_id.into(),
@@ -221,26 +221,26 @@ impl From<pb::ExecuteElixirToolRequest> for ToolCallRequest {
 }
 
 impl ToolCallRequest {
-    /// Does it carry values that a worker would have to run to read?
+    /// Whether it contains pickled values, which a worker could only read by executing code.
     pub(super) fn is_pickled(&self) -> bool {
         self.metadata
             .iter()
             .any(|(key, value)| key.starts_with("binary_format:") && value.trim().eq_ignore_ascii_case("pickle"))
     }
 
-    /// How much there is to read in its parameters.
+    /// Total size of the parameters in bytes.
     pub(super) fn size(&self) -> usize {
         self.parameters.values().map(|any| any.value.len()).sum()
     }
 
-    /// How long its caller lets it take; `None` when nothing is said about that.
+    /// The caller's timeout; `None` if it sets none.
     pub(super) fn requested_timeout(&self, headers: &HeaderMap) -> Option<Duration> {
         let asked = self.metadata.get("timeout_ms").and_then(|text| text.trim().parse().ok());
         let asked = asked.filter(|&milliseconds| milliseconds > 0).map(Duration::from_millis);
         asked.into_iter().chain(deadline(headers)).min()
     }
 
-    /// Joins what is told about it; the header stands before what the metadata say.
+    /// The call's correlation id; the header takes precedence over the metadata.
     pub(super) fn correlation(&self, headers: &HeaderMap) -> Option<Arc<str>> {
         let header = headers.get(CORRELATION_HEADER).and_then(|value| value.to_str().ok());
         let named = header.or_else(|| self.metadata.get("correlation_id").map(String::as_str))?;
@@ -250,7 +250,7 @@ impl ToolCallRequest {
         is_fine.then(|| named.into())
     }
 
-    /// `Err` says which parameter cannot be understood.
+    /// Returns `Err` with the name of a parameter that cannot be decoded.
     pub(super) fn into_command(
         mut self,
         spec: &ToolSpec,
@@ -288,7 +288,7 @@ impl ToolCallRequest {
     }
 }
 
-/// What a call takes along besides what it says itself.
+/// Options of a call besides its message.
 #[derive(Debug)]
 pub(super) struct CallOptions {
     pub(super) correlation: Option<Arc<str>>,
@@ -301,7 +301,7 @@ pub(super) fn trace_parent(headers: &HeaderMap) -> Option<Arc<str>> {
     traceparent(headers).map(Into::into)
 }
 
-/// The time a gRPC client leaves, as its header says.
+/// The deadline of a gRPC client, parsed from `grpc-timeout`.
 pub(super) fn deadline(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -320,7 +320,7 @@ pub(super) fn deadline(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// How large an answer may be. A worker's channel takes little unless it says that it takes more.
+/// The largest reply that the client accepts. A worker's limit is low unless its header raises it.
 pub(super) fn reply_limit(headers: &HeaderMap, worker: Option<&WorkerId>, largest: usize) -> usize {
     if worker.is_none() {
         return largest;
@@ -329,7 +329,7 @@ pub(super) fn reply_limit(headers: &HeaderMap, worker: Option<&WorkerId>, larges
     asked.unwrap_or(DEFAULT_WORKER_REPLY_BYTES).min(largest)
 }
 
-/// What became of a call, in both messages that say so.
+/// The outcome of a call, common to both response messages.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallOutcome {
     success: bool,
@@ -341,15 +341,15 @@ pub(super) struct ToolCallOutcome {
 }
 
 impl ToolCallOutcome {
-    /// What the tool answered, or why it did not.
+    /// Converts the tool's output, or returns why the call failed.
     pub(super) fn from_output(output: ToolOutput, spec: &ToolSpec, took: Duration) -> Result<Self, ToolCallFailure> {
         let is_remote = spec.kind == ToolKind::Worker;
         let data = output.data.map(Arc::unwrap_or_clone).unwrap_or_default();
         let StructuredOutput { json, binary, mut metadata, fault } = data;
         match fault {
-            // The worker forgot what it registered: to the client it is a tool that is not there.
+            // The worker lost its registration: to the client the tool does not exist.
             Some(ToolFault::NotFound) | None => {}
-            // As for a parameter that cannot be read.
+            // Reported like a parameter that cannot be decoded.
             Some(ToolFault::Argument) => return Err(ToolCallFailure::Response(output.content.to_string())),
             Some(fault) => return Err(ToolCallFailure::Status(error::fault_status(fault, &output.content))),
         }
@@ -368,7 +368,7 @@ impl ToolCallOutcome {
         }
         let result = match (json, &binary) {
             (Some(json), _) => Some(value::encode_json(json)),
-            // Bytes alone are the whole result.
+            // A binary result has no JSON result beside it.
             (None, Some(_)) => None,
             (None, None) => Some(value::encode(&Value::String(output.content.to_string()))),
         };
@@ -379,14 +379,14 @@ impl ToolCallOutcome {
         Self { error_message, ..Self::default() }
     }
 
-    /// About as many bytes as it takes to say.
+    /// Approximate encoded size.
     pub(super) fn size(&self) -> usize {
         let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len() + 16).sum();
         let result = self.result.as_ref().map_or(0, |any| any.value.len() + any.type_url.len());
         metadata + result + self.binary_result.len() + self.error_message.len() + 64
     }
 
-    /// Itself, or that it is too large for whoever asked.
+    /// Replaces the outcome with an error if it exceeds the client's limit.
     pub(super) fn limited_to(self, limit: usize) -> Self {
         let size = self.size();
         if size <= limit {
@@ -418,7 +418,7 @@ pub(super) fn chunk(chunk: ToolChunk) -> pb::ToolChunk {
     pb::ToolChunk { chunk_id: id.to_string(), data, is_final, metadata }
 }
 
-/// Ends a stream whose tool did not say which piece was the last.
+/// Terminates a stream whose tool marked no chunk as final.
 pub(super) fn last_chunk(sent: u64) -> pb::ToolChunk {
     let metadata = [("synthetic_final", "true".to_owned()), ("chunks_sent", sent.to_string())];
     pb::ToolChunk {
@@ -429,7 +429,8 @@ pub(super) fn last_chunk(sent: u64) -> pb::ToolChunk {
     }
 }
 
-/// What a listener asks for, done to its sieve. Says whether it is switched on or off by it; `Err` is a sentence.
+/// Applies a control message to a subscription's filter. Returns whether it was switched on or off; `Err` is an error
+/// text.
 pub(super) fn apply_control(message: pb::TelemetryControl, sieve: &mut EventFilter) -> Result<Option<bool>, String> {
     let done = match message.control {
         None => return Ok(None),
@@ -475,7 +476,7 @@ pub(super) fn telemetry_event(signal: &TelemetryEvent, node: &str) -> pb::Teleme
     }
 }
 
-/// A listener that did not keep up is told how much it missed.
+/// Reports to a slow subscriber how many events it missed.
 pub(super) fn dropped_events(count: u64, at: Timestamp) -> TelemetryEvent {
     TelemetryEvent::new("telemetry.dropped", at)
         .with_measure("count", MeasuredValue::Int(i64::try_from(count).unwrap_or(i64::MAX)))

@@ -1,5 +1,5 @@
-//! What clients send and are sent, counted while it is in hand: a client may send a large message or get one, but many
-//! clients cannot fill the memory with large messages, whether these ever end or are ever taken.
+//! Accounts for the memory of requests and responses in flight: one client may send or receive a large message, but
+//! many clients cannot exhaust the memory with messages that never end or are never read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 use tonic::Status;
 
-/// What all requests together may hold; past this, large ones are refused.
+/// Limit for all requests together; past it, large ones are refused.
 const MAX_BYTES_IN_FLIGHT: u64 = 512 * 1024 * 1024;
-/// A request up to this size is small: it is refused only when small ones alone hold as much again.
+/// Requests up to this size are small: they are refused only past twice the limit.
 const SMALL_MESSAGE_BYTES: u64 = 64 * 1024;
-/// Answers leave in pieces of this size, so that what is not taken yet is still in hand.
+/// Responses are sent in chunks of this size, so that unread parts stay accounted for.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// A message that does not go on for this long is given up.
+/// Longest pause within a message; then the request fails.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -28,14 +28,14 @@ pub(super) struct MessageMemory {
 }
 
 impl MessageMemory {
-    /// Two of the largest messages always fit.
+    /// The limit is at least twice the largest message.
     pub(super) fn new(largest_message: usize) -> Self {
         let limit = MAX_BYTES_IN_FLIGHT.max(2 * u64::try_from(largest_message).unwrap_or(u64::MAX / 4));
         Self { held: AtomicU64::new(0), limit }
     }
 }
 
-/// What one request holds, until everything that has it is gone.
+/// The memory of one request, released when its last owner drops it.
 #[derive(Debug)]
 pub(super) struct MemoryCharge {
     memory: Arc<MessageMemory>,
@@ -47,14 +47,14 @@ impl MemoryCharge {
         Self { memory: uploads, held: AtomicU64::new(0) }
     }
 
-    /// What was sent has been used; now this much of an answer is held instead.
+    /// Replaces the request's charge by that of the response.
     pub(super) fn replace_with(&self, answer: usize) -> Result<(), Status> {
         let before = self.held.swap(0, Ordering::Relaxed);
         self.memory.held.fetch_sub(before, Ordering::Relaxed);
         self.add(answer as u64)
     }
 
-    /// Is there enough of it to be kept until it has gone out?
+    /// Whether the response must stay accounted for until it is sent.
     pub(super) fn is_large(&self) -> bool {
         self.held.load(Ordering::Relaxed) > SMALL_MESSAGE_BYTES
     }
@@ -79,12 +79,12 @@ impl Drop for MemoryCharge {
     }
 }
 
-/// The body of a request, counted.
+/// A request body that charges its bytes.
 pub(super) struct UploadBody {
     body: Incoming,
-    /// Left out for streams, whose messages are small and come one after the other.
+    /// `None` for streams, whose messages are small and processed one at a time.
     charge: Option<Arc<MemoryCharge>>,
-    /// Runs while nothing comes.
+    /// Runs while no data arrives.
     timeout: Option<Pin<Box<Sleep>>>,
 }
 
@@ -110,6 +110,7 @@ impl Body for UploadBody {
         };
         match polled {
             Poll::Pending => {
+                // Started only while the body is idle and cleared by the next frame.
                 let waiting = this.timeout.get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE_TIMEOUT)));
                 match waiting.as_mut().poll(context) {
                     Poll::Ready(()) => {
@@ -138,10 +139,10 @@ impl Body for UploadBody {
     }
 }
 
-/// A large answer, counted until its client has taken it.
+/// A large response body, charged until its client has read it.
 pub(super) struct DownloadBody {
     body: tonic::body::Body,
-    /// Of the last piece.
+    /// The unsent rest of the current frame.
     rest: Bytes,
     _charge: Arc<MemoryCharge>,
 }

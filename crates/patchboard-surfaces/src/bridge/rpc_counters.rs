@@ -1,4 +1,4 @@
-//! How many calls of each method ended how. Counters are looked up once, not at every call.
+//! Counts calls by method and status. Each counter is looked up once and cached.
 
 use std::sync::OnceLock;
 
@@ -24,7 +24,7 @@ pub(super) enum RpcMethod {
     Unknown,
 }
 
-/// As in the service's description, in the order of `Method`.
+/// As in the service definition, in the order of `RpcMethod`.
 const METHOD_NAMES: [&str; 12] = [
     "Ping",
     "InitializeSession",
@@ -40,7 +40,7 @@ const METHOD_NAMES: [&str; 12] = [
     "other",
 ];
 
-/// In the order of their numbers.
+/// In the order of the numeric codes.
 const CODE_NAMES: [&str; 17] = [
     "ok",
     "cancelled",
@@ -80,16 +80,16 @@ impl RpcMethod {
     }
 }
 
-/// Whether a call has ended when its answer begins, and how.
+/// How a call ended, or that it is still streaming, when its response begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RpcOutcome {
     Ended(Code),
-    /// The end of the stream counts.
+    /// Counted at the end of the stream.
     Streaming,
 }
 
 impl RpcOutcome {
-    /// A call that failed says so at once.
+    /// A failed call has its status in the response headers.
     pub(super) fn of(headers: &HeaderMap, method: RpcMethod) -> Self {
         match headers.get("grpc-status") {
             Some(code) => Self::Ended(Code::from_bytes(code.as_bytes())),

@@ -1,5 +1,4 @@
-//! The eleven methods, each as a command to the board and back. What they mean is in `map`, what they fail with in
-//! `error`; this carries.
+//! The eleven RPC methods. Conversion is in `map`, failures are in `error`; this file asks the board.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,17 +29,17 @@ use super::map::{self, CallOptions, ToolCallOutcome, ToolCallRequest};
 use super::metered_body::MemoryCharge;
 use super::{Bridge, chunk_stream, telemetry_stream};
 
-/// Parameters larger than this are read on a thread that may take its time.
+/// Larger parameters are decoded on a blocking thread.
 const BLOCKING_DECODE_BYTES: usize = 1024 * 1024;
 
-/// One request and whoever makes it.
+/// One request with its caller.
 #[derive(Debug)]
 pub(super) struct BridgeCall {
     pub(super) bridge: Bridge,
     pub(super) caller: Caller,
-    /// The worker that asks, on its own line.
+    /// Set for calls on a worker's own listener.
     pub(super) worker: Option<WorkerId>,
-    /// What it has sent, for as long as that is in hand.
+    /// The memory charged for the request.
     pub(super) charge: Arc<MemoryCharge>,
 }
 
@@ -58,7 +57,7 @@ impl BridgeService for BridgeCall {
         request: Request<pb::InitializeSessionRequest>,
     ) -> RpcResult<pb::InitializeSessionResponse> {
         let (headers, request) = split_request(request);
-        // A worker opens sessions while it starts; whoever waits for workers must not be one.
+        // Workers open sessions while they start; a worker that waited for workers would deadlock.
         if self.worker.is_none() {
             self.bridge.wait_for_workers().await;
         }
@@ -74,7 +73,7 @@ impl BridgeService for BridgeCall {
         request: Request<pb::CleanupSessionRequest>,
     ) -> RpcResult<pb::CleanupSessionResponse> {
         let id = request.into_inner().session_id.into();
-        // Half a cleaning is none: it goes on even if nobody waits for it any more.
+        // Cleanup must be complete, so it continues after the client has disconnected.
         let reply = self.ask_to_completion(Command::CloseSession { id }, CancellationToken::new(), None).await;
         let BoardReply::SessionClosed { resources } = reply.map_err(|error| error::status(&error))? else {
             return Err(error::unexpected_reply());
@@ -169,8 +168,8 @@ impl BridgeCall {
         self.bridge.0.board.ask(&self.caller, command, CancellationToken::new()).await
     }
 
-    /// Asked to its end, cancelled or not. When nobody waits any more, what it started is stopped, and what became of it
-    /// is still recorded.
+    /// Runs a command to completion even if the caller drops the future: it is then cancelled, and its outcome is still
+    /// recorded.
     fn ask_to_completion(&self, command: Command, stop: CancellationToken, traceparent: Option<&str>) -> FinishOnDrop {
         let inner = &self.bridge.0;
         let asking = inner.board.ask_traced(&self.caller, command, stop.clone(), traceparent);
@@ -196,6 +195,7 @@ impl BridgeCall {
                 return Err(status_with_correlation(status, correlation.as_deref()));
             }
         };
+        // The request's memory is free now; the response is charged until it is sent.
         self.charge.replace_with(outcome.size())?;
         Ok(with_correlation(Response::new(outcome.into()), correlation.as_deref()))
     }
@@ -280,7 +280,7 @@ impl BridgeCall {
         Ok(spec)
     }
 
-    /// What the caller asks for or, if it asks for nothing, what the tool itself does; never more than the limit.
+    /// The caller's timeout or, without one, the tool's; at most `limit`.
     fn timeout(&self, wanted: &ToolCallRequest, headers: &HeaderMap, spec: &ToolSpec, limit: Duration) -> Duration {
         wanted.requested_timeout(headers).or(spec.timeout).map_or(limit, |asked| asked.min(limit))
     }
@@ -292,7 +292,7 @@ enum FindToolError {
     Unexpected(Status),
 }
 
-/// The arguments out of the parameters, where that takes no time or where it does.
+/// Decodes the parameters, large ones on a blocking thread.
 async fn decode_call(
     wanted: ToolCallRequest,
     spec: &ToolSpec,
@@ -307,7 +307,7 @@ async fn decode_call(
     reading.await.map_err(|_| Status::unavailable("server is shutting down"))
 }
 
-/// A question to the board that is not left half-way.
+/// A board command that moves to a tracked task when it is dropped unfinished.
 struct FinishOnDrop {
     asking: Option<BoxFuture<'static, Result<BoardReply, BoardError>>>,
     stop: CancellationToken,

@@ -1,4 +1,4 @@
-//! What the server and its workers tell about themselves, to whoever listens: each listener has a sieve of its own.
+//! Telemetry events of the server and its workers; each subscriber has its own filter.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::{Bridge, map};
 
 pub(super) type TelemetryStream = Pin<Box<dyn Stream<Item = Result<pb::TelemetryEvent, Status>> + Send>>;
 
-/// Begins switched off; the first toggle decides.
+/// A subscription is disabled until a toggle enables it.
 pub(super) fn subscribe(
     bridge: Bridge,
     controls: Streaming<pb::TelemetryControl>,
@@ -51,13 +51,13 @@ pub(super) fn subscribe(
 
 struct TelemetrySubscription {
     bridge: Bridge,
-    /// Gone when the client has said all it wants; it listens on.
+    /// `None` once the client has closed its side; the subscription continues.
     controls: Option<Streaming<pb::TelemetryControl>>,
     events: broadcast::Receiver<Arc<TelemetryEvent>>,
     filter: EventFilter,
     is_enabled: bool,
     deadline: Option<Instant>,
-    /// How it ended.
+    /// The status code for the metrics.
     final_code: Code,
     _permit: OwnedSemaphorePermit,
 }

@@ -1,4 +1,4 @@
-//! Certificates: the server's own and, where clients need them, who may issue theirs.
+//! Certificates: the server's own and, if clients need certificates, the authority that issues them.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, crypto};
 use tokio_rustls::TlsAcceptor;
 
-/// Files in PEM form, as read.
+/// Contents of PEM files.
 #[derive(Clone, Copy)]
 pub struct TlsFiles<'a> {
     pub certificate: &'a [u8],
     pub key: &'a [u8],
-    /// Set, every client needs a certificate from there.
+    /// If set, every client needs a certificate of this authority.
     pub client_authority: Option<&'a [u8]>,
 }
 
@@ -40,11 +40,11 @@ pub enum TlsError {
     ClientAuthChanged,
 }
 
-/// Cheap to clone; clones share what is replaced.
+/// Cheap to clone; clones share the current configuration.
 #[derive(Clone)]
 pub struct ReloadableTls {
     config: Arc<Reloadable<ServerConfig>>,
-    /// Whoever got through has shown a certificate.
+    /// If set, every connection past the handshake has presented a certificate.
     pub(super) requires_client_certificate: bool,
 }
 
@@ -65,7 +65,8 @@ impl ReloadableTls {
         })
     }
 
-    /// For connections to come. Whether clients need certificates stays as it is, so that no reload opens the door.
+    /// Applies to new connections. Whether clients need certificates cannot change, so that a reload cannot remove the
+    /// requirement.
     pub fn replace(&self, other: &Self) -> Result<(), TlsError> {
         if self.requires_client_certificate != other.requires_client_certificate {
             return Err(TlsError::ClientAuthChanged);

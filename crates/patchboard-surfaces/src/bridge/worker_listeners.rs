@@ -1,6 +1,6 @@
-//! The lines workers call back on: for each worker a loopback port of its own, which is how it is known. Plain, so that
-//! a worker needs no certificate and no token; only processes of the server's own user get through, and once a worker has
-//! shown its secret, nobody without it.
+//! The listeners that workers connect back to: a loopback port per worker, which identifies the worker. No TLS and no
+//! token are needed; only processes of the server's own user may connect, and once a worker has sent its secret, calls
+//! without it are refused.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,11 +17,11 @@ use super::{Bridge, SURFACE, accept_next};
 use crate::local_users::LocalUsers;
 use crate::telemetry;
 
-/// Connections one worker may have at once; it needs one or two.
+/// Concurrent connections per worker, which needs one or two.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Where workers get their lines. Cheap to clone. May be handed out before there is a bridge behind it: whoever opens
-/// a door then waits for that.
+/// Opens listeners for workers. Cheap to clone. May be shared before the bridge exists: opening a listener waits for
+/// it.
 #[derive(Debug, Clone)]
 pub struct WorkerListeners(Arc<watch::Sender<Option<Bridge>>>);
 
@@ -36,8 +36,8 @@ impl WorkerListeners {
         self.0.send_replace(Some(bridge.clone()));
     }
 
-    /// Opens the line of one worker. It is closed, with what is still connected, when the guard is dropped. Port 0 takes
-    /// any that is free.
+    /// Opens the listener of one worker. It is closed together with its connections when the guard is dropped. Port 0
+    /// selects a free port.
     pub async fn open(
         &self,
         worker: &WorkerId,
@@ -49,7 +49,7 @@ impl WorkerListeners {
             let found = known.wait_for(Option::is_some).await.map_err(io::Error::other)?;
             found.clone()
         };
-        let bridge = bridge.ok_or_else(|| io::Error::other("there is no bridge"))?;
+        let bridge = bridge.ok_or_else(|| io::Error::other("the bridge was never attached"))?;
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = socket.local_addr()?;
         let stop = CancellationToken::new();
@@ -60,7 +60,7 @@ impl WorkerListeners {
     }
 }
 
-/// Whose it is.
+/// The worker of a listener.
 #[derive(Debug, Clone)]
 struct WorkerLine {
     worker: WorkerId,
@@ -69,7 +69,7 @@ struct WorkerLine {
 
 async fn serve_worker(bridge: Bridge, socket: TcpListener, line: WorkerLine, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    // Those the operator trusts with the public listener have no business here.
+    // The operator's `trusted_users` apply to the public listener only.
     let users = LocalUsers::new([]);
     loop {
         let stream = tokio::select! {
@@ -82,13 +82,13 @@ async fn serve_worker(bridge: Bridge, socket: TcpListener, line: WorkerLine, sto
         };
         let tracker = bridge.0.tracker.clone();
         if let Err(stranger) = users.check(SURFACE, &stream) {
-            tracing::debug!(worker.id = %line.worker, ?stranger, "a process of another user tried a worker's line");
+            tracing::debug!(worker.id = %line.worker, ?stranger, "a process of another user tried a worker's listener");
             continue;
         }
         let (bridge, line, stop) = (bridge.clone(), line.clone(), stop.clone());
         tracker.spawn(async move {
             let visitor = PeerConnection::new(bridge, ConnectionKind::worker(line.worker, line.secret), None);
-            // The worker is gone: nobody waits for what is still under way here.
+            // The worker has ended, so its pending calls are dropped.
             tokio::select! {
                 () = connection::serve(TransportStream::tcp(stream), visitor, CancellationToken::new()) => {}
                 () = stop.cancelled() => {}

@@ -1,4 +1,4 @@
-//! What a gateway connection means: sign in, then many requests at once, each answered under its own id.
+//! The gateway protocol: sign in, then any number of concurrent requests, each answered under its own id.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::dialect::{Dialect, FollowId, Step, Ticket};
 use crate::limit::{RateLimit, TokenBucket};
 use crate::telemetry;
 
-/// Close code of a failed sign-in; the frame before it says the same.
+/// Close code of a failed sign-in; an error frame precedes it.
 const AUTH_FAILED: u16 = 4001;
-/// Requests of one connection that may be under way at once.
+/// Concurrent requests of one connection; further ones are refused.
 const MAX_IN_FLIGHT: usize = 1024;
-/// Clients give up on a stream after a minute without a frame, so silence is broken well before.
+/// Clients abandon a stream after a minute without a frame, so an empty frame is sent well before.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
 pub(super) struct GatewayDialect {
@@ -31,9 +31,9 @@ pub(super) struct GatewayDialect {
     rate_bucket: TokenBucket,
     sign_in: SignInPhase,
     next: u64,
-    /// Commands asked for and not yet answered.
+    /// Commands that are not answered yet.
     pending: HashMap<Ticket, PendingRpc>,
-    /// Streams by the id of the request that opened them.
+    /// Streams, keyed by the id of the request that opened them.
     streams: HashMap<Arc<str>, EventStream>,
     follows: HashMap<FollowId, Arc<str>>,
 }
@@ -49,13 +49,13 @@ enum SignInPhase {
 enum PendingRpc {
     /// Answered with one result under this id.
     Result { id: String, method: String },
-    /// The same, about a plugin. What is wrong may be its file, and is then no fault of the params.
+    /// Like `Result`, for a plugin: `Invalid` may concern the plugin's file and is then not an error of the params.
     Plugin { id: String, unloads: Option<String> },
-    /// `chat.send`: answered with a stream once it has begun.
+    /// `chat.send`: becomes a stream once the run has started.
     Start(Arc<str>),
-    /// `chat.attach`: answered with a stream once the run is found.
+    /// `chat.attach`: becomes a stream once the run is found.
     Attach { id: Arc<str>, from: Seq },
-    /// `chat.cancel`, the run being told.
+    /// `chat.cancel`: answered once the board has accepted the cancellation.
     Cancel(String),
 }
 
@@ -118,7 +118,7 @@ impl GatewayDialect {
         if let GatewayRequest::Pong = asked {
             return steps.push(Step::Write(map::encode(&wire::ResultFrame { id, result: "pong" })));
         }
-        // Garbage costs as much as a request, or it would be the cheaper flood.
+        // Malformed frames cost as much as requests; otherwise they would be the cheaper flood.
         if !self.rate_bucket.take(now) {
             telemetry::refused("gateway", "rate");
             return refuse(steps, id, "rate limit exceeded: slow down and send it again");
@@ -157,7 +157,7 @@ impl GatewayDialect {
         }
     }
 
-    /// The id under which a new stream may speak, unless one is live under it already.
+    /// Registers a new stream under the request's id; refuses the request if that id is in use.
     fn open_stream(&mut self, id: &str, now: Duration, steps: &mut Vec<Step>) -> Option<Arc<str>> {
         if self.streams.contains_key(id) {
             refuse(steps, id, "id is in use by a request under way on this connection");
@@ -258,7 +258,8 @@ impl Dialect for GatewayDialect {
             (PendingRpc::Result { id, .. } | PendingRpc::Plugin { id, .. }, Ok(reply)) => {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: map::reply(reply) })));
             }
-            // Params that only the core could judge, such as a cursor, are wrong params all the same.
+            // Some params, such as cursors, are only validated by the core; the error reads as for other invalid
+            // params.
             (PendingRpc::Result { id, method }, Err(problem)) if problem.kind == ErrorKind::Invalid => {
                 refuse(steps, &id, &format!("invalid {method} params: {}", error::text(&problem)));
             }
@@ -275,7 +276,7 @@ impl Dialect for GatewayDialect {
                 }
                 self.follow(id, run, Seq::FIRST, FollowerPacing::Paced, steps);
             }
-            // Withdrawn while it waited: it never began, so all that is left of its stream is the end.
+            // Cancelled while queued: the run never began, so the stream only ends.
             (PendingRpc::Start(id), Err(problem)) if problem.kind == ErrorKind::Cancelled => {
                 write_done(steps, &id);
                 self.end_stream(&id, steps);
@@ -307,13 +308,13 @@ impl Dialect for GatewayDialect {
         }
     }
 
-    /// A stream that has not said `done` by now never will: say it for it.
+    /// A stream that has not sent `done` by now never will, so it is sent here.
     fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Vec<Step>) {
         let Some(id) = self.follows.remove(&follow) else { return };
         let attached = matches!(self.streams.get(&id), Some(EventStream { state: StreamState::Attached, .. }));
         let problem = match &error {
             Some(error) => Some(error::text(error)),
-            // Joined after its last event: there is nothing left to tell but that it is over.
+            // Attached after the run's last event: only `done` is missing.
             None if attached => None,
             None => Some("the run ended without being recorded; see the server's log".to_owned()),
         };
@@ -328,6 +329,7 @@ impl Dialect for GatewayDialect {
     fn timer_fired(&mut self, now: Duration, steps: &mut Vec<Step>) {
         let mut next = None;
         for (id, stream) in &mut self.streams {
+            // An empty `text` event changes nothing at the client but resets its timeout.
             if now.saturating_sub(stream.last_sent_at) >= KEEPALIVE_INTERVAL {
                 stream.last_sent_at = now;
                 let frame = wire::EventFrame { id, event: "text", data: Some(stream.keepalive.next_text()), seq: None };

@@ -1,5 +1,5 @@
-//! Error kinds → the gateway's error texts, and the status of webhooks. The protocol of the WebSocket has no codes: the
-//! text is the interface.
+//! Maps error kinds to the gateway's error texts and to webhook statuses. The WebSocket protocol has no error codes:
+//! the text is the interface.
 
 use axum::http::StatusCode;
 use patchboard_core::{BoardError, ErrorKind, RetryHint};
@@ -17,9 +17,9 @@ pub(super) fn text(error: &BoardError) -> String {
         | ErrorKind::Unavailable
         | ErrorKind::Upstream => message.clone(),
         ErrorKind::Unauthenticated => "auth_failed".to_owned(),
-        // What went wrong inside is in the log; a client can do nothing with it.
+        // Internal details go to the log only; a client cannot act on them.
         ErrorKind::Internal => {
-            tracing::error!(error = %message, cause = error.source_chain(), "request failed inside");
+            tracing::error!(error = %message, cause = error.source_chain(), "request failed: internal error");
             "internal error: see the server's log".to_owned()
         }
     };
@@ -29,8 +29,8 @@ pub(super) fn text(error: &BoardError) -> String {
     }
 }
 
-/// The status a webhook is answered with. Whoever posted it may come again after a 503, and should not after a 429: what
-/// is used up then is not a matter of seconds.
+/// The HTTP status of a failed webhook. The sender may retry after a 503 but should not after a 429, because exhausted
+/// budgets take longer than seconds to recover.
 pub(super) fn status(error: &BoardError) -> StatusCode {
     match (error.kind, error.retry) {
         (ErrorKind::Invalid, _) => StatusCode::BAD_REQUEST,

@@ -1,5 +1,5 @@
-//! What the frames say that break a stream's silence. They are empty, so that a client sees nothing of them; while a
-//! person is waited for, the first one says so in words, because most clients know no approvals.
+//! The text of keepalive frames on a silent stream. It is empty, so that clients show nothing; while an approval is
+//! pending, the first frame says so, because most clients do not show approvals.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use patchboard_core::id::ApprovalId;
 
 #[derive(Debug)]
 pub(super) struct KeepaliveText {
-    /// The client shows approvals itself.
+    /// Set if the client shows approvals itself.
     shows_approvals: bool,
-    /// As many as the core lets be open at once.
+    /// Bounded by the core's limit on pending approvals.
     open: Vec<ApprovalNotice>,
-    /// The text so far ends a line.
+    /// Whether the text sent so far ends with a line break.
     is_at_line_start: bool,
 }
 
@@ -41,7 +41,7 @@ impl KeepaliveText {
         }
     }
 
-    /// The text of the next frame that breaks the silence: on a line of its own, once for each question.
+    /// The text of the next keepalive frame: starts on a line of its own and announces each approval once.
     pub(super) fn next_text(&mut self) -> String {
         let mut tools: Vec<&str> = Vec::new();
         for question in self.open.iter_mut().filter(|question| !question.is_announced) {

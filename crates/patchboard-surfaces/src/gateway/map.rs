@@ -1,4 +1,4 @@
-//! Wire ↔ core, both ways, for every method and every event.
+//! Wire ↔ core conversion for every method and every event.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 
 use super::wire;
 
-/// Whose todos and facts a tool sees that is called for nobody in particular.
+/// The session that scopes todos and facts for `tool.call` requests without a conversation.
 const TOOL_CHANNEL: &str = "gateway";
 const TOOL_ACCOUNT: &str = "local";
 
-/// A request that became a command, or what is wrong with it.
+/// A request as a command, or the reason it is invalid.
 pub(super) enum GatewayRequest {
     Pong,
     /// Answered with one `result`.
@@ -35,7 +35,7 @@ pub(super) enum GatewayRequest {
     /// Answered with a stream of events.
     Stream {
         command: Command,
-        /// The client shows approvals itself.
+        /// Set if the client shows approvals itself.
         shows_approvals: bool,
     },
     Attach {
@@ -157,7 +157,7 @@ fn parse_params<T: DeserializeOwned>(
     params: &str,
     build: impl FnOnce(T) -> Result<GatewayRequest, String>,
 ) -> GatewayRequest {
-    // A struct would also be read from an array, and its name is nobody's business.
+    // serde would also read a struct from an array, and its error would contain the internal type name.
     let asked = match params.starts_with('{') {
         true => serde_json::from_str(params).map_err(|error| without_position(&error)).and_then(build),
         false => Err("expected an object".to_owned()),
@@ -165,7 +165,7 @@ fn parse_params<T: DeserializeOwned>(
     asked.unwrap_or_else(|problem| GatewayRequest::Refused(format!("invalid {method} params: {problem}")))
 }
 
-/// For methods that need no params at all: absent and null mean the defaults.
+/// For methods whose params are all optional: absent and null mean the defaults.
 fn parse_optional_params<T: DeserializeOwned>(
     method: &str,
     params: &str,
@@ -174,7 +174,7 @@ fn parse_optional_params<T: DeserializeOwned>(
     parse_params(method, if params == "null" { "{}" } else { params }, build)
 }
 
-/// The problem without its position: params are a part of the frame, so the position would mislead.
+/// The error without its position, which is relative to the params and would mislead.
 fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string().replace("usize", "a whole number").replace("u64", "a whole number");
     match text.rfind(" at line ") {
@@ -290,7 +290,7 @@ pub(super) fn reply(reply: BoardReply) -> Value {
         }
         BoardReply::Server(report) => server_report(&report),
         BoardReply::Reloaded(report) => reload_report(&report),
-        // Answers to what nobody can ask on this surface.
+        // Replies to commands that this surface never asks.
         BoardReply::Message(_)
         | BoardReply::MessageList(_)
         | BoardReply::RoutingExplained(_)
@@ -318,7 +318,7 @@ fn list<T>(page: ResultPage<T>, item: impl FnMut(T) -> Value) -> Value {
     json!({ "items": items, "next_cursor": page.next.map(|cursor| cursor.0) })
 }
 
-/// Those that `chat.send` can name; ways to work and profiles are for runs.
+/// Only agents that `chat.send` can name; built-in strategies and profiles are for runs.
 fn agent_list(agents: &[AgentSummary]) -> Value {
     let configured = agents.iter().filter(|agent| agent.source != AgentSource::BuiltIn);
     let items: Vec<Value> =
@@ -421,7 +421,7 @@ fn session_item(row: &SessionRow) -> Value {
     item
 }
 
-/// One item a message, oldest first; `limit` and the cursor count turns, so a turn is never split.
+/// One item per message, oldest first; `limit` and the cursor count turns, so a turn is never split.
 fn history(turns: ResultPage<TurnRow>) -> Value {
     let mut items = Vec::new();
     for turn in &turns.items {
@@ -492,12 +492,12 @@ fn usage_item(group: &UsageGroup) -> Value {
     })
 }
 
-/// Two decimals: the wire is for people and programs, not for float noise.
+/// Two decimals: hides `f32` noise.
 fn rounded(score: f32) -> f64 {
     (f64::from(score) * 100.0).round() / 100.0
 }
 
-/// The frames an event makes, in order. Some events are not told on this surface.
+/// Writes the frames of an event in order. Some events have no frame on this surface.
 pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(String)) {
     let frame = |event: &'static str, data| encode(&wire::EventFrame { id, event, data: Some(data), seq: Some(seq.0) });
     match event {
@@ -562,7 +562,7 @@ fn approval(request: &ApprovalRequest, session: Option<String>) -> wire::Approva
     }
 }
 
-/// Arguments that are not JSON are shown as the text they are.
+/// Arguments that are not JSON are shown as plain text.
 fn input(call: &ToolCall) -> Cow<'_, Value> {
     match &call.input {
         ToolInput::Json(value) => Cow::Borrowed(value),
@@ -570,7 +570,7 @@ fn input(call: &ToolCall) -> Cow<'_, Value> {
     }
 }
 
-/// Frames hold strings, numbers and JSON values only, so encoding cannot fail.
+/// Frames contain only strings, numbers and JSON values, so encoding cannot fail.
 pub(super) fn encode(frame: &impl serde::Serialize) -> String {
     serde_json::to_string(frame).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! `POST /webhook/{channel}`: what other services post for people who talk to agents there. Whether it comes from them
-//! is found out here; what it means, and what is answered, is the board's business.
+//! `POST /webhook/{channel}`: messages from external chat services. The sender is verified here; the board interprets
+//! the payload and decides the response.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -42,19 +42,19 @@ use verify::{Signature, VerifyError};
 const SURFACE: &str = "webhook";
 /// Largest body in bytes; a larger one is refused.
 const MAX_BODY: usize = 1024 * 1024;
-/// A body that is not whole by then is given up.
+/// Deadline for receiving the whole body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One channel, as far as its door goes.
+/// A channel's webhook endpoint as configured.
 #[derive(Clone)]
 pub struct WebhookChannel {
     pub name: Arc<str>,
     pub verify: VerifyMethod,
-    /// What both sides know. Without one, or with an empty one, nobody is let in who would have to show it.
+    /// The shared secret. If it is missing or empty, every method that needs it rejects all webhooks.
     pub secret: Option<SecretString>,
-    /// How far the time of a signed webhook may be off.
+    /// Largest difference between a signed timestamp and the current time.
     pub replay_window: Duration,
-    /// Webhooks that were found right; further ones are refused.
+    /// Limits verified webhooks; further ones are refused.
     pub rate: RateLimit,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Debug for WebhookChannel {
     }
 }
 
-/// The doors of all channels.
+/// The webhook endpoints of all channels.
 pub(super) struct Channels {
     channels: HashMap<Arc<str>, ChannelEndpoint>,
     clock: Arc<dyn Clock>,
@@ -85,7 +85,7 @@ impl Channels {
         Self { channels: channels.into_iter().map(door).collect(), clock, started: Instant::now() }
     }
 
-    /// Other users of the machine are only told of channels that make them show something.
+    /// Other local users only learn of channels that require authentication.
     fn find(
         &self,
         channel: &str,
@@ -104,8 +104,8 @@ impl Channels {
 }
 
 impl Gateway {
-    /// Wrong signatures wait in the lane of wrong tokens. Only wrong ones do: a whole service may come from one address,
-    /// that of a proxy, and must not be slowed down by others behind it.
+    /// Delays the response to a wrong signature like that to a wrong token. Correct ones are never delayed: all
+    /// webhooks of a service may come from one proxy's address, which other clients share.
     async fn reject(&self, doubt: VerifyError, door: &ChannelEndpoint, from: IpAddr) -> WebhookRejection {
         let reason = match doubt {
             VerifyError::Signature => "signature",
@@ -158,7 +158,7 @@ pub(super) async fn receive(
     let (door, webhook) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => {
-            // Much of it may still be on its way.
+            // Much of the body may still be in flight.
             peer.read_budget.drain_on_close();
             return refusal.into_response();
         }
@@ -171,7 +171,7 @@ pub(super) async fn receive(
 }
 
 impl Gateway {
-    /// What was posted, if it comes from whom it should.
+    /// Verifies a request and returns its webhook.
     async fn admit(
         &self,
         channel: &str,
@@ -183,7 +183,7 @@ impl Gateway {
         if self.context.draining.is_cancelled() {
             return Err(BoardError::shutting_down().into());
         }
-        // Nobody's body is read who has nothing to show for it.
+        // The body is not read before the head proves that the sender may be legitimate.
         let proof = match door.read_signature(&head.headers, peer.address) {
             Ok(proof) => proof,
             Err(doubt) => return Err(self.reject(doubt, door, peer.address).await),
@@ -204,7 +204,7 @@ impl Gateway {
         Ok((door, webhook))
     }
 
-    /// In a task of its own: what was posted is taken, whether or not its sender is still there.
+    /// Runs in its own task: an accepted webhook is processed even if its sender disconnects.
     async fn deliver(&self, door: &ChannelEndpoint, webhook: Webhook, traceparent: Option<&str>) -> Response {
         let stop = CancellationToken::new();
         let gone = stop.clone().drop_guard();

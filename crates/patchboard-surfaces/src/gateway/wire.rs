@@ -1,4 +1,4 @@
-//! The gateway's frames as they stand on the wire. Nothing here is used outside this folder.
+//! The gateway's wire frames. Nothing here is used outside this folder.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A longer id is refused: it would be echoed in every frame of its stream.
+/// Longer ids are refused, because the id is echoed in every frame of its stream.
 pub(super) const MAX_ID_BYTES: usize = 1024;
 
 /// `{"id", "method", "params"}`; other fields are ignored.
@@ -30,7 +30,7 @@ struct RawRequest<'a> {
 
 impl<'a> RpcRequest<'a> {
     pub(super) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
-        // A struct would also be read from an array; batches are not part of the protocol.
+        // serde would also read a struct from an array; batches are not part of the protocol.
         if !text.trim_start().starts_with('{') {
             return Err(match serde_json::from_str::<&RawValue>(text) {
                 Ok(_) => serde_json::Error::custom("expected an object with `id` and `method`"),
@@ -43,7 +43,7 @@ impl<'a> RpcRequest<'a> {
     }
 }
 
-/// Strings as they are, numbers as they are written; both are answered as strings.
+/// Accepts strings, and numbers as written; both are answered as strings.
 fn parse_id(raw: &str) -> Result<String, serde_json::Error> {
     let id = match raw.bytes().next() {
         Some(b'"') => serde_json::from_str::<String>(raw)?,
@@ -86,7 +86,7 @@ pub(super) struct ErrorFrame<'a> {
     pub(super) error: &'a str,
 }
 
-/// One event of a stream. `seq` is what `chat.attach` takes as `after`.
+/// One event of a stream. `seq` is the value that `chat.attach` takes as `after`.
 #[derive(Serialize)]
 pub(super) struct EventFrame<'a, T> {
     pub(super) id: &'a str,
@@ -124,7 +124,7 @@ pub(super) struct ApprovalPrompt<'a> {
     pub(super) name: &'a str,
     pub(super) input: Cow<'a, Value>,
     pub(super) expires_at: String,
-    /// Why it is asked, where that is more than the policy.
+    /// Why approval is needed, if for more than the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,7 +144,7 @@ pub(super) struct ChatSend {
     pub(super) working_folder: Option<String>,
     #[serde(default)]
     pub(super) grant_folder: bool,
-    /// The client shows approvals, so that no words about them are wanted in the text.
+    /// The client shows approvals, so the stream must not announce them as text.
     #[serde(default)]
     pub(super) approvals: bool,
 }
@@ -170,7 +170,7 @@ pub(super) struct ChatAttach {
     pub(super) approvals: bool,
 }
 
-/// `{session}` or `{channel, account, peer?}`, on methods that are about one conversation.
+/// `{session}` or `{channel, account, peer?}`, for methods about one conversation.
 #[derive(Debug, Deserialize)]
 pub(super) struct SessionParams {
     pub(super) session: Option<String>,
@@ -249,7 +249,7 @@ pub(super) struct UnloadedPlugin<'a> {
     pub(super) unloaded: &'a str,
 }
 
-/// What became of a webhook, where its adapter does not answer itself.
+/// The result of a webhook whose adapter does not answer itself.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WebhookReceipt {

@@ -1,4 +1,4 @@
-//! What a hub connection means: it registers an app, takes what is meant for it, answers, and shows that it is alive.
+//! The hub protocol for apps: an app registers, receives its messages, answers them, and proves that it is alive.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,21 +18,22 @@ use crate::limit::{RateLimit, TokenBucket};
 use crate::pump::close;
 use crate::telemetry;
 
-/// Acknowledgements and rejections of one connection, and everything else it says: counted apart, so that no flood of
-/// notifications keeps an acknowledgement from being heard.
+/// Rate limits of one connection. Acknowledgements and rejections have a bucket of their own, so that a flood of
+/// notifications cannot cause an acknowledgement to be dropped.
 const ANSWER_RATE: RateLimit = RateLimit { per_second: 200.0, burst: 400.0 };
 const OTHER_FRAMES_RATE: RateLimit = RateLimit { per_second: 200.0, burst: 400.0 };
-/// Answers of one connection the board has not recorded yet; the next one is ignored, and its sender told.
+/// Answers of one connection that the board has not recorded yet; further ones are dropped with a `rate_limited` error.
 const MAX_IN_FLIGHT: usize = 1024;
-/// Frames that wait while a registration is under way; the next one is ignored, and its sender told.
+/// Frames buffered during a registration; further ones are dropped with a `rate_limited` error.
 const MAX_BACKLOG: usize = 64;
-/// The same in bytes.
+/// The same limit in bytes.
 const MAX_BACKLOG_BYTES: usize = 1024 * 1024;
 
 pub(super) struct HubDialect {
     options: HubDialectOptions,
     state: RegistrationState,
-    /// Frames that came while a registration was under way, so that answers keep the order of questions.
+    /// Frames received during a registration; they are processed afterwards, so that responses keep the order of
+    /// requests.
     backlog: VecDeque<AppFrame>,
     backlog_bytes: usize,
     next: u64,
@@ -40,16 +41,16 @@ pub(super) struct HubDialect {
     answer_bucket: TokenBucket,
     other_bucket: TokenBucket,
     ping_at: Duration,
-    /// Set while a ping is not answered.
+    /// Set while a ping is unanswered.
     pong_due: Option<Duration>,
-    /// Another connection wants the name: the next pong has to be told.
+    /// Another connection wants to register the name: the next pong must be reported to the board.
     proof_requested: bool,
     wake_at: Option<Duration>,
 }
 
 enum RegistrationState {
     Unregistered,
-    /// The token it showed is wrong, and it is told so only then.
+    /// The app's token is wrong; the refusal is sent after a delay.
     Delayed {
         until: Duration,
         refusal: FrameError,
@@ -61,7 +62,7 @@ enum RegistrationState {
     Registered {
         name: Arc<str>,
     },
-    /// Nothing is to be done for this connection any more.
+    /// Nothing further is sent on this connection.
     Closed,
 }
 
@@ -130,7 +131,7 @@ impl HubDialect {
                 self.register(map::register(registration, token.as_deref(), origin.clone()), steps);
             }
             (RegistrationState::Registered { name }, AppFrame::Response(response)) => {
-                // Who answers a message that never was is not told so.
+                // Unparsable message ids are dropped without an error.
                 let Some(command) = map::answer_command(response, name) else { return };
                 if self.pending.len() >= MAX_IN_FLIGHT {
                     return write_rate_limited(steps, "too many answers are being recorded: this one was ignored");
@@ -182,10 +183,10 @@ impl HubDialect {
         self.process_backlog(steps);
     }
 
-    /// Right tokens never wait; wrong ones are answered one after the other.
+    /// Delays the refusal of a wrong token. Valid tokens are never delayed; refusals are sent one after the other.
     fn reject_token(&mut self, refusal: FrameError, now: Duration, steps: &mut Vec<Step>) {
         telemetry::refused(SURFACE, "token");
-        // Apps come from this machine.
+        // The hub serves loopback clients only.
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
         match self.options.failed_attempts.reserve_answer_delay(here, self.options.opened_at + now) {
             Some(Duration::ZERO) => {
@@ -200,9 +201,9 @@ impl HubDialect {
         }
     }
 
-    /// With what came meanwhile.
+    /// Processes the buffered frames.
     fn process_backlog(&mut self, steps: &mut Vec<Step>) {
-        // Until one of them is a registration again.
+        // A buffered frame may start another registration, which ends the loop.
         while matches!(self.state, RegistrationState::Unregistered | RegistrationState::Registered { .. })
             && let Some(frame) = self.backlog.pop_front()
         {
@@ -213,7 +214,7 @@ impl HubDialect {
         }
     }
 
-    /// There is always exactly one question after the next thing for the app.
+    /// Exactly one `NextInboxEvent` is pending while an app is registered.
     fn inbox_answered(&mut self, answer: Result<BoardReply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
         match answer {
             Ok(BoardReply::InboxEvent(item)) => {
@@ -227,11 +228,12 @@ impl HubDialect {
                 self.ask(PendingCommand::Inbox, Command::NextInboxEvent, steps);
             }
             Ok(_) => {
-                tracing::error!("the board answered something else than what is in the inbox");
+                tracing::error!("unexpected reply to `NextInboxEvent`");
                 steps.push(Step::Close { code: close::TRY_AGAIN_LATER, reason: "internal error" });
             }
             Err(problem) => match problem.kind {
-                // Another connection has the name by now: this one was thought dead, and is not spoken to.
+                // Another connection has taken over the name, because this one was considered dead; nothing more is
+                // sent on it.
                 ErrorKind::Conflict => {
                     self.state = RegistrationState::Closed;
                     steps.push(Step::Drop);
@@ -247,7 +249,7 @@ impl HubDialect {
                 | ErrorKind::Timeout
                 | ErrorKind::Upstream
                 | ErrorKind::Internal => {
-                    tracing::warn!(error = %problem, "an app cannot be brought its messages; it has to register again");
+                    tracing::warn!(error = %problem, "messages cannot be delivered to an app; it has to register again");
                     steps.push(Step::Close { code: close::TRY_AGAIN_LATER, reason: "try again later" });
                 }
             },
@@ -266,7 +268,7 @@ impl HubDialect {
         steps.push(Step::Ask(ticket, command));
     }
 
-    /// Wakes when the next thing is due.
+    /// Schedules the timer for the next deadline.
     fn schedule_wake(&mut self, steps: &mut Vec<Step>) {
         let register_by = match &self.state {
             RegistrationState::Unregistered => Some(self.options.timeouts.register_timeout),
@@ -285,7 +287,7 @@ impl HubDialect {
 impl Dialect for HubDialect {
     fn opened(&mut self, identity: Option<ClientIdentity>, _now: Duration, steps: &mut Vec<Step>) {
         if identity.is_none() {
-            // Whoever gets in at all is somebody; tokens are shown when an app registers.
+            // Every accepted connection has an identity; app tokens are presented at registration.
             self.state = RegistrationState::Closed;
             return steps.push(Step::Close { code: close::POLICY, reason: "not signed in" });
         }
@@ -356,7 +358,7 @@ impl Dialect for HubDialect {
         self.schedule_wake(steps);
     }
 
-    /// Only this is a sign of life; a client that merely sends may be one that does not read.
+    /// Only a pong proves liveness: a client that merely sends may not be reading.
     fn pong_received(&mut self, _now: Duration, steps: &mut Vec<Step>) {
         self.pong_due = None;
         if std::mem::take(&mut self.proof_requested) {
@@ -365,7 +367,7 @@ impl Dialect for HubDialect {
         self.schedule_wake(steps);
     }
 
-    /// What the app has said is recorded before it leaves, and nothing more is handed to it.
+    /// Waits until the app's answers are recorded, and stops deliveries to it.
     fn closed(&mut self, _gone: CloseCause, steps: &mut Vec<Step>) {
         let mut waiting: Vec<(Ticket, PendingCommand)> = self.pending.drain().collect();
         waiting.sort_unstable_by_key(|(ticket, _)| *ticket);
@@ -378,7 +380,7 @@ impl Dialect for HubDialect {
             }
         }
         match std::mem::replace(&mut self.state, RegistrationState::Closed) {
-            // The registration may have gone through although nobody heard so.
+            // The registration may have succeeded although its reply was not received.
             RegistrationState::Registered { .. } | RegistrationState::Registering { .. } => {
                 self.next += 1;
                 steps.push(Step::Ask(Ticket(self.next), Command::DeregisterApp));
@@ -396,10 +398,10 @@ fn write_rate_limited(steps: &mut Vec<Step>, message: &str) {
     steps.push(Step::Write(map::error(&FrameError::new(FrameErrorCode::RateLimited, message))));
 }
 
-/// Somebody said something that could not be recorded, and is not told: the protocol has no answer to an answer.
+/// The app is not informed, because the protocol has no response to an answer.
 fn log_unrecorded(problem: &BoardError) {
     match problem.kind {
-        // A message nobody knows, or another connection is the app by now.
+        // The message is unknown, or another connection has registered the app since.
         ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Cancelled => {}
         ErrorKind::Invalid
         | ErrorKind::Unauthenticated

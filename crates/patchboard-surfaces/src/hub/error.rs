@@ -1,4 +1,4 @@
-//! Error kinds → what an app is told, and HTTP statuses with codes.
+//! Maps error kinds to frame errors for apps and to HTTP statuses with codes.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use patchboard_core::{BoardError, ErrorKind, RetryHint};
 
 use super::wire::{FrameError, FrameErrorCode};
 
-/// What is wrong with a request over HTTP, or with the server.
+/// An error response over HTTP.
 #[derive(Debug)]
 pub(super) struct ApiError {
     pub(super) status: StatusCode,
@@ -15,7 +15,7 @@ pub(super) struct ApiError {
     pub(super) message: Cow<'static, str>,
     /// In whole seconds.
     pub(super) retry_after: Option<u64>,
-    /// The methods that would have been right.
+    /// The `Allow` header of a 405 response.
     pub(super) allow: Option<&'static str>,
 }
 
@@ -70,7 +70,7 @@ impl From<BoardError> for ApiError {
     }
 }
 
-/// Why the board did not even look at a registration.
+/// The refusal of a registration that the board rejected as invalid.
 pub(super) fn registration_error(error: &BoardError) -> FrameError {
     FrameError::new(FrameErrorCode::ValidationError, text(error))
 }
@@ -87,10 +87,10 @@ fn text(error: &BoardError) -> String {
         | ErrorKind::Cancelled
         | ErrorKind::Unavailable
         | ErrorKind::Upstream => error.message.clone(),
-        // What went wrong inside is in the log; a client can do nothing with it.
+        // Internal details go to the log only; a client cannot act on them.
         ErrorKind::Internal => {
             let cause = error.source_chain();
-            tracing::error!(error = %error.message, cause, "request failed inside");
+            tracing::error!(error = %error.message, cause, "request failed: internal error");
             "internal error: see the server's log".to_owned()
         }
     }

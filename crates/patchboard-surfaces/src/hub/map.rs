@@ -1,4 +1,4 @@
-//! Frames and requests → commands, replies → frames and answers.
+//! Maps frames and requests to commands, and replies to frames and HTTP responses.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::wire::{
     RegistrationReply, ResponseBody,
 };
 
-/// Where a client can show what only it knows; what its registration says comes before what its connection said.
+/// A token in the registration takes precedence over the token from the upgrade request.
 pub(super) fn register(registration: AppRegistration, shown: Option<&str>, origin: Option<Arc<str>>) -> RegisterApp {
     let AppRegistration { name, description, version, capabilities, token } = registration;
     RegisterApp {
@@ -34,12 +34,12 @@ pub(super) fn register(registration: AppRegistration, shown: Option<&str>, origi
     }
 }
 
-/// What is known of a token besides whoever holds it.
+/// Tokens are only stored and compared as hashes.
 pub(super) fn hash_token(token: &str) -> TokenHash {
     Sha256::digest(token).into()
 }
 
-/// What the app of that name has to say; `None` to a message there cannot be.
+/// The command for an app's answer; `None` if the message id cannot exist.
 pub(super) fn answer_command(response: wire::ResponseFrame, name: &Arc<str>) -> Option<Command> {
     let wire::ResponseFrame { message_id, answer } = response;
     let message: MessageId = message_id.parse().ok()?;
@@ -127,11 +127,11 @@ fn time(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-/// How much of a message is told.
+/// How much of a message is included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DetailLevel {
     Everything,
-    /// Without what can be large.
+    /// Without the fields that can be large.
     Overview,
 }
 

@@ -122,7 +122,7 @@ impl Bench {
         self.send(request(method, path, &[("authorization", &bearer)], body.to_owned())).await
     }
 
-    /// Says something nobody has to answer at once; gives its id.
+    /// Submits an utterance that needs no immediate answer; returns its id.
     async fn say(&self, text: &str) -> String {
         let said = self.post("/v1/messages", json!({ "text": text })).await;
         assert_eq!(said.status, 202, "{said:?}");

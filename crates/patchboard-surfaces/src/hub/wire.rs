@@ -1,5 +1,4 @@
-//! The hub's frames as they stand on the wire; what is asked over HTTP is in `report`. Nothing here is used outside this
-//! folder.
+//! The hub's wire frames; HTTP bodies are in `report`. Nothing here is used outside this folder.
 
 use serde::Serialize;
 
@@ -8,23 +7,23 @@ use self::object::{JsonField, JsonKind, parse_object};
 pub(super) mod object;
 pub(super) mod report;
 
-/// Texts of apps are cut here; each is kept, and shown to people.
+/// Longer texts of apps are truncated; they are stored and shown to users.
 const MAX_TITLE_BYTES: usize = 1024;
 const MAX_BODY_BYTES: usize = 64 * 1024;
 const MAX_REASON_BYTES: usize = 4 * 1024;
-/// What is quoted in a complaint is cut here.
+/// Quotes in error messages are truncated to this.
 const MAX_QUOTE_BYTES: usize = 64;
 
 const MAX_NAME_UNITS: usize = 64;
 const MAX_DESCRIPTION_UNITS: usize = 1024;
-/// The protocol sets no bounds to these; nobody should ever notice that they have one.
+/// Limits that the protocol does not define; high enough for every legitimate client.
 const MAX_SHORT_TEXT_UNITS: usize = 256;
 const MAX_CAPABILITIES: usize = 128;
 
-/// What a client can say.
+/// A frame from a client.
 #[derive(Debug)]
 pub(super) enum AppFrame {
-    /// Or why it cannot be granted.
+    /// `Err` holds the refusal.
     Registration(Result<AppRegistration, FrameError>),
     Response(ResponseFrame),
     Malformed(String),
@@ -57,10 +56,10 @@ pub(super) enum FrameErrorCode {
     RateLimited,
 }
 
-/// An answer to a message.
+/// An app's answer to a message.
 #[derive(Debug)]
 pub(super) struct ResponseFrame {
-    /// As the client wrote it: it may be nobody's.
+    /// As the client sent it; the message may not exist.
     pub(super) message_id: String,
     pub(super) answer: ResponseBody,
 }
@@ -114,20 +113,20 @@ impl AppFrame {
         }
     }
 
-    /// Frames of bytes are text all the same.
+    /// Binary frames are read as text.
     pub(super) fn read_bytes(bytes: &[u8]) -> Self {
         Self::read(&String::from_utf8_lossy(bytes))
     }
 }
 
 impl AppRegistration {
-    /// In the order clients may rely on: name, description, version, capabilities.
+    /// Validates in an order that clients may rely on: name, description, version, capabilities.
     fn read(payload: Option<JsonField<'_>>) -> Result<Self, FrameError> {
         let invalid = |message: &str| FrameError::new(FrameErrorCode::ValidationError, message);
         let Some(payload) = payload else { return Err(invalid("a registration needs a `payload`")) };
         let fields = match payload.kind() {
             JsonKind::Object => payload.fields(["name", "description", "version", "capabilities", "token"]),
-            // An object too, and one without any of the fields.
+            // JavaScript treats an array as an object, here one without any of the fields.
             JsonKind::Array => Some([None; 5]),
             JsonKind::Null | JsonKind::Boolean | JsonKind::Number | JsonKind::Text => None,
         };
@@ -177,7 +176,7 @@ impl FrameError {
     }
 }
 
-/// Does it look like an app's name?
+/// Whether it is a valid app name.
 pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '_'))
@@ -192,12 +191,12 @@ fn is_short_text(text: &str) -> bool {
     utf16_len(text) <= MAX_SHORT_TEXT_UNITS
 }
 
-/// Length as JavaScript counts it.
+/// Length in UTF-16 code units, as JavaScript counts.
 fn utf16_len(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// Blank as JavaScript sees it: it takes a byte order mark for a space.
+/// Blank by JavaScript's rules, which count a byte order mark as whitespace.
 pub(super) fn is_blank(text: &str) -> bool {
     text.chars().all(|character| character.is_whitespace() || character == '\u{feff}')
 }
@@ -256,12 +255,12 @@ impl NotificationContent {
     }
 }
 
-/// A field that is null is as good as absent.
+/// Null fields count as absent.
 fn non_null(field: Option<JsonField<'_>>) -> Option<JsonField<'_>> {
     field.filter(|field| field.kind() != JsonKind::Null)
 }
 
-/// A blank text is as good as none; what is no text is an error.
+/// Blank texts count as absent; other types are an error.
 fn optional_text(field: Option<JsonField<'_>>) -> Result<Option<String>, ()> {
     match non_null(field) {
         None => Ok(None),
@@ -269,7 +268,7 @@ fn optional_text(field: Option<JsonField<'_>>) -> Result<Option<String>, ()> {
     }
 }
 
-/// At most so many bytes of the text, and a sign that there was more.
+/// Truncates to at most `most` bytes and marks the cut.
 fn truncate(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -278,7 +277,7 @@ fn truncate(text: &str, most: usize) -> String {
     format!("{kept}…")
 }
 
-/// What the hub can say.
+/// A frame to a client.
 #[derive(Serialize)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
 pub(super) enum HubFrame<'a> {
@@ -311,7 +310,7 @@ pub(super) struct MessageFrame<'a> {
     pub(super) metadata: MessageMetadata<'a>,
 }
 
-/// There is never a `source` among these: there are clients that take `"direct"` there for an order to keep quiet.
+/// Must never contain `source`: some clients interpret `"direct"` in it as an instruction not to respond.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct MessageMetadata<'a> {
@@ -330,7 +329,7 @@ pub(super) enum InputMethod {
     Voice,
 }
 
-/// Frames hold strings, numbers and lists of them only, so encoding cannot fail.
+/// Frames contain only strings, numbers and lists of them, so encoding cannot fail.
 pub(super) fn encode(frame: &impl Serialize) -> String {
     serde_json::to_string(frame).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Connections that find no place.
+//! Connections past the limit.
 
 use std::net::Ipv4Addr;
 
@@ -56,7 +56,7 @@ async fn whoever_comes_too_many_is_told_so_whatever_the_listener() {
     }
     assert!(ask(&mut inside).await.ends_with("hello"));
     assert!(ask(&mut beside).await.ends_with("hello"));
-    // A place is free when its connection has ended, which is a moment after the peer has seen it end.
+    // A slot is released when its connection has ended, slightly after the peer has observed the end.
     while !ask(&mut TcpStream::connect(first).await.unwrap()).await.ends_with("hello") {}
 }
 
@@ -65,7 +65,7 @@ async fn whoever_says_nothing_is_not_waited_for() {
     let served = serve_two(0).await;
     let mut silent = TcpStream::connect(served.addresses[0]).await.unwrap();
     let mut nothing = Vec::new();
-    // Paused time moves on only when everybody waits, and here everybody waits for the refusal's patience.
+    // Paused time advances only when all tasks wait, here for the refusal's timeout.
     drop(silent.read_to_end(&mut nothing).await);
     assert!(nothing.is_empty());
     served.stop.cancel();

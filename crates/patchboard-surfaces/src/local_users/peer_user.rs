@@ -1,5 +1,6 @@
-//! Whose the other end of a TCP connection within this machine is. The kernel is asked about exactly this connection
-//! (`NETLINK_SOCK_DIAG`), which takes microseconds however many there are; the tables in `/proc/net` have to be read whole.
+//! Finds the user at the other end of a local TCP connection. The kernel is queried for this one connection
+//! (`NETLINK_SOCK_DIAG`), which takes microseconds however many connections exist; the tables in `/proc/net` have to be
+//! read whole.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,8 +8,8 @@ use std::net::SocketAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerUser {
     Known(u32),
-    /// There is no such connection, or no process holds its other end any more: a socket that is closed while its data
-    /// is still on the way counts as root's, so it must not count at all.
+    /// No such connection exists, or no process holds its other end any more. The kernel attributes a socket that is
+    /// closed but still has data in flight to root, so it must not be accepted.
     NotFound,
 }
 

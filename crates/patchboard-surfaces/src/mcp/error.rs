@@ -1,4 +1,4 @@
-//! Error kinds → JSON-RPC codes. The kind travels in `data.kind`, for the codes tell little apart.
+//! Maps error kinds to JSON-RPC codes. `data.kind` carries the kind, because the codes distinguish few of them.
 
 use patchboard_core::{BoardError, ErrorKind, RetryHint};
 use serde_json::json;
@@ -19,8 +19,8 @@ pub(super) fn rpc_error(error: &BoardError) -> RpcError {
         ErrorKind::Upstream => (RpcError::SERVER, "upstream"),
         ErrorKind::Internal => {
             let cause = error.source_chain();
-            tracing::error!(error = %error.message, cause, "request failed inside");
-            // What went wrong inside is in the log; a client can do nothing with it.
+            tracing::error!(error = %error.message, cause, "request failed: internal error");
+            // Internal details go to the log only; a client cannot act on them.
             return RpcError::new(RpcError::INTERNAL, "internal error: see the server's log");
         }
     };

@@ -1,4 +1,4 @@
-//! MCP ↔ core: which command a method is, and what its reply looks like there.
+//! Maps MCP methods to commands and replies to MCP results.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 
 use super::wire::RpcError;
 
-/// Newest first. All of them mean the same by what is served here.
+/// Newest first. They do not differ in the methods served here.
 pub(super) const VERSIONS: [&str; 4] = [LATEST, "2025-06-18", "2025-03-26", "2024-11-05"];
 const LATEST: &str = "2025-11-25";
 const PAGE: usize = 100;
 const MAX_NAME: usize = 256;
 const MAX_CURSOR: usize = 1024;
 
-/// Whoever asks for a version that is not spoken gets the newest that is, and decides.
+/// A client that requests an unknown version gets the newest supported one and decides whether to continue.
 pub(super) fn initialize(params: &Value, version: &'static str) -> Result<Value, RpcError> {
     let wanted = params.get("protocolVersion").and_then(Value::as_str);
     let wanted = wanted.ok_or_else(|| RpcError::invalid_params("`protocolVersion` is missing"))?;

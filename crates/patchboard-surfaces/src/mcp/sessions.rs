@@ -1,4 +1,4 @@
-//! Sessions: as many as there are places for, each with the requests it waits for. Time is passed in.
+//! The bounded table of sessions, each with its active requests. Time is passed in.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,15 +12,15 @@ use uuid::Uuid;
 use super::wire::RpcError;
 use crate::limit::{RateLimit, TokenBucket};
 
-/// Sessions at once; a further one takes the place of one that has been idle, or is refused.
+/// Concurrent sessions; a further one evicts the longest idle one, or is refused if none may be evicted.
 pub(super) const MAX_SESSIONS: usize = 256;
-/// A session that nobody used for so long is over.
+/// Sessions end after this idle time.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// A session that was used this recently keeps its place.
+/// Sessions used more recently than this are not evicted.
 pub(super) const MIN_IDLE_TO_EVICT: Duration = Duration::from_secs(60);
-/// Requests of one session at once; a further one is refused.
+/// Concurrent requests of one session; further ones are refused.
 pub(super) const MAX_ACTIVE_REQUESTS: usize = 64;
-/// Sessions begun by everybody together.
+/// New sessions of all clients together.
 const SESSION_START_RATE: RateLimit = RateLimit { per_second: 20.0, burst: 100.0 };
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Default for McpSessions {
 }
 
 impl McpSessions {
-    /// `rate` is that of the session's requests.
+    /// `rate` limits the session's requests.
     pub(super) fn begin(
         &self,
         caller: Caller,
@@ -84,7 +84,7 @@ impl McpSessions {
             table.open.remove(&idlest.ok_or(SessionRefusal::Full)?);
         }
         let session = Arc::new(McpSession {
-            // Unguessable; still, it opens nothing to another principal.
+            // The id is unguessable, but does not authenticate: `McpService::session` also compares the principal.
             id: Uuid::new_v4().simple().to_string().into(),
             caller,
             state: Mutex::new(SessionState {
@@ -108,7 +108,7 @@ impl McpSessions {
         Some(session)
     }
 
-    /// Everything it waits for is cancelled.
+    /// Ends the session and cancels its active requests.
     pub(super) fn end(&self, session: &McpSession) {
         self.lock_table().open.remove(&session.id);
         for (_, stop) in session.lock_state().active_requests.drain() {
@@ -122,12 +122,12 @@ impl McpSessions {
 }
 
 impl McpSession {
-    /// May it ask once more, by its rate?
+    /// Whether the rate limit permits another request.
     pub(super) fn take_rate_token(&self, now: Duration) -> bool {
         self.lock_state().bucket.take(now)
     }
 
-    /// A request that begins; it is over when the call is dropped.
+    /// Registers a request; it stays active until the `ActiveRequest` is dropped.
     pub(super) fn begin_request(self: &Arc<Self>, id: &Value) -> Result<ActiveRequest, RpcError> {
         let key = id.to_string();
         let mut inside = self.lock_state();
@@ -143,7 +143,7 @@ impl McpSession {
         Ok(ActiveRequest { session: self.clone(), key, stop })
     }
 
-    /// An unknown request is one that has been answered already.
+    /// Unknown ids are ignored: the request has been answered already.
     pub(super) fn cancel(&self, id: &Value) {
         if let Some(stop) = self.lock_state().active_requests.get(&id.to_string()) {
             stop.cancel();
@@ -163,7 +163,7 @@ impl McpSession {
     }
 }
 
-/// A request under way. Dropped, it is cancelled, if it is not over.
+/// A request in progress; cancelled on drop unless it has completed.
 #[derive(Debug)]
 pub(super) struct ActiveRequest {
     session: Arc<McpSession>,

@@ -476,7 +476,7 @@ async fn where_a_token_is_needed_nothing_is_done_without_it() {
     }
     let client = [("Authorization", "Bearer let me in")];
     assert!(bench.call(&client, "echoes", json!({})).await.get("result").is_some());
-    // A session opens nothing to anybody but whoever began it.
+    // A session is usable only by the principal that began it.
     let session = bench.begin(&client).await;
     let operator = ("Authorization", "Bearer the operator's token");
     let answer = bench.post(&[operator, ("Mcp-Session-Id", &session)], request(1, "ping", json!({}))).await;

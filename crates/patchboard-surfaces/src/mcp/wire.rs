@@ -1,10 +1,10 @@
-//! JSON-RPC as MCP uses it: one message at a time, ids that are text or numbers.
+//! JSON-RPC as MCP uses it: single messages, ids that are strings or numbers.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-/// A longer id is somebody's mistake.
+/// Longer ids are rejected.
 const MAX_ID: usize = 1024;
 
 #[derive(Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub(super) enum RpcMessage {
         method: String,
         params: Value,
     },
-    /// To a request of ours; there are none.
+    /// A response to a request of the server, which sends none.
     Response,
 }
 
@@ -36,7 +36,7 @@ impl RpcError {
     pub(super) const METHOD_NOT_FOUND: i32 = -32601;
     pub(super) const INVALID_PARAMS: i32 = -32602;
     pub(super) const INTERNAL: i32 = -32603;
-    /// Whatever else a server refuses; `data.kind` tells apart.
+    /// Every other refusal; `data.kind` distinguishes them.
     pub(super) const SERVER: i32 = -32000;
 
     pub(super) fn new(code: i32, message: impl Into<Cow<'static, str>>) -> Self {

@@ -1,4 +1,4 @@
-//! What a runs connection means: one run at a time, everything else answered at once beside it.
+//! The runs protocol: one run per connection at a time; all other requests are answered concurrently.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,32 +21,32 @@ use crate::auth::ClientIdentity;
 use crate::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
 use crate::pump::close;
 
-/// Runs of one connection that wait for their turn; the next one is refused.
+/// Queued runs of one connection; further ones are refused.
 const MAX_QUEUED_RUNS: usize = 16;
-/// Questions of one connection under way at once, and runs it is attached to; the next one is refused.
+/// Pending requests and attached runs of one connection; further ones are refused.
 const MAX_IN_FLIGHT: usize = 256;
-/// Pages of tools read for one answer: more tools than any model could be told of.
+/// Pages of tools read for one response: more tools than fit into any model's prompt.
 const MAX_TOOL_PAGES: usize = 20;
 
 pub(super) struct RunsDialect {
     client_level: ClientLevel,
     close_on_error: bool,
-    /// Cancelled when the server goes down: runs that stop then are not over.
+    /// Cancelled at shutdown: runs that are interrupted then continue in the next process.
     draining: CancellationToken,
-    /// Whose conversations these are; nobody's before the connection is opened.
+    /// Owner of the conversations; `None` before the connection is opened.
     account: Option<Arc<str>>,
     next: u64,
     pending: HashMap<Ticket, PendingReply>,
-    /// The run this connection has started and not seen the end of.
+    /// The run started by this connection, until it has ended.
     own_run: Option<OwnRun>,
     queued_runs: VecDeque<wire::RunParams>,
-    /// For runs that name none, in threads that have none.
+    /// For runs without a model, in threads without one.
     model: Option<Arc<str>>,
     follows: HashMap<FollowId, FollowedRun>,
 }
 
 struct OwnRun {
-    /// What the client calls it, if it does.
+    /// The client's id for the run, if it set one.
     id: Option<Arc<str>>,
     detached: bool,
     phase: RunPhase,
@@ -122,7 +122,7 @@ enum PendingReply {
     },
     ThreadAdded(wire::WorkspaceThread),
     ThreadRemoved(wire::WorkspaceThread),
-    /// Nobody waits for the answer.
+    /// No response is sent for it.
     Background,
 }
 
@@ -267,7 +267,7 @@ impl RunsDialect {
         self.own_run = Some(OwnRun { id, detached, phase: RunPhase::Starting(ticket) });
     }
 
-    /// The client's name for its own run, or the one it was told.
+    /// The client's id for its own run or, if it set none, the id reported to it.
     fn own_run_id(&self) -> Option<&Arc<str>> {
         let given = self.own_run.as_ref()?.id.as_ref();
         let told = || self.follows.values().find(|follow| follow.relation == RunRelation::Own);
@@ -285,7 +285,7 @@ impl RunsDialect {
         }
     }
 
-    /// Nothing is answered but the end of the run itself, which says that it was cancelled.
+    /// Sends no response: the run's end reports the cancellation.
     fn cancel(&mut self, id: String, steps: &mut Vec<Step>) {
         if let Some(place) = self.queued_runs.iter().position(|run| run.id.as_ref() == Some(&id)) {
             self.queued_runs.remove(place);
@@ -308,7 +308,7 @@ impl RunsDialect {
         }
     }
 
-    /// As `cancel`, and answered when the run has been told to stop.
+    /// Like `cancel`, with a response once the board has accepted the cancellation.
     fn cancel_run(&mut self, request: wire::CancelRun, steps: &mut Vec<Step>) {
         let waits = self.queued_runs.iter().any(|run| run.id.as_ref() == Some(&request.run_id));
         let is_own = self.own_run_id().is_some_and(|own| **own == *request.run_id);
@@ -331,7 +331,8 @@ impl RunsDialect {
         self.ask_bounded(pending, Command::Workspaces(command), steps);
     }
 
-    /// An answer is to a question of the run it names, whichever run has such a call.
+    /// Resolves the approval within the run that the request names, because other runs may have a call with the same
+    /// id.
     fn approve(&mut self, request: wire::ToolApprove, steps: &mut Vec<Step>) {
         let is_own = self.own_run_id().is_some_and(|own| **own == *request.id);
         match self.own_run.as_ref().filter(|_| is_own).map(|own| own.phase) {
@@ -358,7 +359,7 @@ impl RunsDialect {
         self.ask_bounded(PendingReply::Attach { id, after: after.unwrap_or(0) }, command, steps);
     }
 
-    /// As `ask`, within the bounds of a connection.
+    /// Like `ask`, within the connection's limit of pending requests.
     fn ask_bounded(&mut self, pending: PendingReply, command: Command, steps: &mut Vec<Step>) {
         if self.pending.len() + self.follows.len() >= MAX_IN_FLIGHT {
             return refuse(steps, pending.id(), "too many requests are under way on this connection");
@@ -374,7 +375,7 @@ impl RunsDialect {
         ticket
     }
 
-    /// Always from the beginning: only so are the numbers the same for everybody.
+    /// Always follows from the first record, because event numbers are assigned by counting.
     fn follow(&mut self, run: RunId, projection: Projection, relation: RunRelation, steps: &mut Vec<Step>) {
         self.next += 1;
         let follow = FollowId(self.next);
@@ -445,7 +446,7 @@ struct ToolPage {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OwnRunEnd {
-    /// Completed, or cancelled by whoever could.
+    /// Completed, or cancelled on request.
     Expected,
     Failed,
 }
@@ -455,7 +456,7 @@ impl PendingReply {
         Self::Tools { id, folder, wanted, pages: 0 }
     }
 
-    /// What an answer to it is sent under.
+    /// The id that its response carries.
     fn id(&self) -> Option<&str> {
         match self {
             Self::Start | Self::Background => None,
@@ -484,7 +485,7 @@ impl Dialect for RunsDialect {
     fn opened(&mut self, identity: Option<ClientIdentity>, _now: Duration, steps: &mut Vec<Step>) {
         match identity {
             Some(identity) => self.account = Some(identity.principal),
-            // Tokens are checked before a connection becomes a WebSocket.
+            // Tokens are checked before the upgrade.
             None => steps.push(Step::Close { code: close::POLICY, reason: "not signed in" }),
         }
     }
@@ -530,7 +531,7 @@ impl Dialect for RunsDialect {
                 refuse(steps, Some(&request.id), "tool_approve: run expired or unknown");
             }
             (PendingReply::Cancel { .. } | PendingReply::Approve { .. }, Ok(_)) => {}
-            // It came to its end by itself in the meantime, and that end is told.
+            // The run ended by itself in the meantime, which its end event reports.
             (PendingReply::Cancel { relation: RunRelation::Own, .. }, Err(problem))
                 if matches!(problem.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {}
             (
@@ -550,7 +551,7 @@ impl Dialect for RunsDialect {
             }
             (PendingReply::Background, Ok(_)) => {}
             (PendingReply::Background, Err(problem)) => {
-                tracing::warn!(error = %problem, "a thread could not be put into its workspace");
+                tracing::warn!(error = %problem, "adding a thread to its workspace failed");
             }
             (PendingReply::Models { id }, Ok(BoardReply::Models(report))) => {
                 steps.push(Step::Write(map::models(&id, &report, self.client_level)));
@@ -616,11 +617,11 @@ impl Dialect for RunsDialect {
         }
     }
 
-    /// The events stopped before the run's end was told.
+    /// The topic ended before the run's end was reported.
     fn follow_ended(&mut self, follow: FollowId, problem: Option<BoardError>, steps: &mut Vec<Step>) {
         let Some(FollowedRun { projection, relation }) = self.follows.remove(&follow) else { return };
         if self.draining.is_cancelled() {
-            // The run goes on in the next process, so its end is not ours to tell.
+            // The run continues in the next process, so no end is reported.
             return steps.push(Step::Close { code: close::GOING_AWAY, reason: "server is shutting down" });
         }
         let text = match problem {
@@ -635,8 +636,8 @@ impl Dialect for RunsDialect {
 
     fn timer_fired(&mut self, _now: Duration, _steps: &mut Vec<Step>) {}
 
-    /// Runs that wait here never begin. One that has begun is cancelled when its client leaves, unless it was meant to
-    /// go on, and is kept when the client merely was too slow.
+    /// Queued runs never start. When the client leaves, a started run is cancelled unless it is detached; when the
+    /// client was too slow, the run is detached.
     fn closed(&mut self, gone: CloseCause, steps: &mut Vec<Step>) {
         let Some(OwnRun { detached, phase: stage, .. }) = self.own_run.take() else { return };
         self.next += 1;

@@ -1,8 +1,8 @@
-//! Error kinds → the runs protocol's error texts. The protocol has no codes: the text is the interface.
+//! Maps error kinds to error texts. The protocol has no error codes: the text is the interface.
 
 use patchboard_core::{BoardError, ErrorKind, RetryHint};
 
-/// What a run that was stopped on purpose ends with.
+/// The error text of a run that was cancelled on request.
 pub(super) const CANCELLED: &str = "run cancelled";
 
 pub(super) fn text(error: &BoardError) -> String {
@@ -18,9 +18,9 @@ pub(super) fn text(error: &BoardError) -> String {
         | ErrorKind::Upstream => message.clone(),
         ErrorKind::Cancelled => CANCELLED.to_owned(),
         ErrorKind::Unauthenticated => "not signed in".to_owned(),
-        // What went wrong inside is in the log; a client can do nothing with it.
+        // Internal details go to the log only; a client cannot act on them.
         ErrorKind::Internal => {
-            tracing::error!(error = %message, cause = error.source_chain(), "request failed inside");
+            tracing::error!(error = %message, cause = error.source_chain(), "request failed: internal error");
             "internal error: see the server's log".to_owned()
         }
     };

@@ -1,4 +1,4 @@
-//! Requests → commands and replies → answers. Events have their own page, `projection`.
+//! Maps requests to commands, and replies to responses. Events are mapped in `projection`.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use super::projection::ClientLevel;
 use super::wire::{self, Response, ToolFormat};
 use super::yaml;
 
-/// Every conversation of this surface is of this channel, so that no other surface shares it by accident.
+/// The channel of all conversations of this surface, so that no other surface shares them by accident.
 const CHANNEL: &str = "runs";
 const DEFAULT_MESSAGES: u64 = 100;
-/// A larger limit is cut to this, not refused.
+/// Larger limits are reduced to this, not refused.
 const MAX_MESSAGES: u64 = 1000;
 
-/// `usual_model` is the one of the connection.
+/// `usual_model` is the connection's default.
 pub(super) fn start(run: wire::RunParams, account: &str, usual_model: Option<Arc<str>>) -> Command {
     Command::StartRun(StartRun {
         origin: origin(account, non_empty(run.thread_id)),
@@ -44,7 +44,7 @@ pub(super) fn start(run: wire::RunParams, account: &str, usual_model: Option<Arc
     })
 }
 
-/// A field left empty is as good as absent.
+/// Empty fields count as absent.
 pub(super) fn non_empty(field: Option<String>) -> Option<String> {
     field.filter(|text| !text.is_empty())
 }
@@ -53,7 +53,7 @@ pub(super) fn find_run(id: &str) -> Command {
     Command::FindRun(RunRef::ClientId { id: id.into(), within: None })
 }
 
-/// Is the found run one of this surface's? Chats of the same user may have the same id.
+/// Whether a run belongs to this surface: chats of the same user may have the same client id.
 pub(super) fn is_runs_session(session: &patchboard_core::id::SessionKey) -> bool {
     session.conversation_parts().is_some_and(|parts| parts.channel == CHANNEL)
 }
@@ -67,7 +67,7 @@ pub(super) fn list_tools(folder: Option<String>, cursor: Option<PageCursor>) -> 
     Command::ListTools { folder, page: PageRequest::new(Some(PageRequest::MAX_LIMIT), cursor) }
 }
 
-/// The command, and whether its answer is only asked whether there is anything at all.
+/// The command, and whether the response lists messages or only says whether there are any.
 pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (Command, MessageSelection) {
     let limit = request.limit.unwrap_or(DEFAULT_MESSAGES).min(MAX_MESSAGES);
     let wanted = if limit == 0 { MessageSelection::None } else { MessageSelection::All };
@@ -186,7 +186,7 @@ pub(super) fn run_cancelled(id: &str, run_id: &str, dialogue: ClientLevel) -> St
     })
 }
 
-/// A run that says in which workspace its thread is.
+/// The command for a run that names the workspace of its thread.
 pub(super) fn add_thread_command(run: &wire::RunParams) -> Option<Command> {
     let workspace = run.workspace_id.as_deref().filter(|id| !id.is_empty())?;
     let thread = run.thread_id.as_deref().filter(|id| !id.is_empty())?;

@@ -1,5 +1,5 @@
-//! One run's records → the events its clients see. A pure fold: the same records give the same events under the same
-//! numbers, whenever and by whomever they are read, so a client may leave after any event and come back for the rest.
+//! Projects a run's records onto the events its clients receive. A pure fold: the same records yield the same events
+//! with the same numbers for every reader, so a client may disconnect after any event and resume later.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,18 +24,18 @@ mod checkpoint;
 mod event_writer;
 mod state;
 
-/// How much of a task's result its completion tells; the whole is in the state.
+/// Longest part of a task's result in its completion event; the state contains the whole result.
 const SUMMARY_BYTES: usize = 200;
 const ANSWER_SEPARATOR: &str = "\n\n";
-/// What an answer without a word is told as.
+/// Sent in place of an answer without text.
 const EMPTY_ANSWER: &str = "The model answered with no text. Ask again, or choose another model.";
 
-/// How a client wants its events.
+/// The event types a client understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientLevel {
-    /// Every type there is.
+    /// All event types.
     Full,
-    /// Types that old clients do not know travel as `custom`.
+    /// Types that old clients do not know are wrapped in `custom`.
     Strict,
 }
 
@@ -43,17 +43,17 @@ pub(super) struct Projection {
     writer: EventWriter,
     thread: Option<Arc<str>>,
     nodes: HashMap<NodeId, ActiveNode>,
-    /// The node entered last.
+    /// The most recently entered node.
     latest: Option<NodeId>,
-    /// Answers of nodes that are not left yet. A node that was cut short is entered again under the same key and goes
-    /// on with the answers it has; half an answer is asked for again.
+    /// Answers of nodes that have not been left. An interrupted node is entered again under the same key and continues
+    /// with its complete answers; partial ones are requested again.
     answers: HashMap<NodeKey, NodeAnswer>,
-    /// Tools by their calls.
+    /// Tool names by call.
     calls: HashMap<CallId, Arc<str>>,
     state: StateSnapshot,
-    /// What was said for the user in whole answers: what the run's `message_chunk`s come to.
+    /// The complete answers addressed to the user, equal to the concatenated `message_chunk`s of the run.
     reply: String,
-    /// got: the plan has one task, which speaks for itself.
+    /// Strategy `got`: the plan has a single task, whose text is the reply.
     is_single_task: bool,
     failure: Option<Arc<str>>,
 }
@@ -64,7 +64,7 @@ struct ActiveNode {
     name: Arc<str>,
     /// `run-<name>-<k>`
     id: Arc<str>,
-    /// What the model has said since its last whole answer.
+    /// Text streamed since the last complete answer.
     partial_text: String,
     is_reply: bool,
 }
@@ -77,7 +77,8 @@ struct NodeAnswer {
 }
 
 impl Projection {
-    /// Events up to number `after` are counted and not told. `id` is what the client calls the run, as far as is known.
+    /// Events up to number `after` are counted but not sent. `id` is the client's id for the run, as far as it is
+    /// known.
     pub(super) fn new(id: Arc<str>, after: u64, dialogue: ClientLevel) -> Self {
         Self {
             writer: EventWriter::new(id, after, dialogue),
@@ -93,16 +94,16 @@ impl Projection {
         }
     }
 
-    /// What the client calls the run; certain once it is briefed.
+    /// The client's id for the run; final once the run is briefed.
     pub(super) fn id(&self) -> &Arc<str> {
         self.writer.run()
     }
 
-    /// Takes the run's next record and writes what it makes of it. Answers how the run ended, when it did.
+    /// Projects the run's next record and writes its events. Returns the outcome if the record ends the run.
     pub(super) fn project(&mut self, record: &Envelope, write: &mut dyn FnMut(String)) -> Option<RunOutcome> {
         let node = record.node.or(self.latest);
         match &record.event {
-            // Messages have topics of their own.
+            // Messages have their own topics.
             Event::RunStarted { .. } | Event::ApprovalResolved { .. } | Event::Message(_) => {}
             Event::RunBriefed(briefing) => self.briefed(briefing, write),
             Event::NodeEntered { key, name, .. } => self.node_entered(record.node, *key, name, write),
@@ -182,7 +183,7 @@ impl Projection {
                 let answer = self.answers.remove(&left.key);
                 self.node_done(&left, answer, write);
             }
-            // What the node had got so far is nobody's any more.
+            // A failed node's partial answers are discarded.
             NodeOutcome::Failed(_) => drop(self.answers.remove(&left.key)),
             NodeOutcome::Interrupted => {}
         }
@@ -193,14 +194,14 @@ impl Projection {
             self.state.answered(&answer.text, answer.is_reply, &answer.calls);
         }
         self.state.node_left(&node.name);
-        // Encoded once for both events, and not at all for a client that has seen both.
+        // Encoded once for both events, and not at all if the client has both.
         let state = self.writer.wants_next(2).then(|| self.state.encode());
         let state: &RawValue = state.as_deref().unwrap_or(RawValue::NULL);
         self.writer.write_event(&node.id, &EventPayload::Values { state }, write);
         self.writer.write_event(&node.id, &EventPayload::Updates { id: &node.name, state }, write);
     }
 
-    /// Drafts are thoughts: they are not for the user, however they are mixed with each other.
+    /// Drafts are sent as thoughts, not as part of the reply.
     fn text_added(
         &mut self,
         node: Option<NodeId>,
@@ -230,7 +231,7 @@ impl Projection {
         self.writer.write_event(node_id(&self.nodes, node), &payload, write);
     }
 
-    /// Words before a tool's call and the words after it are paragraphs of one reply.
+    /// Texts before and after a tool call become paragraphs of one reply.
     fn separate_answers(&mut self, node: Option<NodeId>, write: &mut dyn FnMut(String)) {
         if !self.reply.is_empty() {
             self.write_message_chunk(node, ANSWER_SEPARATOR, write);
@@ -244,7 +245,7 @@ impl Projection {
         }
     }
 
-    /// Every piece names its call: clients that take up a run in the middle have not seen the first one.
+    /// Every chunk names its call, because a client that resumes in between has not received the first one.
     fn arguments(
         &mut self,
         node: Option<NodeId>,
@@ -298,7 +299,7 @@ impl Projection {
         self.reply.push_str(text);
     }
 
-    /// Do the words of a node of that name go to the user?
+    /// Whether the text of the named node is part of the reply.
     fn node_writes_answer(&self, name: &str) -> bool {
         match name {
             "think" | "plan" | "answer" | "aggregate" => true,
@@ -341,7 +342,7 @@ impl Projection {
         self.state.add_finding(finding);
         let id = node_id(&self.nodes, node);
         match finding {
-            // Told by the state.
+            // Reported in the state.
             StrategyFinding::Understood { .. } => {}
             StrategyFinding::Expanded { candidates, .. } => {
                 let candidates = candidates.iter().map(|candidate| &**candidate).collect();
@@ -420,7 +421,7 @@ enum ChunkKind {
     Draft,
 }
 
-/// Before the first node there is one that has no name.
+/// The id of the node; events before the first node have `run-0`.
 fn node_id(nodes: &HashMap<NodeId, ActiveNode>, node: Option<NodeId>) -> &str {
     node.and_then(|node| nodes.get(&node)).map_or("run-0", |node| &*node.id)
 }
@@ -429,7 +430,7 @@ fn node_name(nodes: &HashMap<NodeId, ActiveNode>, node: Option<NodeId>) -> &str 
     node.and_then(|node| nodes.get(&node)).map_or("", |node| &*node.name)
 }
 
-/// Arguments that are not JSON are shown as the text they are.
+/// Arguments that are not JSON are shown as plain text.
 fn arguments(call: &ToolCall) -> Cow<'_, Value> {
     match &call.input {
         ToolInput::Json(value) => Cow::Borrowed(value),

@@ -1,5 +1,4 @@
-//! The runs protocol's requests and answers as they stand on the wire; its events are in `event`. Nothing here is used
-//! outside this folder.
+//! The wire format of requests and responses; events are in `event`. Nothing here is used outside this folder.
 
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -11,12 +10,12 @@ mod message;
 
 pub(super) use message::MessageText;
 
-/// A longer run id is refused: it would be repeated in every event of its run.
+/// Longer run ids are refused, because the id is repeated in every event of the run.
 pub(super) const MAX_RUN_ID_BYTES: usize = 1024;
-/// Problems quote what they complain about; quotes are cut here.
+/// Longer error texts are truncated; they quote the client's input.
 const MAX_PROBLEM_BYTES: usize = 1024;
 
-/// Every `type` of a request, as a request with another one is told.
+/// Every request `type`; listed in the error for an unknown one.
 const TYPES: &[&str] = &[
     "run",
     "tools_list",
@@ -58,7 +57,7 @@ pub(super) enum Request {
     WorkspaceThreadRemove(WorkspaceThread),
 }
 
-/// A request that could not be read, and the id to answer it under, if at least that could be.
+/// A request that could not be parsed, with its id if that could be recovered.
 #[derive(Debug)]
 pub(super) struct ParseFailure {
     pub(super) id: Option<String>,
@@ -72,12 +71,12 @@ struct RequestHead {
 }
 
 impl Request {
-    /// Unknown fields are ignored; an optional field that is null counts as absent.
+    /// Unknown fields are ignored; null optional fields count as absent.
     pub(super) fn parse(text: &str) -> Result<Self, ParseFailure> {
         Self::read(text).map_err(|problem| ParseFailure::new(text, &problem.to_string()))
     }
 
-    /// Frames of bytes are text all the same.
+    /// Binary frames are read as text.
     pub(super) fn parse_bytes(bytes: &[u8]) -> Result<Self, ParseFailure> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::parse(text),
@@ -110,7 +109,7 @@ impl Request {
     }
 }
 
-/// A struct would also be read from an array; a request is an object.
+/// serde would also read a struct from an array; a request must be an object.
 fn object<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text);
@@ -142,7 +141,7 @@ pub(super) struct RunParams {
     pub(super) verbose: Option<bool>,
     pub(super) detach: Option<bool>,
     pub(super) model: Option<String>,
-    /// The thread is put into it.
+    /// The run's thread is added to this workspace.
     pub(super) workspace_id: Option<String>,
 }
 
@@ -246,7 +245,7 @@ pub(super) struct WorkspaceThread {
     pub(super) thread_id: String,
 }
 
-/// Everything that is said, except events and ends of runs.
+/// Every response, except events and run ends.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Response<'a> {
@@ -254,7 +253,7 @@ pub(super) enum Response<'a> {
         id: &'a str,
         tools: Vec<ToolView<'a>>,
     },
-    /// Exactly one of `tool` and `tool_yaml` is there.
+    /// Exactly one of `tool` and `tool_yaml` is present.
     ToolShow {
         id: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,7 +275,7 @@ pub(super) enum Response<'a> {
         id: &'a str,
         models: Vec<ModelView<'a>>,
     },
-    /// The same, for clients that know an answer by the type of its request.
+    /// The same for strict clients, which expect a response to have the type of its request.
     #[serde(rename = "list_models")]
     StrictModelsList {
         id: &'a str,
@@ -350,7 +349,7 @@ pub(super) struct ToolView<'a> {
 pub(super) struct UserMessage<'a> {
     pub(super) role: &'static str,
     pub(super) content: &'a str,
-    /// What `before` takes.
+    /// The value that `before` takes.
     pub(super) seq: u64,
 }
 
@@ -383,7 +382,7 @@ pub(super) struct ThreadView<'a> {
     pub(super) created_at_ms: i64,
 }
 
-/// Frames hold strings, numbers and JSON values only, so encoding cannot fail.
+/// Frames contain only strings, numbers and JSON values, so encoding cannot fail.
 pub(super) fn encode(frame: &impl Serialize) -> String {
     serde_json::to_string(frame).unwrap_or_default()
 }

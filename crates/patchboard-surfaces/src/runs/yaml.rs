@@ -1,9 +1,9 @@
-//! A tool's definition as YAML, for people to read. Writes less than YAML allows, so that every parser, of 1.1 and 1.2
-//! alike, reads back what was meant: whatever could be taken for something else is quoted.
+//! Writes a tool's definition as YAML for people to read. Uses a subset of YAML that 1.1 and 1.2 parsers read alike:
+//! every string that could be parsed as another type is quoted.
 
 use serde_json::Value;
 
-/// A mapping with its keys in the given order; mappings inside keep their own.
+/// A mapping with its keys in the given order; nested mappings keep their own order.
 pub(super) fn document(fields: &[(&str, &Value)]) -> String {
     let mut out = String::new();
     for (key, value) in fields {
@@ -14,7 +14,7 @@ pub(super) fn document(fields: &[(&str, &Value)]) -> String {
 
 fn field(key: &str, value: &Value, indent: usize, out: &mut String) {
     let shown = scalar_text(key);
-    // Parsers need not look further than this for the colon of a simple key.
+    // YAML limits simple keys to 1024 characters; longer ones need the `?` form.
     if shown.chars().count() > 1000 {
         pad(indent, out);
         out.push_str("? ");
@@ -28,7 +28,7 @@ fn field(key: &str, value: &Value, indent: usize, out: &mut String) {
         out.push(':');
     }
     match value {
-        // Sequences stand under their key without being indented further, which is how most emitters do it.
+        // Sequences are not indented below their key, like most emitters do.
         Value::Array(items) if !items.is_empty() => {
             out.push('\n');
             sequence(items, indent, out);
@@ -50,7 +50,7 @@ fn sequence(items: &[Value], indent: usize, out: &mut String) {
     for item in items {
         pad(indent, out);
         out.push_str("- ");
-        // The first line of what is inside follows the dash, so it is written apart and its padding taken off.
+        // The first line of the item follows the dash, so the item is written separately and its indentation removed.
         let mut inner = String::new();
         match item {
             Value::Array(items) if !items.is_empty() => sequence(items, indent + 2, &mut inner),
@@ -67,7 +67,7 @@ fn sequence(items: &[Value], indent: usize, out: &mut String) {
     }
 }
 
-/// The value and the end of its line.
+/// Writes a scalar and the end of its line.
 fn leaf_value(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
@@ -81,7 +81,7 @@ fn leaf_value(value: &Value, indent: usize, out: &mut String) {
     out.push('\n');
 }
 
-/// YAML 1.1 takes `1e9` for text: it wants a point, and a sign in the exponent.
+/// YAML 1.1 parses `1e9` as a string: it requires a decimal point and a signed exponent.
 fn number_text(number: &str) -> String {
     let Some((digits, exponent)) = number.split_once(['e', 'E']) else { return number.to_owned() };
     let point = if digits.contains('.') { "" } else { ".0" };
@@ -93,11 +93,11 @@ fn scalar_text(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Could it be taken for nothing but this very text?
+/// Whether an unquoted text can only be parsed as this string.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
     let Some(first) = text.chars().next() else { return false };
-    // Digits, signs and points may begin a number or a date, the others have a meaning of their own.
+    // Digits, signs and points may begin a number or a date; the other excluded characters are YAML indicators.
     let begins_well = first.is_alphabetic() || matches!(first, '/' | '(' | '$' | '^' | '_');
     begins_well
         && !text.ends_with([' ', ':'])
@@ -107,7 +107,7 @@ fn is_plain(text: &str) -> bool {
         && !WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// Printable on one line; tabs are not worth the trouble.
+/// Printable within a line; tabs are excluded for simplicity.
 fn is_printable(character: char) -> bool {
     match character {
         ' '..='~' => true,
@@ -135,11 +135,11 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Several lines that a literal block shows exactly as they are.
+/// Whether a literal block reproduces the text exactly.
 fn is_block(text: &str) -> bool {
     let lines_are_fine =
         || text.split('\n').all(|line| line.chars().all(is_printable) && (line.is_empty() || !line.trim().is_empty()));
-    // The first line sets the indentation, so it has to begin with something.
+    // The first line determines the block's indentation, so it must begin with text.
     text.contains('\n') && !text.starts_with([' ', '\n']) && lines_are_fine()
 }
 

@@ -1,4 +1,4 @@
-//! Answers and events as a transcript writes them: a word, then JSON where there is more to say.
+//! Parses replies and events of a transcript: a keyword, then JSON if there is data.
 
 use jiff::Timestamp;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
@@ -120,7 +120,7 @@ fn workspace(json: &Value) -> Read<Workspace> {
     Ok(Workspace { id: text_of(&json["id"]).into(), name: text_of(&json["name"]).into(), created_at: noon()? })
 }
 
-/// `kind the rest is the message`
+/// Format: `kind message text`.
 pub(super) fn error(text: &str) -> Read<BoardError> {
     let (kind, message) = text.split_once(' ').unwrap_or((text, ""));
     let kind = match kind {
@@ -148,7 +148,7 @@ fn each<T>(json: &Value, item: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
     json.as_array().into_iter().flatten().map(item).collect()
 }
 
-/// `[items]`, or `{"items": [], "next": "cursor"}`.
+/// Format: `[items]`, or `{"items": [], "next": "cursor"}`.
 fn page<T>(json: &Value, item: impl Fn(&Value) -> Read<T>) -> Read<ResultPage<T>> {
     let items = if json.is_array() { json } else { &json["items"] };
     Ok(ResultPage {

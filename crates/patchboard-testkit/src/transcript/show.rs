@@ -1,4 +1,4 @@
-//! Commands in a form a person reads at a glance.
+//! A readable form of commands.
 
 use patchboard_core::app::AppProfile;
 use patchboard_core::app::message::{AppNotice, AppResponse, MessageState};

@@ -1,4 +1,4 @@
-//! Why a call gave no answer, and the sentence that says so.
+//! Why a call failed, and its error text.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::rights::PluginLimits;
 use crate::state::CallState;
 use crate::telemetry::GuestCallOutcome;
 
-/// Of a guest's own words in a sentence.
+/// Longest quote of a guest's text in a message.
 const QUOTED_CHARS: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub(crate) enum GuestFailure {
     Memory(usize),
     Fuel(u64),
     Output(usize),
-    /// It gave the host more at once than any call may, while it was at work.
+    /// The guest passed too many bytes to a host function at once.
     HostcallData(usize),
     Stack,
-    /// What it said last, if it said anything.
+    /// The guest's final output, if any.
     Panic(Option<String>),
     Exit(i32),
-    /// Anything else it broke on.
+    /// Any other trap.
     Trap(String),
     Cancelled,
     QueueFull,
@@ -37,7 +37,7 @@ pub(crate) enum GuestFailure {
     HostError(String),
 }
 
-/// A result larger than results may be.
+/// A result that exceeds the output limit.
 #[derive(Debug, thiserror::Error)]
 #[error("the result is too large")]
 pub(crate) struct OutputTooLarge;
@@ -70,7 +70,7 @@ impl GuestFailure {
             Self::QueueTimeout(longest) => {
                 format!("a call of plugin {plugin} waited {} for its turn", format_duration(*longest))
             }
-            Self::HostError(reason) => format!("a call of plugin {plugin} got lost: {reason}"),
+            Self::HostError(reason) => format!("a call of plugin {plugin} was lost: {reason}"),
         }
     }
 
@@ -108,7 +108,7 @@ impl GuestFailure {
     }
 }
 
-/// What went wrong in a guest, from what wasmtime says and what the call did before.
+/// Determines the failure from wasmtime's error and the state of the call.
 pub(super) fn classify(error: &wasmtime::Error, state: &CallState, limits: &PluginLimits) -> GuestFailure {
     if let Some(ended) = error.downcast_ref::<imports::CallAborted>() {
         return match ended {
@@ -125,7 +125,7 @@ pub(super) fn classify(error: &wasmtime::Error, state: &CallState, limits: &Plug
     if let Some(I32Exit(code)) = error.downcast_ref() {
         return GuestFailure::Exit(*code);
     }
-    // The type of this one is wasmtime's own.
+    // wasmtime does not export this error's type.
     if error.root_cause().to_string().contains("fuel allocated for hostcalls") {
         let at_work = error.downcast_ref::<WasmBacktrace>().is_some_and(|trace| !trace.frames().is_empty());
         return match at_work {
@@ -137,10 +137,10 @@ pub(super) fn classify(error: &wasmtime::Error, state: &CallState, limits: &Plug
     match trap {
         Some(Trap::OutOfFuel) => GuestFailure::Fuel(limits.fuel),
         Some(Trap::StackOverflow) => GuestFailure::Stack,
-        // Whatever it broke on in the end: it did not get what it asked for.
+        // Any trap after a refused allocation is caused by it.
         _ if state.limiter.was_refused => GuestFailure::Memory(limits.memory),
         Some(Trap::UnreachableCodeReached) => GuestFailure::Panic(panic_message(&state.stderr.text())),
-        // Languages that keep a stack of their own in memory run off its end.
+        // Languages with a shadow stack in linear memory overflow it this way.
         Some(Trap::MemoryOutOfBounds) => {
             GuestFailure::Trap("out of bounds memory access, or recursion too deep".to_owned())
         }
@@ -149,13 +149,13 @@ pub(super) fn classify(error: &wasmtime::Error, state: &CallState, limits: &Plug
     }
 }
 
-/// The last line on standard error that is not advice about how to see more.
+/// The last line of standard error that is not a `note:`.
 fn panic_message(text: &str) -> Option<String> {
     let said = |line: &&str| !line.is_empty() && !line.starts_with("note: ");
     text.lines().map(str::trim).rfind(said).map(printable)
 }
 
-/// A guest's words in one line: nothing in them begins another line or moves a cursor.
+/// A guest's text on one line: control characters could start another line or move the cursor.
 pub(super) fn printable(text: &str) -> String {
     let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED_CHARS + 1).collect();
     if line.chars().count() > QUOTED_CHARS {
@@ -165,7 +165,7 @@ pub(super) fn printable(text: &str) -> String {
     line
 }
 
-/// For sentences: `64 MiB`, `1500 bytes`.
+/// A size for messages: `64 MiB`, `1500 bytes`.
 pub(crate) fn format_size(bytes: usize) -> String {
     const KIB: usize = 1024;
     const MIB: usize = 1024 * KIB;

@@ -1,5 +1,4 @@
-//! What is different between a plugin that was approved and the one that is there now, and whether that is for the
-//! operator to say.
+//! Compares an approved plugin with the current one, and decides whether the operator must approve the changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use patchboard_core::plugin::PluginGrant;
 
 use super::pins::{PinLookup, PluginPin};
 
-/// Something a plugin has now that it had not when it was approved.
+/// Something a plugin has now but did not have when it was approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PluginChange {
     Interface(Arc<str>),
@@ -16,7 +15,7 @@ pub(super) enum PluginChange {
     Channel,
     NewTool(Arc<str>),
     Tool(Arc<str>, ToolDifference),
-    /// Nobody can tell what was approved.
+    /// The approved state cannot be read.
     Unreadable(String),
 }
 
@@ -24,28 +23,28 @@ pub(super) enum PluginChange {
 pub(super) enum ToolDifference {
     Description,
     InputSchema,
-    /// It says of itself that it changes nothing, and people are no longer asked before it runs.
+    /// It now declares itself read-only, so that it no longer needs approval before it runs.
     NowReadOnly,
     NowWrites,
 }
 
-/// Who wrote down what a plugin may reach.
+/// Where a plugin and its grants come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PluginOrigin {
-    /// The operator, in the configuration.
+    /// From the operator, in the configuration.
     Configured,
-    /// Whoever may put files into the folder.
+    /// From the plugins folder, where everyone with write access can set grants.
     Folder,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ApprovalVerdict {
-    /// It may go to work. The changes are those the operator made, for the log.
+    /// It may be activated. The changes are those the operator made, for the log.
     Accepted(Vec<PluginChange>),
     NeedsApproval(Vec<PluginChange>),
 }
 
-/// May the plugin that is there now take over from what was pinned? What is seen for the first time may.
+/// Decides whether the current plugin may replace the pinned one. A plugin without a pin may.
 pub(super) fn check_against_pin(pinned: &PinLookup, now: &PluginPin, origin: PluginOrigin) -> ApprovalVerdict {
     let before = match pinned {
         PinLookup::Missing => return ApprovalVerdict::Accepted(Vec::new()),
@@ -54,8 +53,8 @@ pub(super) fn check_against_pin(pinned: &PinLookup, now: &PluginPin, origin: Plu
         }
         PinLookup::Known(pin) => pin,
     };
-    // Grants in the configuration are the operator's own word about a file that was approved. What the file says of
-    // itself is not: the same file may describe its tools differently tomorrow.
+    // Grants in the configuration are the operator's own decision about an approved file. The file's own declarations
+    // are not: the same file may describe its tools differently on every load.
     let is_operators_word = origin == PluginOrigin::Configured && before.sha256 == now.sha256;
     let is_granted = |change: &PluginChange| is_operators_word && matches!(change, PluginChange::Grant(_));
     let (granted, others): (Vec<PluginChange>, Vec<PluginChange>) = diff(before, now).into_iter().partition(is_granted);
@@ -65,7 +64,7 @@ pub(super) fn check_against_pin(pinned: &PinLookup, now: &PluginPin, origin: Plu
     }
 }
 
-/// What is more, or other, than before. Less is no change: it needs nobody's leave.
+/// What is more than, or different from, before. Removals need no approval and are not listed.
 pub(super) fn diff(before: &PluginPin, now: &PluginPin) -> Vec<PluginChange> {
     let mut changes: Vec<PluginChange> =
         now.imports.difference(&before.imports).cloned().map(PluginChange::Interface).collect();
@@ -78,7 +77,7 @@ pub(super) fn diff(before: &PluginPin, now: &PluginPin) -> Vec<PluginChange> {
             changes.push(PluginChange::NewTool(name.clone()));
             continue;
         };
-        // Without grants a plugin is believed to change nothing whatever it says; then its word is not what changed.
+        // A plugin without grants counts as read-only whatever it declares, so its declaration did not change.
         let differences = [
             (ToolDifference::Description, tool.description != approved.description),
             (ToolDifference::InputSchema, tool.input_schema != approved.input_schema),
@@ -91,7 +90,7 @@ pub(super) fn diff(before: &PluginPin, now: &PluginPin) -> Vec<PluginChange> {
     changes
 }
 
-/// Does something that was granted before allow all that this grant allows?
+/// Whether an earlier grant allows everything that this grant allows.
 fn is_covered(grant: &PluginGrant, before: &PluginPin) -> bool {
     before.grants.iter().any(|old| covers(old, grant))
 }

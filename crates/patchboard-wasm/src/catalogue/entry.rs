@@ -1,4 +1,4 @@
-//! One plugin the catalogue knows: which version is at work, which one waits, and what is wrong with its file.
+//! One plugin of the catalogue: its active version, a version awaiting approval, and problems of its file.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,16 @@ use super::pins::PluginPin;
 use super::version::PluginVersion;
 use crate::rights::PluginOptions;
 
-/// Versions whose last calls are waited for. What is called on an older one is not counted any more.
+/// Replaced versions whose running calls are still counted; calls of older ones are no longer counted.
 const MAX_DRAINING: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct PluginEntry {
     pub(super) origin: PluginOrigin,
     pub(super) files: PluginFiles,
-    /// As the configuration has it; a plugin of the folder gets its grants and settings from the file beside it.
+    /// From the configuration; a plugin of the folder takes grants and settings from its sidecar file.
     pub(super) options: PluginOptions,
-    /// One load, or approval, at a time.
+    /// Serialises loads and approvals.
     pub(super) change_lock: tokio::sync::Mutex<()>,
     state: Mutex<EntryState>,
 }
@@ -30,27 +30,27 @@ pub(super) struct PluginEntry {
 pub(super) struct EntryState {
     pub(super) active: Option<ActiveVersion>,
     pub(super) pending: Option<UnapprovedVersion>,
-    /// What is wrong with the newest file.
+    /// Why the newest file cannot be used.
     pub(super) problem: Option<Arc<str>>,
-    /// The hash of the newest file that could be read.
+    /// SHA-256 of the newest readable file.
     pub(super) last_sha256: Option<Arc<str>>,
     pub(super) is_loading: bool,
-    /// By the operator: it stays away whatever becomes of its file.
+    /// Set by the operator: the plugin stays unloaded whatever happens to its file.
     pub(super) is_unloaded: bool,
     pub(super) is_file_missing: bool,
-    /// What the files looked like when they were last loaded, or found to be of no use.
+    /// State of the files when they were last loaded or rejected.
     pub(super) last_tried: Option<FilesSnapshot>,
-    /// What the last look showed.
+    /// State of the files at the latest poll.
     pub(super) last_snapshot: Option<FilesSnapshot>,
     retired: RetiredVersions,
 }
 
-/// Versions that are no longer at work.
+/// Replaced versions.
 #[derive(Debug, Default)]
 struct RetiredVersions {
-    /// Those that may still have calls to end.
+    /// Versions that may still have running calls.
     draining: Vec<Arc<dyn PluginVersion>>,
-    /// Calls of all others, and those that broke.
+    /// Calls and failures of all other replaced versions.
     calls: u64,
     failures: u64,
 }
@@ -62,7 +62,7 @@ pub(super) struct ActiveVersion {
     since: Timestamp,
 }
 
-/// A version that wants more than was approved.
+/// A version that differs from what was approved.
 #[derive(Debug, Clone)]
 pub(super) struct UnapprovedVersion {
     pub(super) version: Arc<dyn PluginVersion>,
@@ -71,20 +71,20 @@ pub(super) struct UnapprovedVersion {
     pub(super) changes: Vec<PluginChange>,
 }
 
-/// What a plugin is given besides its own file.
+/// The configuration of a plugin besides its own file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct GrantsAndSettings {
     pub(super) grants: Vec<PluginGrant>,
     pub(super) settings: BTreeMap<String, String>,
 }
 
-/// What became of a version that was to go to work.
+/// The result of activating a version.
 #[derive(Debug)]
 pub(super) enum ActivationOutcome {
     Activated {
         replaced: Option<Arc<str>>,
     },
-    /// The operator unloaded the plugin in the meantime.
+    /// The operator has unloaded the plugin since.
     AlreadyUnloaded,
 }
 
@@ -111,12 +111,12 @@ impl PluginEntry {
         self.state().active.as_ref().map(|work| work.version.clone())
     }
 
-    /// Is that very content at work already, given the same?
+    /// Whether this content is active with the same grants and settings.
     pub(super) fn is_active(&self, sha256: &str, given: &GrantsAndSettings) -> bool {
         self.state().active.as_ref().is_some_and(|work| **work.version.sha256() == *sha256 && work.config == *given)
     }
 
-    /// Says that a load is under way, until it is dropped.
+    /// Marks the entry as loading until the guard is dropped.
     pub(super) fn loading(&self) -> LoadingGuard<'_> {
         self.state().is_loading = true;
         LoadingGuard(self)
@@ -140,7 +140,7 @@ impl PluginEntry {
         ActivationOutcome::Activated { replaced }
     }
 
-    /// An earlier version goes on working, unless it may reach what the new one was not even given.
+    /// Keeps an earlier version active, unless it has grants that the new configuration removed.
     pub(super) fn hold_for_approval(&self, held: UnapprovedVersion) {
         let mut state = self.state();
         if state.is_unloaded {
@@ -155,7 +155,7 @@ impl PluginEntry {
         state.pending = Some(held);
     }
 
-    /// The newest file is of no use. A version at work goes on working. Answers whether that was not known before.
+    /// Records that the newest file is unusable; an active version stays active. Returns whether the problem is new.
     pub(super) fn reject_file(&self, problem: &str) -> bool {
         let mut state = self.state();
         state.pending = None;
@@ -164,7 +164,7 @@ impl PluginEntry {
         known.as_deref() != Some(problem)
     }
 
-    /// What the configuration names goes on working without its file; what is in the folder is there by being there.
+    /// A configured plugin stays active without its file; a plugin of the folder is unloaded.
     pub(super) fn mark_file_missing(&self) {
         let mut state = self.state();
         state.pending = None;
@@ -175,7 +175,7 @@ impl PluginEntry {
         }
     }
 
-    /// The file is what is at work.
+    /// The file matches the active version.
     pub(super) fn mark_current(&self) {
         let mut state = self.state();
         state.pending = None;
@@ -191,7 +191,7 @@ impl PluginEntry {
         state.problem = None;
     }
 
-    /// Why nobody can call it now. A fragment that follows its name.
+    /// Why the plugin cannot be called. A fragment that follows its name.
     pub(super) fn unavailable_reason(&self) -> String {
         let report = self.report();
         match (report.state, report.problem) {
@@ -234,7 +234,7 @@ impl PluginEntry {
 }
 
 impl EntryState {
-    /// Nothing is at work now. Answers with the hash of what was.
+    /// Deactivates the active version and returns its hash.
     fn retire(&mut self) -> Option<Arc<str>> {
         let work = self.active.take()?;
         let sha256 = work.version.sha256().clone();
@@ -243,7 +243,7 @@ impl EntryState {
         Some(sha256)
     }
 
-    /// Since the server started.
+    /// Calls and failures since server start.
     fn counts(&mut self) -> (u64, u64) {
         self.retired.drop_drained();
         let versions = self.retired.draining.iter().chain(self.active.iter().map(|work| &work.version));
@@ -252,7 +252,7 @@ impl EntryState {
         })
     }
 
-    /// Versions whose calls have ended are dropped.
+    /// Drops versions whose calls have ended.
     pub(super) fn drop_drained(&mut self) {
         self.retired.drop_drained();
     }
@@ -271,7 +271,7 @@ impl EntryState {
         } else if self.problem.is_some() {
             PluginState::Refused
         } else {
-            // Known, and about to be read for the first time.
+            // Listed, and about to be read for the first time.
             PluginState::Loading
         }
     }
@@ -283,6 +283,7 @@ impl RetiredVersions {
         let mut at = 0;
         let (calls, failures) = (&mut self.calls, &mut self.failures);
         self.draining.retain(|version| {
+            // Running calls hold references; this list holds one.
             let is_called = Arc::strong_count(version) > 1;
             let stays = is_called && at >= surplus;
             at += 1;
@@ -296,7 +297,7 @@ impl RetiredVersions {
     }
 }
 
-/// A load under way.
+/// Marks a running load.
 #[derive(Debug)]
 pub(super) struct LoadingGuard<'a>(&'a PluginEntry);
 

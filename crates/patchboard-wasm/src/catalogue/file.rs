@@ -1,5 +1,5 @@
-//! Plugins' files: told apart without reading them, and read whole or not at all. Everything here blocks; it is run where
-//! that harms nobody.
+//! Plugin files: change detection without reading them, and consistent reads. All functions block and must run on
+//! blocking threads.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -14,33 +14,33 @@ use sha2::{Digest, Sha256};
 use super::pins::hex;
 use crate::call::format_size;
 
-/// A larger file is no plugin.
+/// Larger files are refused.
 pub(super) const MAX_PLUGIN_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_SIDECAR_BYTES: u64 = 64 * 1024;
 
-/// Enough of a file to see that it is another one, or another content.
+/// Metadata that reveals a replaced file or changed content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Sees what sets the other time back, and a file that can be read since.
+    /// The inode's change time: detects a modification time that was set back, and changed permissions.
     changed: (i64, i64),
 }
 
-/// What a look at a plugin's files shows; `None` where there is no file.
+/// Metadata of a plugin's files; `None` for a missing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FilesSnapshot {
     pub(super) file: Option<FileStamp>,
     pub(super) sidecar: Option<FileStamp>,
 }
 
-/// Where a plugin's files are.
+/// The location of a plugin's files.
 #[derive(Debug, Clone)]
 pub(super) struct PluginFiles {
     pub(super) file: PathBuf,
-    /// What the file is given, and the folder both must lie in; `None` for what the configuration names.
+    /// The sidecar file, and the folder that both files must be in; `None` for configured plugins.
     pub(super) folder: Option<FolderLocation>,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct FolderLocation {
     pub(super) sidecar: PathBuf,
 }
 
-/// A plugin's files, read.
+/// The content of a plugin's files.
 #[derive(Debug)]
 pub(super) struct PluginContent {
     pub(super) bytes: Bytes,
     /// In lower-case hex.
     pub(super) sha256: Arc<str>,
     pub(super) sidecar: Option<String>,
-    /// Files that anybody on this machine may change.
+    /// Files that every local user may change.
     pub(super) world_writable: Vec<PathBuf>,
 }
 
@@ -65,9 +65,9 @@ pub(super) struct PluginContent {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadFailure {
     Missing,
-    /// It changed while it was read.
+    /// The file changed during the read.
     Changing,
-    /// A sentence for the operator.
+    /// An error text for the operator.
     Unusable(String),
 }
 
@@ -80,7 +80,7 @@ impl PluginFiles {
         }
     }
 
-    /// Both files as they were at one moment, and what they looked like then.
+    /// Reads both files consistently and returns their metadata from before the read.
     pub(super) fn read(&self) -> (FilesSnapshot, Result<PluginContent, ReadFailure>) {
         let look = self.snapshot();
         let content = self.read_both(look);
@@ -122,7 +122,7 @@ impl FileStamp {
     }
 }
 
-/// May anybody on this machine change it?
+/// Whether every local user may change the file.
 pub(super) fn is_world_writable(metadata: &Metadata) -> bool {
     metadata.mode() & 0o002 != 0
 }
@@ -161,7 +161,7 @@ fn read_file(path: &Path, within: Option<&Path>, max: u64) -> Result<(Vec<u8>, b
     }
 }
 
-/// Neither waits for a pipe to be written to nor follows a link that came about since its path was found to be real.
+/// Does not block on a FIFO, and does not follow a link that was created after the path was resolved.
 fn open(real: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(real)

@@ -1,4 +1,4 @@
-//! The plugins folder: every `NAME.wasm` in it is a plugin.
+//! Scans the plugins folder: every `NAME.wasm` in it is a plugin.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 
 use super::file::{FolderLocation, PluginFiles, is_world_writable};
 
-/// Further files of the folder are not looked at.
+/// Further files in the folder are ignored.
 const MAX_FILES: usize = 4096;
-/// Further plugins are not loaded.
+/// Further plugins are ignored.
 pub(super) const MAX_PLUGINS: usize = 256;
 
-/// What is in the folder. An absent one is empty.
+/// The result of a scan. A missing folder counts as empty.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FolderScan {
-    /// Names and files, in the order of the names.
+    /// Names and files, sorted by name.
     pub(super) found: Vec<(Arc<str>, PathBuf)>,
-    /// What the operator should know about it. Sentences.
+    /// Warnings for the operator.
     pub(super) warnings: Vec<String>,
 }
 
-/// `configured`: files that are plugins already, under the names the configuration gives them. Blocks.
+/// Scans the folder. `configured` lists files that already are plugins under their configured names. Blocks.
 pub(super) fn scan(folder: &Path, configured: &[PathBuf]) -> FolderScan {
     let mut scan = FolderScan::default();
     let shown = folder.display();
@@ -34,7 +34,7 @@ pub(super) fn scan(folder: &Path, configured: &[PathBuf]) -> FolderScan {
         }
     };
     if folder.metadata().is_ok_and(|metadata| is_world_writable(&metadata)) {
-        scan.warnings.push(format!("anybody on this machine may put plugins into {shown}; take that right away"));
+        scan.warnings.push(format!("every user of this machine may put plugins into {shown}; revoke that right"));
     }
     let configured: HashSet<PathBuf> = configured.iter().filter_map(|file| file.canonicalize().ok()).collect();
     for (at, file) in files.enumerate() {

@@ -1,4 +1,4 @@
-//! From a file to a version at work, step by step. Each ends in one line of the log.
+//! The steps from a file to an active version. Each outcome is logged once.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use crate::rights::PluginOptions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadCause {
     Start,
-    /// Its file looks different.
+    /// Its file has changed.
     Changed,
-    /// The operator wants it.
+    /// On the operator's request.
     Requested,
 }
 
-/// What a load came to before anything was approved.
+/// The result of a load before approval.
 enum LoadResult {
-    /// What is at work is what the files say.
+    /// The files match the active version.
     Unchanged,
     New(LoadedCandidate),
 }
@@ -38,21 +38,21 @@ struct LoadedCandidate {
     config: GrantsAndSettings,
 }
 
-/// Why there is nothing to put to work.
+/// Why no version was activated.
 enum LoadFailure {
     Cancelled,
     FileMissing,
     Changing,
-    /// A sentence for the operator.
+    /// An error text for the operator.
     Refused(String),
-    /// A sentence for the operator, who may let the same file in at any time.
+    /// An error text for the operator, who may trust the same file at any time.
     NotTrusted(String),
-    /// The server itself could not: another try may help.
+    /// An internal failure: a retry may succeed.
     Failed(String),
 }
 
 impl Catalogue {
-    /// Goes on although nobody waits for it.
+    /// Runs in its own task, so that it continues if the caller is dropped.
     pub(super) fn spawn_load(
         self: &Arc<Self>,
         entry: Arc<PluginEntry>,
@@ -78,7 +78,7 @@ impl Catalogue {
             let loading = entry.loading();
             (self.load_candidate(entry, cause).await, loading, turn)
         };
-        // Once it is made it is seen through: what is pinned is put to work.
+        // Not cancelled past this point, because a pinned version must be activated.
         let (made, loading, _turn) = tokio::select! {
             biased;
             () = self.stop.cancelled() => return Err(self.fail_load(entry, LoadFailure::Cancelled)),
@@ -116,7 +116,7 @@ impl Catalogue {
         admitted.map_err(LoadFailure::NotTrusted)?;
         entry.state().last_sha256 = Some(content.sha256.clone());
         for path in &content.world_writable {
-            self.warn_once(&format!("anybody on this machine may change {}; take that right away", path.display()));
+            self.warn_once(&format!("every user of this machine may change {}; revoke that right", path.display()));
         }
         let given = self.config_for(entry, &content).map_err(LoadFailure::Refused)?;
         if let Some(only) = entry.options.sha256.map(|hash| hex(&hash))
@@ -126,6 +126,7 @@ impl Catalogue {
             let problem = format!("the configuration allows only the SHA-256 {only}, and its file has {found}");
             return Err(LoadFailure::Refused(problem));
         }
+        // The files were touched without a change of content.
         if cause == LoadCause::Changed && entry.is_active(&content.sha256, &given) {
             return Ok(LoadResult::Unchanged);
         }
@@ -173,6 +174,7 @@ impl Catalogue {
                 );
             }
         };
+        // The pin is written before activation: a version that runs must be the one on record.
         if pinned != PinLookup::Known(now.clone())
             && let Err(error) = pins::write(&*self.store, &*self.clock, name, &now).await
         {
@@ -189,7 +191,7 @@ impl Catalogue {
         self.activate(entry, version, given, Some(duration_ms))
     }
 
-    /// The version was pinned.
+    /// Activates a version that has been pinned.
     fn activate(
         &self,
         entry: &PluginEntry,
@@ -252,7 +254,7 @@ impl Catalogue {
                 return PluginError::Refused(format!("`{name}` cannot be loaded: its file is gone: {file}"));
             }
             LoadFailure::Refused(problem) => (problem, PluginError::Refused),
-            // The others are no fault of the file: it is tried again with the next look.
+            // These are not problems of the file: the next poll tries again.
             LoadFailure::Cancelled => {
                 entry.state().last_tried = None;
                 return PluginError::Failed(format!("`{name}` was not loaded: cancelled"));
@@ -272,14 +274,14 @@ impl Catalogue {
         };
         let is_news = entry.reject_file(&problem);
         let goes_on = if entry.version().is_some() { "; the earlier version goes on working" } else { "" };
-        // What is tried again with every look is told once.
+        // A problem that recurs at every poll is logged once.
         if is_news {
             tracing::warn!(plugin = &**name, "the plugin cannot be loaded: {problem}{goes_on}");
         }
         error(format!("`{name}` cannot be loaded: {problem}{goes_on}"))
     }
 
-    /// Its file is not there any more.
+    /// Handles a removed file.
     pub(super) fn file_missing(&self, entry: &PluginEntry) {
         entry.mark_file_missing();
         self.rebuild_offer();
@@ -291,7 +293,7 @@ impl Catalogue {
         );
     }
 
-    /// What waits is pinned and put to work.
+    /// Pins and activates the version that awaits approval.
     pub(super) async fn approve(&self, entry: &PluginEntry) -> Result<PluginReport, PluginError> {
         let _turn = entry.change_lock.lock().await;
         let Some(held) = entry.state().pending.clone() else {
@@ -316,7 +318,7 @@ impl From<ReadFailure> for LoadFailure {
     }
 }
 
-/// As much of a hash as people compare.
+/// The prefix of a hash that people compare.
 fn short_hash(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }
@@ -325,7 +327,7 @@ fn join_changes(changes: &[PluginChange]) -> String {
     changes.iter().map(PluginChange::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The error with what caused it.
+/// An error with its causes.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

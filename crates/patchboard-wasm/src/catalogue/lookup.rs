@@ -1,4 +1,4 @@
-//! Which plugin is meant: by its name, by the path of its file, and by lying in the folder.
+//! Finds plugins by name, by the path of their file, and by scanning the folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -11,16 +11,16 @@ use super::entry::PluginEntry;
 use super::folder::{self, MAX_PLUGINS};
 use crate::rights::PluginOptions;
 
-/// As many names as are told to somebody who is looking for one.
+/// Names listed in the error for an unknown plugin.
 const MAX_NAMES_LISTED: usize = 20;
 
 impl Catalogue {
-    /// The plugin of that name, or the one whose file that is. No other file is ever loaded.
+    /// Finds a plugin by its name or the path of its file. Other files are never loaded.
     pub(super) async fn find(&self, named: &str) -> Result<Arc<PluginEntry>, PluginError> {
         if let Some(entry) = self.entry_named(named) {
             return Ok(entry);
         }
-        // It may have been put there a moment ago.
+        // The file may have been added since the latest scan.
         self.scan_folder().await;
         if let Some(entry) = self.entry_named(named) {
             return Ok(entry);
@@ -47,7 +47,7 @@ impl Catalogue {
         PluginError::Unknown(format!("no plugin is named, or has the file, `{named}`: {known}{place}"))
     }
 
-    /// Makes known what is new in the folder. Loads nothing.
+    /// Adds entries for new files in the folder, without loading them.
     pub(super) async fn scan_folder(&self) {
         let Some(folder) = self.folder.clone() else { return };
         let is_configured = |entry: &&Arc<PluginEntry>| entry.origin == PluginOrigin::Configured;
@@ -93,7 +93,7 @@ fn folder_entry(folder: &Arc<Path>, name: Arc<str>, file: PathBuf) -> Arc<Plugin
     PluginEntry::new(PluginOrigin::Folder, folder::plugin_files(folder, file), options)
 }
 
-/// The plugin whose file one of the paths leads to. Blocks.
+/// Finds the plugin whose file one of the paths resolves to. Blocks.
 fn entry_at(entries: &[Arc<PluginEntry>], paths: &[PathBuf]) -> Option<Arc<PluginEntry>> {
     let real = |path: &Path| path.canonicalize().ok();
     let wanted: Vec<PathBuf> = paths.iter().filter_map(|path| real(path)).collect();

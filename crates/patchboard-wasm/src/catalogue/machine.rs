@@ -1,4 +1,4 @@
-//! Versions made of components, on a machine that is made when the first plugin is loaded.
+//! Loads components as plugin versions, on an engine that is started with the first one.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::rights::{HostServices, PluginLimits, PluginOptions};
 
 pub(super) type StartMachine = fn(PluginLimits, Option<PathBuf>) -> Result<PluginMachine, String>;
 
-/// A server without plugins never has a machine.
+/// The engine is started on first use, so that a server without plugins has none.
 #[derive(Debug)]
 pub(super) struct MachineLoader {
     pub(super) start: StartMachine,

@@ -1,4 +1,4 @@
-//! The tools of all plugins at work, put together anew only when that changes.
+//! The tools of all active plugins, rebuilt only when these change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::tool_owners::ToolNameOwners;
 pub(super) struct ToolOffer {
     /// In the order of the plugins.
     pub(super) specs: Arc<[ToolSpec]>,
-    /// Whose a tool is that goes by its own name.
+    /// The owners of the tools that are offered under their own names.
     owners: HashMap<Arc<str>, Arc<PluginEntry>>,
 }
 
 impl ToolOffer {
-    /// Where a tool's own name is another plugin's, it is called `PLUGIN.NAME`.
+    /// A tool whose own name belongs to another plugin is offered as `PLUGIN.NAME`.
     pub(super) fn of(entries: &[Arc<PluginEntry>], names: &mut ToolNameOwners, before: &Self) -> Self {
         let mut specs = Vec::new();
         let mut owners = HashMap::new();
@@ -37,7 +37,7 @@ impl ToolOffer {
                 }
             }
         }
-        // Whoever remembers the list sees by its address that it is the same.
+        // An unchanged list keeps its address, by which callers detect that their cached copy is current.
         let specs = if *before.specs == *specs { before.specs.clone() } else { specs.into() };
         Self { specs, owners }
     }

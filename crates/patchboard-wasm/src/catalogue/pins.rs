@@ -1,5 +1,5 @@
-//! What of a plugin was approved: its file, what it asks for, what it may reach and how its tools read. Kept in the
-//! store, so that a plugin that is another one after a restart is noticed too.
+//! Pins: what was approved of a plugin, that is its file, imports, grants and tool descriptions. Stored, so that
+//! changes across a restart are detected too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use sha2::{Digest, Sha256};
 
 use super::version::PluginVersion;
 
-/// Of the stored form. A pin of another one is not understood and has to be approved again.
+/// Version of the stored form. Pins of another version are unreadable, so that the plugin needs approval again.
 const PIN_FORMAT: u32 = 1;
 
-/// One version of a plugin, as far as it matters to whoever approves it.
+/// The properties of a plugin version that matter for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PluginPin {
     pub(super) sha256: Arc<str>,
-    /// Interfaces it imports.
+    /// Imported interfaces.
     pub(super) imports: BTreeSet<Arc<str>>,
     pub(super) grants: BTreeSet<PluginGrant>,
     pub(super) has_channel: bool,
     pub(super) tools: BTreeMap<Arc<str>, PinnedTool>,
 }
 
-/// A tool as it was approved. Hashes are enough to see that something reads differently.
+/// A tool as approved. Hashes suffice to detect changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PinnedTool {
     pub(super) description: String,
@@ -36,13 +36,13 @@ pub(super) struct PinnedTool {
     pub(super) read_only: bool,
 }
 
-/// What the store knows of a plugin.
+/// The stored pin of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PinLookup {
-    /// It was never here.
+    /// The plugin was never pinned.
     Missing,
     Known(PluginPin),
-    /// Something is there, and nobody can tell what was approved.
+    /// A pin exists, but what was approved cannot be read.
     Unreadable(String),
 }
 
@@ -97,7 +97,7 @@ impl PinnedTool {
     }
 }
 
-/// `Err` when the store itself fails: then nothing is known, which is not the same as nothing being there.
+/// `Err` if the store fails, which must not be mistaken for a missing pin.
 pub(super) async fn read(store: &dyn Store, plugin: &str) -> Result<PinLookup, StoreError> {
     Ok(match store.kv_get(&KvNamespace::Server, &key(plugin)).await? {
         None => PinLookup::Missing,
@@ -116,7 +116,7 @@ pub(super) async fn write(
 ) -> Result<(), StoreError> {
     let value = pin
         .to_bytes()
-        .map_err(|error| StoreError::Failed { attempted: "write down a plugin's pin", source: error.into() })?;
+        .map_err(|error| StoreError::Failed { attempted: "store a plugin's pin", source: error.into() })?;
     let keep = StoreWrite::PutValue {
         namespace: KvNamespace::Server,
         key: key(plugin).into(),
@@ -150,8 +150,8 @@ struct StoredPin {
     tools: BTreeMap<Arc<str>, PinnedTool>,
 }
 
-/// The same for the same content, in whatever order the plugin writes its keys today. Every part says what it is and how
-/// long, so that no two contents read alike.
+/// Hashes JSON independently of key order. Every part is prefixed with its type and length, so that different contents
+/// cannot hash the same input.
 fn hash_json(value: &Value, into: &mut Sha256) {
     match value {
         Value::Object(fields) => {

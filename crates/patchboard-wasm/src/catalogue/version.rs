@@ -1,5 +1,5 @@
-//! What the catalogue needs of a loaded plugin, and of whatever loads one. The rules of the life of plugins are tested
-//! without any WebAssembly.
+//! The catalogue's view of a loaded plugin and of its loader, so that the plugin life cycle is tested without
+//! WebAssembly.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,18 +15,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::rights::PluginOptions;
 
-/// One version of a plugin, as it was read from its file. Whoever holds it can call it to the end, whatever takes over.
+/// One loaded version of a plugin. Every holder of a reference can complete its calls, even if another version has
+/// replaced it.
 pub(super) trait PluginVersion: Send + Sync + fmt::Debug {
-    /// Of its file, in lower-case hex.
+    /// The SHA-256 of the file, in lower-case hex.
     fn sha256(&self) -> &Arc<str>;
     fn imports(&self) -> &BTreeSet<Arc<str>>;
     fn tools(&self) -> &Arc<[ToolSpec]>;
     fn has_tools(&self) -> bool;
     fn has_channel(&self) -> bool;
-    /// Calls, and those that broke.
+    /// Calls and failures.
     fn counts(&self) -> (u64, u64);
 
-    /// `tool` is the tool's own name.
+    /// `tool` is the plugin's own name for the tool.
     fn call(
         self: Arc<Self>,
         tool: Arc<str>,
@@ -50,8 +51,8 @@ pub(super) trait PluginVersion: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'static, Result<FetchResponse, FetchError>>;
 }
 
-/// Makes a version of a file's content.
+/// Loads a version from a file's content.
 pub(super) trait VersionLoader: Send + Sync + fmt::Debug {
-    /// `Err` is a sentence for the operator.
+    /// `Err` is an error text for the operator.
     fn load(&self, options: PluginOptions, bytes: Bytes) -> BoxFuture<'_, Result<Arc<dyn PluginVersion>, String>>;
 }

@@ -1,4 +1,4 @@
-//! Looks at the plugins' files from time to time and says what has to be done about them.
+//! Polls the plugin files and decides what their changes require.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::loading::LoadCause;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What a look asks for.
+/// The action that a poll requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WatchAction {
     Nothing,
@@ -22,8 +22,7 @@ pub(super) enum WatchAction {
     FileMissing,
 }
 
-/// A difference counts when two looks in a row show it: until then somebody may still be writing, or putting another
-/// file in the place of the one that is gone.
+/// A change counts once two consecutive polls agree: until then the file may still be written or replaced.
 pub(super) fn watch_action(
     tried: Option<FilesSnapshot>,
     looked: Option<FilesSnapshot>,
@@ -47,14 +46,14 @@ impl Catalogue {
         let looking = async {
             loop {
                 ticks.tick().await;
-                // What a look began goes on by itself: one slow plugin does not keep the others waiting.
+                // The loads run in tasks of their own, so that a slow plugin does not delay the others.
                 drop(self.poll_files().await);
             }
         };
         self.stop.run_until_cancelled(looking).await;
     }
 
-    /// The loads it began.
+    /// Polls all files once. Returns the loads that were started.
     pub(super) async fn poll_files(self: &Arc<Self>) -> Vec<JoinHandle<Result<PluginReport, PluginError>>> {
         self.scan_folder().await;
         let entries = self.entries();
@@ -73,7 +72,7 @@ impl Catalogue {
                 }
                 let step = watch_action(state.last_tried, looked, now);
                 if step != WatchAction::Nothing {
-                    // Not again with the next look.
+                    // Prevents the next poll from repeating the action.
                     state.last_tried = Some(now);
                 }
                 step

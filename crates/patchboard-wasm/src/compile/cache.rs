@@ -1,6 +1,6 @@
-//! Compiled code on disk, so that a plugin is compiled once. Code is machine code: what is read back must be what this
-//! server wrote, so the folder is nobody else's, every file carries the hash of itself, and anything odd about a file
-//! means that it is written anew.
+//! A disk cache of compiled code, so that each plugin is compiled once. The code is executed natively, so only this
+//! server may have written it: the folder is private, every file ends with its own hash, and any irregularity causes a
+//! recompilation.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,17 +14,17 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// With another file more, the one that was not used for longest goes.
+/// With another file, the least recently used one is removed.
 const MAX_FILES: usize = 64;
 const SUFFIX: &str = "cwasm";
 const HASH_BYTES: usize = 32;
-/// Read at a time.
+/// Bytes per read.
 const READ_CHUNK_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct CompileCache {
     folder: PathBuf,
-    /// Of this build of the compiler and its settings.
+    /// A hash of the compiler's version and settings.
     engine: u64,
 }
 
@@ -35,7 +35,7 @@ impl CompileCache {
         Self { folder, engine: hasher.finish() }
     }
 
-    /// `None` where nothing usable is kept.
+    /// `None` if no usable code is cached.
     pub(super) fn get(&self, engine: &Engine, hash: &[u8; 32]) -> Option<Component> {
         let path = self.path(hash);
         match read(engine, &path) {
@@ -45,13 +45,13 @@ impl CompileCache {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "compiled code cannot be used: compiling anew");
+                tracing::warn!(path = %path.display(), %error, "compiled code cannot be used: compiling again");
                 None
             }
         }
     }
 
-    /// Where it cannot be kept, the plugin is compiled again the next time.
+    /// If the write fails, the plugin is compiled again next time.
     pub(super) fn put(&self, hash: &[u8; 32], component: &Component) {
         let written = component
             .serialize()
@@ -60,7 +60,7 @@ impl CompileCache {
         match written {
             Ok(()) => prune(&self.folder),
             Err(error) => {
-                tracing::warn!(folder = %self.folder.display(), %error, "compiled code cannot be kept");
+                tracing::warn!(folder = %self.folder.display(), %error, "compiled code cannot be cached");
             }
         }
     }
@@ -82,27 +82,27 @@ fn read(engine: &Engine, path: &Path) -> io::Result<Component> {
 
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
-/// Nobody else may have written it.
+/// Rejects files that another user could have written.
 fn check_owner(metadata: &fs::Metadata, mode: u32) -> io::Result<()> {
     let us = rustix::process::geteuid().as_raw();
     match metadata.uid() == us && metadata.mode() & 0o777 == mode {
         true => Ok(()),
         false => {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it is not this user's own, of mode {mode:o}")))
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it is not owned by this user, mode {mode:o}")))
         }
     }
 }
 
-/// What is used stays; when that cannot be noted, it only goes sooner.
+/// Updates the times for the least-recently-used order; a failure only makes the file expire sooner.
 fn mark_used(path: &Path) {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
     let _noted = rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
-/// The last bytes are the hash of all before them.
+/// The last bytes of the file are the hash of all bytes before them.
 fn check_integrity(file: &mut File) -> io::Result<()> {
-    let broken = || io::Error::new(io::ErrorKind::InvalidData, "it is not what was written");
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "its hash does not match");
     let code = file.metadata()?.len().checked_sub(HASH_BYTES as u64).ok_or_else(broken)?;
     let mut hasher = Sha256::new();
     let mut left = code;
@@ -124,22 +124,22 @@ fn check_integrity(file: &mut File) -> io::Result<()> {
     }
 }
 
-/// The file stays mapped, so that code nobody calls takes no memory. It is never changed in place, only replaced.
+/// The file stays mapped, so that unused code takes no memory. Files are never changed in place, only replaced.
 #[expect(unsafe_code, reason = "machine code is run as it is; it was found to be what this server wrote")]
 fn deserialize(engine: &Engine, path: &Path) -> io::Result<Component> {
-    // SAFETY: the file lies in a folder only this user can write to, is this user's own, and its content was just found
-    // to match the hash this server wrote with it; wasmtime itself checks version and settings.
+    // SAFETY: the file is in a folder that only this user can write to, belongs to this user, and its content matches
+    // the hash that this server wrote with it; wasmtime itself checks version and settings.
     unsafe { Component::deserialize_file(engine, path) }.map_err(|error| io::Error::other(format!("{error:#}")))
 }
 
-/// Whole or not at all.
+/// Writes atomically, by renaming a temporary file.
 fn write(folder: &Path, path: &Path, code: &[u8]) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     check_owner(&fs::symlink_metadata(folder)?, 0o700)?;
     let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
     let written = write_with_hash(&unfinished, code).and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
-        // Nothing is left behind if it can be helped.
+        // Removes the temporary file, best effort.
         drop(fs::remove_file(&unfinished));
     }
     written
@@ -153,7 +153,7 @@ fn write_with_hash(path: &Path, code: &[u8]) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Best effort: what cannot be removed now is tried again with the next plugin.
+/// Best effort: files that cannot be removed are retried with the next plugin.
 fn prune(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut files: Vec<(SystemTime, PathBuf)> = entries

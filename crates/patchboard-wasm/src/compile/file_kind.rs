@@ -1,9 +1,9 @@
-//! What a file is that is not a component, so that the refusal can say what to do.
+//! Identifies files that are not components, so that the refusal can say what to do.
 
 use super::PluginFileError;
 
 const MAGIC: &[u8] = b"\0asm";
-/// Version and layer after the magic number.
+/// Version and layer fields, after the magic number.
 const MODULE: [u8; 4] = [1, 0, 0, 0];
 const COMPONENT: [u8; 4] = [0x0d, 0, 1, 0];
 

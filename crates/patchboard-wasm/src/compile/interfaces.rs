@@ -1,4 +1,4 @@
-//! What a component asks for and offers, by name, against what there is.
+//! Checks a component's imports and exports by name against the supported interfaces.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ const MAJOR: &str = "1";
 const IMPORTS: [&str; 7] = ["clock", "host-functions", "http", "log", "random", "settings", "store"];
 const EXPORTS: [&str; 2] = ["channel", "tools"];
 
-/// The interfaces of WASI that are there, with nothing behind them.
+/// The provided WASI interfaces, which have no function.
 const WASI: [&str; 27] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -62,7 +62,7 @@ pub(super) fn check(imports: &[&str], exports: &[&str]) -> Result<InterfaceNames
             Some(interface) if IMPORTS.contains(&interface) => {
                 names.imports.insert(interface.into());
             }
-            // An interface of types only, brought in by an export that uses them, is `http`: there is no other.
+            // The types-only interface, pulled in by an export that uses it, is `http`: there is no other.
             Some(_) => unknown.push(*import),
             None if is_wasi(import) => names.wasi.push((*import).to_owned()),
             None => unknown.push(*import),
@@ -87,7 +87,7 @@ pub(super) fn check(imports: &[&str], exports: &[&str]) -> Result<InterfaceNames
     Ok(names)
 }
 
-/// The short name of an interface of this package; an error if it is of a version unknown here.
+/// The short name of an interface of this package; an error if its version is unsupported.
 fn package_interface(name: &str) -> Result<Option<&str>, PluginFileError> {
     let Some(interface) = name.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix('/')) else {
         return Ok(None);
@@ -112,7 +112,7 @@ fn unknown_imports(unknown: &[&str]) -> PluginFileError {
     if unknown.len() > MAX_NAMES_LISTED {
         list.push_str(&format!(" and {} more", unknown.len() - MAX_NAMES_LISTED));
     }
-    let refusal = PluginFileError::new(format!("imports what nobody provides: {list}"));
+    let refusal = PluginFileError::new(format!("imports what is not provided: {list}"));
     match unknown.iter().any(|name| name.starts_with("wasi:http/")) {
         true => refusal.hint("HTTP is reached through patchboard:plugin/http"),
         false => refusal,

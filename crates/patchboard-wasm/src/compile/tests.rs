@@ -44,7 +44,7 @@ async fn says_why_a_file_is_no_plugin() {
         (component("(component)"), "exports neither ", Some("a plugin exports at least one of them")),
         (
             component(r#"(component (import "wasi:nn/tensor@0.2.0" (instance)))"#),
-            "imports what nobody provides: `wasi:nn/tensor@0.2.0`",
+            "imports what is not provided: `wasi:nn/tensor@0.2.0`",
             None,
         ),
         (

@@ -1,4 +1,4 @@
-//! Whose turn it is: so many calls work at once, some more wait, and the rest is told so at once.
+//! Admission control: a bounded number of calls run, a bounded number wait, further ones are refused at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,28 +6,28 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// For every call at work so many may wait.
+/// Waiting calls per running call.
 const WAITING_PER_CALL: usize = 8;
-/// For every call at work one may have stepped aside, waiting for another tool.
+/// Instances per running call: as many again may be suspended while they wait for another tool.
 pub(crate) const ALIVE_PER_CALL: usize = 2;
 
-/// One place in so many, and at least one where there are two, is never a single plugin's.
+/// One permit in this many, and at least one if there are two, cannot be taken by a single plugin.
 const SHARED_FRACTION: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct CallSlots {
     calls: usize,
     working: Arc<Semaphore>,
-    /// At work or stepped aside: each holds an instance.
+    /// Running or suspended calls: each holds an instance.
     alive: Arc<Semaphore>,
-    /// At work, stepped aside or waiting.
+    /// Running, suspended or waiting calls.
     admitted: Arc<Semaphore>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SlotError {
     QueueFull,
-    /// It waited as long as it would have been allowed to work.
+    /// It waited as long as it might have run.
     TimedOut,
     Cancelled,
 }
@@ -43,14 +43,15 @@ impl CallSlots {
         }
     }
 
-    /// Are all turns given back? A call's is a moment after its answer, when its instance is gone.
+    /// Whether all permits are released. A call releases its permit slightly after its result, when its instance is
+    /// dropped.
     #[cfg(test)]
     pub(crate) fn are_free(&self) -> bool {
         self.admitted.available_permits() == self.working.available_permits() * (1 + WAITING_PER_CALL)
             && self.alive.available_permits() == self.working.available_permits() * ALIVE_PER_CALL
     }
 
-    /// What one plugin may have of the places: never all of them, so that its calls cannot keep others' from their turn.
+    /// The share of permits one plugin may hold: never all, so that its calls cannot starve those of others.
     pub(crate) fn quota(&self) -> PluginQuota {
         let others = (self.calls / SHARED_FRACTION).max(1);
         PluginQuota(Arc::new(Semaphore::new(self.calls.saturating_sub(others).max(1))))
@@ -75,18 +76,18 @@ impl CallSlots {
                 },
             },
         };
-        // Not waited for: those who hold it may be waiting for this very call.
+        // Does not wait: suspended calls may be waiting for this very call.
         let alive = self.alive.clone().try_acquire_owned().map_err(|_| SlotError::QueueFull)?;
         Ok(CallSlot { work_permit: Some(place), source: from, _alive: alive, _admitted: admitted })
     }
 }
 
-/// What one plugin has of the places.
+/// One plugin's share of the permits.
 #[derive(Debug, Clone)]
 pub(crate) struct PluginQuota(Arc<Semaphore>);
 
-/// Where a place is taken from: first of the plugin's own, then of all, so that whoever waits for the first holds none
-/// of the others'.
+/// Acquires the plugin's own permit first, then a shared one, so that a call waiting for its quota holds no shared
+/// permit.
 #[derive(Debug)]
 struct PermitSource {
     quota: Arc<Semaphore>,
@@ -100,17 +101,17 @@ impl PermitSource {
         Some((self.quota.clone().try_acquire_owned().ok()?, self.working.clone().try_acquire_owned().ok()?))
     }
 
-    /// The semaphores are never closed.
+    /// Returns `None` only if a semaphore is closed, which never happens.
     async fn acquire(&self) -> Option<WorkPermit> {
         let own = self.quota.clone().acquire_owned().await.ok()?;
         Some((own, self.working.clone().acquire_owned().await.ok()?))
     }
 }
 
-/// The right to work; given back when dropped.
+/// The permits of a call; released on drop.
 #[derive(Debug)]
 pub(crate) struct CallSlot {
-    /// `None` while others have it.
+    /// `None` while it is lent to other calls.
     work_permit: Option<WorkPermit>,
     source: PermitSource,
     _alive: OwnedSemaphorePermit,
@@ -118,12 +119,12 @@ pub(crate) struct CallSlot {
 }
 
 impl CallSlot {
-    /// Waits for something that may itself need a plugin's turn, such as another tool. Meanwhile this turn is others':
-    /// plugins that call plugins would otherwise wait for each other until their time is up.
+    /// Waits for work that may itself need a plugin call, such as another tool. The work permit is released meanwhile:
+    /// otherwise plugins that call plugins would deadlock until their timeout.
     pub(crate) async fn release_while<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.work_permit = None;
         let done = work.await;
-        // Bounded by the time of the call that waits here.
+        // Bounded by the timeout of the surrounding call.
         self.work_permit = self.source.acquire().await;
         done
     }

@@ -1,4 +1,4 @@
-//! How guests are compiled and where their memory comes from.
+//! wasmtime settings: how guests are compiled and where their memory comes from.
 
 use std::num::NonZeroUsize;
 
@@ -8,21 +8,20 @@ use super::admission::ALIVE_PER_CALL;
 use crate::limiter::{MAX_INSTANCES, MAX_TABLE_ELEMENTS};
 use crate::rights::PluginLimits;
 
-/// Of a guest's own calls; deeper recursion ends the call.
+/// Stack for a guest's own calls; deeper recursion traps.
 const GUEST_STACK: usize = 512 * 1024;
-/// The same and what the host needs on top of it.
+/// The guest's stack plus what the host needs on top of it.
 const HOST_STACK: usize = 2 * 1024 * 1024;
 const PAGE: usize = 64 * 1024;
-/// Address space of a memory: all a 32-bit guest can name, so that its accesses need no checks.
+/// Address space per memory: the whole 32-bit range, so that accesses need no bounds checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
-/// A component of one language has one memory; one put together from others has theirs.
+/// A component of one language has one memory; a composed one has several.
 pub(crate) const MEMORIES: u32 = 2;
 const TABLES: u32 = 4;
-/// Of a table, cleared by hand rather than given back.
+/// Bytes of a table that are cleared in place instead of unmapped.
 const TABLE_RESIDENT_BYTES: usize = 16 * 1024;
 
-/// Memory for so many calls is set aside, as address space only, or made anew for each call where that much cannot be
-/// set aside.
+/// Reserves address space for the memories of all concurrent calls; if that fails, memories are allocated per call.
 pub(super) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
     let mut pooled = common();
     pooled.memory_reservation(MEMORY_RESERVATION);
@@ -30,13 +29,13 @@ pub(super) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
     match Engine::new(&pooled) {
         Ok(engine) => Ok(engine),
         Err(error) => {
-            tracing::warn!(error = %format!("{error:#}"), "no address space for a pool of plugin memories: calls are slower");
+            tracing::warn!(error = %format!("{error:#}"), "reserving address space for plugin memories failed: calls are slower");
             Engine::new(&on_demand(limits))
         }
     }
 }
 
-/// Small in address space: where a pool does not fit, neither does much else.
+/// Small reservations: where the pool does not fit, address space is scarce.
 pub(super) fn on_demand(limits: &PluginLimits) -> Config {
     let mut config = common();
     config.memory_reservation(limits.memory.next_multiple_of(PAGE) as u64);
@@ -57,7 +56,7 @@ fn common() -> Config {
     config.max_wasm_stack(GUEST_STACK);
     config.async_stack_size(HOST_STACK);
     config.memory_init_cow(true);
-    // Enough to tell whether a guest was at work when something failed; nobody reads the rest.
+    // One frame is enough to tell whether the guest was running; the backtrace is not used otherwise.
     config.wasm_backtrace_max_frames(NonZeroUsize::new(1));
     config.generate_address_map(false);
     config.native_unwind_info(false);
@@ -79,7 +78,7 @@ fn pool(limits: &PluginLimits) -> PoolingAllocationConfig {
     pool.max_core_instance_size(2 * 1024 * 1024);
     pool.max_memory_size(limits.memory.next_multiple_of(PAGE));
     pool.table_elements(MAX_TABLE_ELEMENTS);
-    // What is kept of a memory is its lowest addresses, and those are the end of a stack that is hardly ever reached.
+    // Keeping a memory's lowest addresses resident would not help: they are the end of a stack that is rarely reached.
     pool.linear_memory_keep_resident(0);
     pool.table_keep_resident(TABLE_RESIDENT_BYTES);
     pool.max_unused_warm_slots(u32::try_from(limits.calls).unwrap_or(u32::MAX));

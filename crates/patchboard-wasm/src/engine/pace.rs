@@ -1,14 +1,14 @@
-//! How long a plugin's calls take: those of one that is usually done in a blink need no thread of their own.
+//! Tracks whether a plugin's calls are quick enough to run on the caller's thread.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Waking another thread and being woken by it takes about as long.
+/// About the cost of handing a call to another thread and back.
 const QUICK_CALL: Duration = Duration::from_micros(300);
-/// Calls in a row that were done in a blink, before it is expected of the next one.
+/// Consecutive quick calls before the next one is expected to be quick.
 const QUICK_CALLS_REQUIRED: u32 = 4;
 
-/// Of one plugin.
+/// The pace of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct CallPace {
     quick_in_a_row: AtomicU32,
@@ -19,7 +19,7 @@ impl CallPace {
         self.quick_in_a_row.load(Ordering::Relaxed) >= QUICK_CALLS_REQUIRED
     }
 
-    /// A call took so long, from before its instance was made to its answer.
+    /// Records the duration of a call, from before instantiation to its result.
     pub(crate) fn record(&self, took: Duration) {
         match took <= QUICK_CALL {
             true if !self.is_quick() => {

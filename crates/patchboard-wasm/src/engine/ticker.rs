@@ -1,4 +1,4 @@
-//! The clock that makes guests give way: a thread that ticks while calls are under way and sleeps otherwise.
+//! Increments the engine's epoch so that guests yield: a thread that ticks while calls run and is parked otherwise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// A guest runs so long before others have their turn.
+/// Longest time a guest runs before it yields.
 const TICK: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl EpochTicker {
         Ok(Self { shared, thread: thread.thread().clone() })
     }
 
-    /// Ticks as long as the guard lives. Cheap when it ticks already: a wake-up is paid at most once a tick.
+    /// Ticks while the guard lives. Cheap if it is ticking already: the thread is unparked at most once per tick.
     pub(crate) fn tick(&self) -> TickGuard {
         if self.shared.calls.fetch_add(1, Ordering::AcqRel) == 0 {
             self.thread.unpark();

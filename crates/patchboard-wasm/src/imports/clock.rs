@@ -1,4 +1,4 @@
-//! Time.
+//! Host functions for time.
 
 use crate::state::CallState;
 use crate::world::patchboard::plugin::clock::Host;

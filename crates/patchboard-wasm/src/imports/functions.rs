@@ -1,4 +1,4 @@
-//! The server's tools, on behalf of whoever called the plugin.
+//! Host functions that call the server's tools on behalf of the plugin's caller.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::state::CallState;
 use crate::world::patchboard::plugin::host_functions::{CallError, Host};
 
 const MAX_ARGUMENTS_BYTES: usize = 1024 * 1024;
-/// A longer answer is cut.
+/// Longer results are truncated.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
 impl Host for CallState {
@@ -27,7 +27,7 @@ impl Host for CallState {
             Ok(arguments) => arguments,
             Err(reason) => return Ok(Err(CallError::Failed(reason))),
         };
-        // The tool is told to stop when the guest is, however that ends.
+        // The drop guard cancels the tool if the guest ends, for whatever reason.
         let stop = self.stop.child_token();
         let _stopping = stop.clone().drop_guard();
         let (deadline, cancelled) = (self.deadline, self.stop.clone());

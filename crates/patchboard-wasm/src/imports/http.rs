@@ -1,5 +1,5 @@
-//! HTTP through the one guarded way out. Which hosts are granted is decided there, on every hop and by the parser that
-//! connects; here requests get their bounds and their secrets.
+//! HTTP requests through the server's guarded fetcher, which checks the granted hosts on every redirect with the parser
+//! that connects; limits and secrets are applied here.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const MAX_HEADERS: usize = 64;
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 const MAX_SENT_BYTES: usize = 4 * 1024 * 1024;
 const MAX_RECEIVED_BYTES: usize = 4 * 1024 * 1024;
-/// Of one call of a plugin.
+/// Requests per call of a plugin.
 const MAX_REQUESTS: u32 = 100;
 
 impl Host for CallState {
@@ -57,7 +57,7 @@ impl Host for CallState {
     }
 }
 
-/// Sends what a plugin wrote, under its grants and with its secrets; none of these are in what comes back.
+/// Sends a plugin's request under its grants and with its secrets; secrets are removed from the response.
 pub(crate) async fn send(
     rights: &PluginRights,
     request: ChannelRequest,
@@ -112,7 +112,7 @@ fn prepare(rights: &PluginRights, request: ChannelRequest, timeout: Duration) ->
         Ok(Cow::Owned(filled)) => Ok((name, filled)),
         Err(reason) => Err(FetchError::BadRequest(reason)),
     };
-    // What comes back is searched for the secret, so it has to come whole and plain.
+    // The response is searched for secrets, so it must be complete and uncompressed.
     let hinders = |name: &str| ["accept-encoding", "range"].iter().any(|hinders| name.eq_ignore_ascii_case(hinders));
     let wanted = headers.into_iter().filter(|(name, _)| !(carries_secret && hinders(name)));
     let headers = wanted.map(fill).collect::<Result<_, _>>()?;
@@ -121,8 +121,8 @@ fn prepare(rights: &PluginRights, request: ChannelRequest, timeout: Duration) ->
     Ok(PreparedFetch { fetch, carries_secret })
 }
 
-/// A request with a secret in it goes to the host it was written for and to no other, granted or not: a redirect is
-/// somebody else's idea of who should get it.
+/// A request with a secret may only go to the host it was written for, granted or not: the target of a redirect is
+/// chosen by a third party.
 fn restrict_to_host(rights: &PluginRights, url: &str) -> Result<(String, Arc<[HostGrant]>), FetchError> {
     let FilledUrl { url, host } = secrets::fill_url(url, &rights.secrets).map_err(FetchError::BadRequest)?;
     match rights.hosts.iter().any(|granted| granted.covers(&host.host, host.port.unwrap_or_default())) {

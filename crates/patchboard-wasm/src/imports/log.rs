@@ -1,4 +1,4 @@
-//! The server's log, under the plugin's name.
+//! Host function that writes to the server's log under the plugin's name.
 
 use crate::state::CallState;
 use crate::world::patchboard::plugin::log::{Host, Level};
@@ -25,16 +25,15 @@ impl Host for CallState {
     }
 }
 
-/// At the end of a call: how much it wrote in vain.
+/// Logs at the end of a call how many lines were dropped.
 pub(crate) fn log_dropped_lines(state: &CallState) {
     let (plugin, dropped) = (&*state.rights.plugin, state.log_lines_dropped);
     if dropped > 0 {
-        tracing::warn!(target: "plugin", plugin, dropped, "wrote too many lines in one call; the rest is not here");
+        tracing::warn!(target: "plugin", plugin, dropped, "wrote too many lines in one call; the rest was dropped");
     }
 }
 
-/// One line of the log, whatever is in `text`: nothing in it begins another line, moves a cursor or turns the direction
-/// of what follows.
+/// Makes `text` one safe log line: without line breaks, cursor movements or changes of text direction.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(MAX_LINE_BYTES + 4));
     for c in text.chars() {

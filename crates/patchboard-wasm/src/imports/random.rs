@@ -1,4 +1,4 @@
-//! Unpredictable bytes, from the system.
+//! Host function for random bytes from the operating system.
 
 use crate::state::CallState;
 use crate::world::patchboard::plugin::random::Host;

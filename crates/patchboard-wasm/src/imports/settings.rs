@@ -1,4 +1,4 @@
-//! What the operator wrote for the plugin.
+//! Host functions that read the operator's settings for the plugin.
 
 use crate::state::CallState;
 use crate::world::patchboard::plugin::settings::Host;

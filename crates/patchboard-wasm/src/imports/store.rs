@@ -1,4 +1,4 @@
-//! Values kept between calls, in stores that have names.
+//! Host functions for named stores that persist between calls.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ impl Host for CallState {
 }
 
 impl CallState {
-    /// The store of that name, if it is granted.
+    /// The store, if it is granted.
     async fn granted_store(&mut self, store: &str) -> wasmtime::Result<Result<(HostServices, Arc<str>), StoreError>> {
         self.begin_host_call().await?;
         if let Some(name) = self.rights.stores.iter().find(|granted| ***granted == *store) {
@@ -97,10 +97,10 @@ impl CallState {
         Ok(Err(StoreError::Denied(self.log_refusal(&grant, reason))))
     }
 
-    /// The plugin hears what was attempted; the cause is for the log.
+    /// The plugin receives the attempted operation only; the cause is logged.
     fn store_failure(&self, error: &store::StoreError) -> StoreError {
         let cause = std::error::Error::source(error).map(ToString::to_string);
-        tracing::warn!(target: "plugin", plugin = %self.rights.plugin, %error, cause, "a store of plugins fails");
+        tracing::warn!(target: "plugin", plugin = %self.rights.plugin, %error, cause, "a plugin store failed");
         StoreError::Failed(error.to_string())
     }
 }
@@ -116,8 +116,8 @@ impl From<store::StoreError> for PutError {
     }
 }
 
-/// One at a time for each store: what is there cannot become more between the look and the write. A call that is cut
-/// off while its value is on the way to the disk gives way too early; the next look sees that value.
+/// Serialised per store, so that its contents cannot grow between the check and the write. A call that is cancelled
+/// during the write releases the lock before the value is stored; the next check sees that value.
 async fn put_within_limits(
     services: &HostServices,
     name: &Arc<str>,

@@ -1,4 +1,5 @@
-//! Between the core's words and those of the component interface. What a guest returns is weighed here.
+//! Converts between core types and those of the component interface. Results of guests are checked against the limits
+//! here.
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use patchboard_core::webhook::{
 use crate::call::check_output_size;
 use crate::world::exports::patchboard::plugin::{channel, tools};
 
-/// Of what an adapter says was wrong with a webhook.
+/// Longest part of an adapter's error text that is kept.
 const REASON_CHARS: usize = 500;
-/// What an adapter keeps of a message until it is answered.
+/// Longest context that an adapter may attach to a message until it is answered.
 const MAX_CONTEXT_BYTES: usize = 16 * 1024;
 
 pub(super) fn tool_output(output: tools::Output, limit: usize) -> wasmtime::Result<ToolOutput> {

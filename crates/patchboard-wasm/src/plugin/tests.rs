@@ -151,8 +151,8 @@ async fn ends_when_it_is_stopped() {
     assert_eq!(plugin.counts(), (1, 0));
 }
 
-/// With one call at a time, the next one runs only when the first one's instance is gone, and that one has more time
-/// left than this test may take.
+/// With one call at a time, the next call runs only when the first one's instance is dropped, and the first one's
+/// timeout is longer than this test may take.
 #[tokio::test]
 async fn ends_when_nobody_waits_for_it() {
     let clock = Arc::new(Asked::default());
@@ -168,8 +168,8 @@ async fn ends_when_nobody_waits_for_it() {
     assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
 }
 
-/// The threads of whoever asks stay free, and so do turns: ten endless loops on a handful of threads do not keep an
-/// eleventh call waiting.
+/// The caller's threads stay free, and so do permits: ten endless loops on a few threads do not keep an eleventh call
+/// waiting.
 #[tokio::test]
 async fn ten_loops_do_not_keep_others_waiting() {
     let limits = PluginLimits { calls: 16, time: PATIENCE, fuel: u64::MAX / 2, ..PluginLimits::default() };

@@ -1,4 +1,4 @@
-//! What a guest prints: the end of it is kept, for the log and to explain a panic.
+//! Keeps the end of a guest's output, for the log and to explain a panic.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// Kept of one stream; what came before is forgotten.
+/// Bytes kept per stream; earlier output is dropped.
 const TAIL_BYTES: usize = 8 * 1024;
-/// Taken at a time.
+/// Bytes accepted per write.
 const WRITE_PERMIT_BYTES: usize = 16 * 1024;
 
-/// The end of an output stream, shared by all handles the guest has of it. Takes no memory until it is written to.
+/// The end of an output stream, shared by all of the guest's handles to it. Allocates on the first write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuestOutputTail {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -25,14 +25,15 @@ impl GuestOutputTail {
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let more = &more[more.len().saturating_sub(TAIL_BYTES)..];
         bytes.extend_from_slice(more);
-        // Twice the size before anything moves: a guest that prints byte by byte costs no more than its bytes.
+        // Trims only at twice the size, so that a guest that prints byte by byte costs amortised constant time per
+        // byte.
         if bytes.len() > 2 * TAIL_BYTES {
             let surplus = bytes.len() - TAIL_BYTES;
             bytes.drain(..surplus);
         }
     }
 
-    /// What is there, as text.
+    /// The kept output as text.
     pub(crate) fn text(&self) -> String {
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]).into_owned()
@@ -50,7 +51,7 @@ impl IsTerminal for GuestOutputTail {
 }
 
 impl StdoutStream for GuestOutputTail {
-    /// Never used by components of this generation of WASI; what is written there is lost.
+    /// WASI 0.2 components do not use it; writes are discarded.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(tokio::io::sink())
     }

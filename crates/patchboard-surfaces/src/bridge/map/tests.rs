@@ -172,7 +172,7 @@ fn what_a_tool_answered_and_how_it_is_told() {
     assert_eq!(told(ToolOutput::error("no luck"), &local).error_message, "Tool execution failed: no luck");
     assert_eq!(told(ToolOutput::fault(ToolFault::NotFound, "no such tool"), &remote).error_message, "no such tool");
 
-    // In the words of the bridge, whoever has the tool.
+    // In the bridge's type names, whichever program provides the tool.
     for spec in [&remote, &local] {
         let unfit =
             ToolCallOutcome::from_output(ToolOutput::fault(ToolFault::Argument, "Invalid parameter a: no"), spec, took);

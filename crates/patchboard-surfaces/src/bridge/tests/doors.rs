@@ -1,4 +1,4 @@
-//! Who gets in, by which way, and how everybody is let go.
+//! Admission on every transport, and shutdown.
 
 use std::pin::pin;
 
@@ -150,7 +150,7 @@ async fn web_pages_get_nowhere() {
     }
     assert_eq!(odd(&bench, Method::GET, &local, &[grpc]).await, StatusCode::UNSUPPORTED_MEDIA_TYPE);
 
-    // HTTP/1.1 is not spoken at all.
+    // HTTP/1.1 is refused.
     let mut stream = TcpStream::connect(bench.address).await.unwrap();
     let request = "POST /snakepit.bridge.BridgeService/Ping HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -274,7 +274,7 @@ async fn a_unix_socket_is_for_one_s_own_processes() {
     let mut client = over_unix(&path).await;
     assert_eq!(client.ping(ping()).await.unwrap().into_inner().message, "pong: x");
     call_by_its_path(&path).await;
-    // Whoever is answered there keeps it, and what is no socket is left alone.
+    // A path in use by another server, or by a file that is not a socket, is left unchanged.
     assert_eq!(UnixSocket::bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     let file = folder.path().join("file");
     std::fs::write(&file, "mine").unwrap();
@@ -335,7 +335,7 @@ async fn a_worker_is_known_by_its_line() {
     // The server goes down: workers finish what they have.
     bench.draining.cancel();
     assert!(client.ping(ping()).await.is_ok());
-    // The worker goes: so does its line.
+    // When the worker ends, its listener closes.
     drop(line);
     while client.ping(ping()).await.is_ok() {
         tokio::task::yield_now().await;
@@ -464,7 +464,7 @@ async fn there_are_only_so_many_connections() {
     assert_eq!(second.read(&mut [0; 16]).await.unwrap_or(0), 0);
     assert!(first.ping(ping()).await.is_ok());
     drop(first);
-    // The place is free as soon as the first one is gone.
+    // The permit is released as soon as the first connection has ended.
     loop {
         let connected = Endpoint::from_shared(format!("http://{}", bench.address)).unwrap().connect().await;
         if let Ok(channel) = connected

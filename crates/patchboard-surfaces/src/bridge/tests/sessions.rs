@@ -70,7 +70,7 @@ async fn an_opening_waits_for_workers_but_not_for_ever() {
     let mut client = bench.client().await;
     open(&mut client, "early").await;
     assert!(started.elapsed() >= WORKER_START_TIMEOUT, "{:?}", started.elapsed());
-    // A pool that never comes up delays nobody later.
+    // A pool that never starts delays no later session.
     let late = Instant::now();
     open(&mut client, "late").await;
     assert!(late.elapsed() < Duration::from_secs(1), "{:?}", late.elapsed());

@@ -206,7 +206,7 @@ async fn listeners_hear_what_they_asked_for_and_do_not_disturb_each_other() {
         tell(&bench, name);
     }
     assert_eq!(some.next().await, "tool.execution.stop");
-    // It heard the other one's marker too.
+    // It received the other subscriber's marker too.
     all.markers.push("second");
     assert_eq!(all.next().await, "pool.ready");
     assert_eq!(all.next().await, "tool.secret.x");
@@ -238,7 +238,7 @@ async fn listeners_hear_what_they_asked_for_and_do_not_disturb_each_other() {
 async fn events_say_when_where_and_for_whom() {
     let bench = Bench::new().await;
     let mut client = bench.client().await;
-    // Whoever has said all it wants goes on listening.
+    // A subscriber that has closed its side still receives events.
     let once = futures_util::stream::iter([toggle(true), filter(&["mine"], &[])]);
     let mut events = client.stream_telemetry(once).await.unwrap().into_inner();
     let signal = || {

@@ -1,15 +1,15 @@
-//! Which headers of a webhook its adapter gets to see.
+//! Selects the headers of a webhook that its adapter receives.
 
 use axum::http::{HeaderMap, HeaderName, header};
 
 use super::VerifyMethod;
 
-/// Further ones are left out.
+/// Further headers are dropped.
 const MAX_HEADERS: usize = 64;
-/// Names and values together; what does not fit is left out.
+/// Total size of names and values; headers that do not fit are dropped.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// About this connection, or about who may use it.
+/// Headers about this connection or with credentials.
 const PRIVATE_HEADERS: [HeaderName; 9] = [
     header::AUTHORIZATION,
     header::PROXY_AUTHORIZATION,
@@ -23,7 +23,7 @@ const PRIVATE_HEADERS: [HeaderName; 9] = [
 ];
 const PRIVATE_HEADER_NAMES: [&str; 2] = ["keep-alive", "proxy-connection"];
 
-/// Names in lower case. Without what proves where it comes from: an adapter has no use for it.
+/// The headers with lower-case names, without the authentication headers, which an adapter does not need.
 pub(super) fn forwarded_headers(headers: &HeaderMap, verify: &VerifyMethod) -> Vec<(String, String)> {
     let listed = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let listed: Vec<&str> = listed.flat_map(|value| value.split(',')).map(str::trim).collect();

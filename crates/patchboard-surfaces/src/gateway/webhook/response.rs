@@ -1,4 +1,4 @@
-//! What whoever posted a webhook is told.
+//! HTTP responses to webhooks.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::VerifyError;
 use crate::gateway::{error, map, wire};
 use crate::listen;
 
-/// Of an unknown channel's name, no more is said back.
+/// An unknown channel's name is echoed up to this length.
 const MAX_NAME_CHARS: usize = 64;
-/// When to come again, where nobody said it better.
+/// `Retry-After` where the error gives no hint.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
-/// No longer pause is asked for; services forget what they were told to do tomorrow.
+/// Upper bound of `Retry-After`; some services give up on longer pauses.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
-/// What goes before the words of a model's provider.
+/// Prefix of error messages that contain a provider's own text.
 const PROVIDER_PREFIX: &str = "provider error: ";
 
 pub(super) fn webhook_response(reply: BoardReply) -> Response {
@@ -39,7 +39,7 @@ fn json(status: StatusCode, told: &wire::WebhookReceipt) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], map::encode(told)).into_response()
 }
 
-/// An adapter says what it answers, and nothing about the connection.
+/// The adapter decides status, content type and body, but no headers of the connection.
 fn adapter_response(answer: WebhookResponse) -> Response {
     let status = StatusCode::from_u16(answer.status.clamp(200, 599)).unwrap_or(StatusCode::OK);
     let kind = HeaderValue::from_str(&answer.content_type).ok().filter(|kind| !kind.is_empty());
@@ -47,13 +47,13 @@ fn adapter_response(answer: WebhookResponse) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], answer.body).into_response()
 }
 
-/// A webhook that was not taken, or not answered.
+/// A webhook that was refused or could not be answered.
 #[derive(Debug)]
 pub(super) struct WebhookRejection {
     status: StatusCode,
     text: String,
     retry_after: Option<Duration>,
-    /// Nothing of it is said.
+    /// Closes the connection without a response.
     closes_unanswered: bool,
 }
 
@@ -62,7 +62,7 @@ impl WebhookRejection {
         Self { status, text: text.into(), retry_after: None, closes_unanswered: false }
     }
 
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     pub(super) fn close_unanswered() -> Self {
         Self { closes_unanswered: true, ..Self::new(StatusCode::UNAUTHORIZED, "") }
     }
@@ -98,7 +98,7 @@ impl WebhookRejection {
 
 impl From<BoardError> for WebhookRejection {
     fn from(error: BoardError) -> Self {
-        // Whoever posts a webhook may be anybody; what a provider says of itself and its keys is for the operator.
+        // The sender is untrusted; a provider's error text may mention its keys and is for the operator only.
         if error.message.starts_with(PROVIDER_PREFIX) {
             tracing::warn!(surface = super::SURFACE, error = %error.message, "webhook could not be answered");
             let text = format!("{PROVIDER_PREFIX}the model could not be asked; see the server's log");
@@ -111,7 +111,7 @@ impl From<BoardError> for WebhookRejection {
                 (status == StatusCode::SERVICE_UNAVAILABLE).then_some(DEFAULT_RETRY_AFTER)
             }
         };
-        // When to come again is said in a header.
+        // The retry hint is sent as a header.
         let text = error::text(&BoardError { retry: RetryHint::Never, ..error });
         Self { retry_after, ..Self::new(status, text) }
     }

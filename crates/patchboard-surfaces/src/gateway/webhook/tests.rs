@@ -55,7 +55,7 @@ const SECRET: &str = "sesame";
 #[derive(Debug, Default)]
 struct Adapter {
     webhooks: Mutex<Vec<Webhook>>,
-    /// Of whoever posted the last one; cancelled when they are gone.
+    /// The cancellation token of the latest webhook; cancelled when its sender disconnects.
     last_stop: Mutex<Option<CancellationToken>>,
     replies: Mutex<Vec<ChannelReply>>,
     replied: Notify,
@@ -89,7 +89,7 @@ impl Adapter {
         })
     }
 
-    /// Waits for a webhook; gives what is cancelled when its sender is gone.
+    /// Waits for a webhook; returns the token that is cancelled when its sender disconnects.
     async fn next_stop(&self) -> CancellationToken {
         loop {
             if let Some(stop) = self.last_stop.lock().unwrap().take() {
@@ -184,7 +184,7 @@ impl Default for Setup {
             check("wait", token()),
             check("slack", VerifyMethod::Slack),
             check("open", VerifyMethod::None),
-            // Known to the door and not to the board.
+            // Known to the gateway but not to the board.
             check("forgotten", token()),
         ];
         Self { checks, scripts: Vec::new(), budgets: BudgetLimits::default() }

@@ -1,5 +1,4 @@
-//! Does a webhook come from whom it should? Headers, body and time are passed in; comparisons take the same time
-//! wherever a difference is.
+//! Verifies the sender of a webhook. Pure: headers, body and time are passed in. Comparisons run in constant time.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -13,34 +12,34 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Where the signature is, unless the channel says otherwise.
+/// Default header of the signature.
 pub const SIGNATURE_HEADER: &str = "x-hub-signature-256";
-/// Where the token is, unless the channel says otherwise.
+/// Default header of the token.
 pub const TOKEN_HEADER: &str = "x-webhook-token";
 
 const TELEGRAM_HEADER: &str = "x-telegram-bot-api-secret-token";
 const SLACK_SIGNATURE: &str = "x-slack-signature";
 const SLACK_TIME: &str = "x-slack-request-timestamp";
-/// A longer time is none.
+/// Longer timestamps are rejected.
 const MAX_TIME_DIGITS: usize = 15;
 
-/// How a webhook proves where it comes from. Names of headers in any case.
+/// How a webhook authenticates. Header names are case-insensitive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VerifyMethod {
     /// The secret in Telegram's own header.
     Telegram,
-    /// Slack's signature of time and body.
+    /// Slack's signature over timestamp and body.
     Slack,
-    /// `sha256=HEX` of the body or, where there is a header with the time, of `TIME.BODY`.
+    /// `sha256=HEX` over the body or, if there is a timestamp header, over `TIME.BODY`.
     HmacSha256 { header: Arc<str>, timestamp_header: Option<Arc<str>> },
     /// The secret in a header.
     Token { header: Arc<str> },
-    /// It need not: only programs on this machine are let in.
+    /// No authentication: only programs on this machine are accepted.
     None,
 }
 
 impl VerifyMethod {
-    /// Headers that only matter here.
+    /// Headers that only matter for verification.
     pub(super) fn headers(&self) -> [Option<&str>; 2] {
         match self {
             Self::Telegram => [Some(TELEGRAM_HEADER), None],
@@ -52,24 +51,24 @@ impl VerifyMethod {
     }
 }
 
-/// Why a webhook is not let in.
+/// Why a webhook is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VerifyError {
-    /// What should prove it is missing or wrong. Nobody is told which.
+    /// The signature or secret is missing or wrong; the response does not say which.
     Signature,
-    /// It was signed by the right one, but too long ago, or in the future.
+    /// The signature is valid, but its timestamp is too old or in the future.
     Stale,
-    /// It is not from this machine.
+    /// The sender is not on this machine.
     NotLocal,
 }
 
-/// What the head of a webhook has to show.
+/// The result of checking the request head.
 pub(super) enum Signature<'a> {
-    /// Enough, whatever the body is.
+    /// The head alone authenticates; the body does not matter.
     Verified,
     Unchecked {
         key: &'a [u8],
-        /// What is signed before the body.
+        /// Signed before the body.
         prefix: Vec<u8>,
         signature: [u8; 32],
         /// Seconds since 1970.
@@ -86,7 +85,7 @@ pub(super) fn read_signature<'a>(
     if *verify == VerifyMethod::None {
         return if is_local(headers, from) { Ok(Signature::Verified) } else { Err(VerifyError::NotLocal) };
     }
-    // With nothing to know, everybody would know it.
+    // An empty secret would be known to every sender.
     let key = secret.map(|secret| secret.expose_secret().as_bytes()).filter(|key| !key.is_empty());
     let key = key.ok_or(VerifyError::Signature)?;
     let shown = match verify {
@@ -114,9 +113,9 @@ impl Signature<'_> {
         }
     }
 
-    /// What tells this webhook from others: its body and, where that was signed too, the time. Made of the signature's
-    /// bytes and not of how they were written, so that one cannot be written in two ways. The query counts only where
-    /// nothing is signed: whoever has caught a signed webhook could write another one before it.
+    /// A digest that identifies this webhook for deduplication: over the body and, if it was signed, the timestamp.
+    /// Uses the decoded signature bytes, because the hex text has several spellings. The query counts only for unsigned
+    /// webhooks: an attacker who captured a signed one could otherwise vary its query and replay it.
     pub(super) fn digest(&self, body: &[u8], query: &str) -> String {
         let mut digest = Sha256::new_with_prefix(body);
         match self {
@@ -137,19 +136,19 @@ impl Signature<'_> {
     }
 }
 
-/// From this machine, and not through a proxy on it that speaks for somebody else.
+/// Whether the sender is on this machine and not a proxy that forwards for another client.
 fn is_local(headers: &HeaderMap, from: IpAddr) -> bool {
     let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip", header::VIA.as_str()];
     from.to_canonical().is_loopback() && !forwarded.iter().any(|name| headers.contains_key(*name))
 }
 
-/// The secret itself. Hashes are compared, so that not even its length shows.
+/// Checks the secret itself. Hashes are compared, so that timing does not reveal even its length.
 fn check_secret<'a>(key: &[u8], headers: &HeaderMap, name: &str) -> Option<Signature<'a>> {
     let given = single_header(headers, name)?;
     bool::from(Sha256::digest(given).ct_eq(&Sha256::digest(key))).then_some(Signature::Verified)
 }
 
-/// `time`: the header that has it, and what is signed before and after it.
+/// `time`: the timestamp header, and the bytes signed before and after the timestamp.
 fn parse_signature<'a>(
     key: &'a [u8],
     headers: &HeaderMap,
@@ -167,7 +166,7 @@ fn parse_signature<'a>(
     Some(Signature::Unchecked { key, prefix: format!("{before}{time}{after}").into_bytes(), signature, at: Some(at) })
 }
 
-/// Sent twice, one of them may be what another program looks at.
+/// Returns `None` for a repeated header: another program may evaluate the other value.
 fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -176,7 +175,7 @@ fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     }
 }
 
-/// Exactly 64 digits.
+/// Decodes exactly 64 hex digits.
 fn decode_hex(text: &[u8]) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 2 * bytes.len() {

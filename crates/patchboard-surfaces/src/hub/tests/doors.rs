@@ -44,7 +44,7 @@ async fn foreign_pages_are_kept_out() {
         assert_eq!(bench.send(request("GET", "/v1/clients", &[header], "")).await.status, status, "{header:?}");
         let upgrade: Vec<_> = UPGRADE.into_iter().chain([header]).collect();
         let upgraded = bench.send(request("GET", "/", &upgrade, "")).await.status;
-        // Without a socket there is nothing to upgrade, and that is found out after the doors.
+        // Without a socket there is nothing to upgrade, which is detected after admission.
         assert_eq!(upgraded, if status == 200 { 426 } else { 403 }, "{header:?}");
     }
 }
@@ -104,7 +104,7 @@ async fn tokens_over_http() {
     assert_eq!(open.send(with("Bearer wrong")).await.fault(), (401, "unauthenticated".to_owned()));
     assert_eq!(open.send(with("Basic x")).await.status, 401);
     assert_eq!(open.as_operator("GET", "/v1/clients", "").await.status, 200);
-    // Where apps need tokens of their own, nobody submits without one.
+    // Where apps need tokens, submitting needs one too.
     let strict = Bench::with(Setup { pairing: PairingMode::Token, ..Setup::default() });
     let refused = strict.get("/v1/clients").await;
     assert_eq!((refused.fault().0, refused.header("www-authenticate")), (401, "Bearer"));

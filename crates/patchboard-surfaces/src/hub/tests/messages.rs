@@ -1,4 +1,4 @@
-//! Utterances over HTTP, with nobody there to take them.
+//! Utterances over HTTP without connected apps.
 
 use tokio::time::Instant;
 

@@ -128,7 +128,7 @@ async fn a_message_of_exactly_a_mebibyte_passes() {
         app.send(if binary { Message::binary(frame) } else { Message::text(frame) }).await.unwrap();
         assert_eq!(next(&mut app).await["type"], "error");
     }
-    // The server may have gone before all of it is written.
+    // The server may have closed the connection before everything is written.
     drop(app.send(Message::text("x".repeat(1024 * 1024 + 1))).await);
     match app.next().await {
         Some(Ok(Message::Close(Some(frame)))) => assert_eq!(u16::from(frame.code), 1009),
@@ -250,7 +250,7 @@ async fn a_living_connection_keeps_its_name_and_the_end_is_told() {
     send(&mut rival, registration("notebook")).await;
     let refused = tokio::select! {
         refused = next(&mut rival) => refused,
-        // Pings are answered by whoever reads.
+        // The client library answers pings only while it is read.
         frame = next(&mut app) => panic!("unexpected: {frame}"),
     };
     assert_eq!(refused["payload"]["code"], "DUPLICATE_NAME");

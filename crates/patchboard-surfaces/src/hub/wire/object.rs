@@ -1,5 +1,5 @@
-//! JSON objects, read field by field. Of equal keys the last one counts, as everywhere in JavaScript; values nobody asks
-//! for are passed over, however deep or large; half of a surrogate pair is shown as what it is, something unreadable.
+//! Reads JSON objects field by field, with JavaScript's semantics: the last of equal keys wins. Values of other keys
+//! are skipped, however deep or large; unpaired surrogates are decoded as replacement characters.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 /// The values of the named fields.
 pub(in crate::hub) type JsonFields<'a, const N: usize> = [Option<JsonField<'a>>; N];
 
-/// One value, not looked into yet.
+/// A raw value that is not parsed yet.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hub) struct JsonField<'a>(&'a RawValue);
 
@@ -24,7 +24,7 @@ pub(in crate::hub) enum JsonKind {
     Object,
 }
 
-/// Reads an object from a whole text. The error says what is wrong with it.
+/// Parses a whole text as an object.
 pub(in crate::hub) fn parse_object<'a, const N: usize>(
     text: &'a str,
     names: [&'static str; N],
@@ -62,7 +62,7 @@ impl<'a> JsonField<'a> {
         }
     }
 
-    /// `None` when it is no object.
+    /// `None` if the value is not an object.
     pub(in crate::hub) fn fields<const N: usize>(self, names: [&'static str; N]) -> Option<JsonFields<'a, N>> {
         if self.kind() != JsonKind::Object {
             return None;
@@ -70,7 +70,7 @@ impl<'a> JsonField<'a> {
         FieldPicker(names).deserialize(&mut serde_json::Deserializer::from_str(self.0.get())).ok()
     }
 
-    /// `None` when it is no string.
+    /// `None` if the value is not a string.
     pub(in crate::hub) fn text(self) -> Option<String> {
         if self.kind() != JsonKind::Text {
             return None;
@@ -78,7 +78,7 @@ impl<'a> JsonField<'a> {
         LossyString.deserialize(&mut serde_json::Deserializer::from_str(self.0.get())).ok().map(Cow::into_owned)
     }
 
-    /// `None` when it is no array, or has more than `most` items.
+    /// `None` if the value is not an array or has more than `most` items.
     pub(in crate::hub) fn items(self, most: usize) -> Option<Vec<JsonField<'a>>> {
         if self.kind() != JsonKind::Array {
             return None;
@@ -87,7 +87,7 @@ impl<'a> JsonField<'a> {
         (items.len() <= most).then(|| items.into_iter().map(JsonField).collect())
     }
 
-    /// `None` when it is no number, or none that can be told from infinity.
+    /// `None` if the value is not a number or overflows to infinity.
     pub(in crate::hub) fn number(self) -> Option<f64> {
         serde_json::from_str(self.0.get()).ok()
     }
@@ -97,7 +97,7 @@ impl<'a> JsonField<'a> {
     }
 }
 
-/// Picks the named fields out of an object.
+/// Collects the named fields of an object.
 struct FieldPicker<const N: usize>([&'static str; N]);
 
 impl<'de, const N: usize> DeserializeSeed<'de> for FieldPicker<N> {
@@ -128,7 +128,7 @@ impl<'de, const N: usize> Visitor<'de> for FieldPicker<N> {
     }
 }
 
-/// A string, whatever its escapes stand for.
+/// Reads a string with any escapes, unpaired surrogates included.
 struct LossyString;
 
 impl<'de> DeserializeSeed<'de> for LossyString {

@@ -1,4 +1,4 @@
-//! What is said over HTTP.
+//! HTTP response bodies.
 
 use serde::Serialize;
 
@@ -28,10 +28,10 @@ pub(in crate::hub) struct MessageView<'a> {
     pub(in crate::hub) input_method: InputMethod,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hub) confidence: Option<f32>,
-    /// What `newer_than` takes.
+    /// The value that `newer_than` takes.
     pub(in crate::hub) version: u64,
     pub(in crate::hub) attempts: Vec<AttemptView<'a>>,
-    /// Left out in lists, as are `decisions`: together they can be large.
+    /// Omitted in lists, like `decisions`: together they can be large.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hub) notifications: Option<Vec<NotificationView<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub(in crate::hub) struct NotificationView<'a> {
 pub(in crate::hub) struct DecisionView<'a> {
     pub(in crate::hub) stage: &'static str,
     pub(in crate::hub) clients: Vec<&'a str>,
-    /// What they get, where that is not the whole text.
+    /// The text delivered to the clients, if it is not the whole utterance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hub) text: Option<&'a str>,
     pub(in crate::hub) reason: &'a str,

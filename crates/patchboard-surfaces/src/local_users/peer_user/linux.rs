@@ -1,4 +1,4 @@
-//! The request and its answer, byte by byte: `linux/netlink.h`, `linux/inet_diag.h`.
+//! Encoding and decoding of the netlink request and reply: `linux/netlink.h`, `linux/inet_diag.h`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,8 +21,8 @@ const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
 const ENOENT: i32 = 2;
 
-/// States of a connection whose other end a process may still hold. One that is being made or has been closed is not
-/// asked about: the kernel has no user for it and says 0, which is root.
+/// TCP states in which a process may still hold the other end. Connections that are being opened or already closed are
+/// excluded: the kernel has no user for them and reports 0, which is root.
 const CONNECTED_STATES: [u8; 4] = [ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT];
 const ESTABLISHED: u8 = 1;
 const FIN_WAIT1: u8 = 4;
@@ -35,7 +35,7 @@ pub(super) fn find(client: SocketAddr, server: SocketAddr) -> io::Result<PeerUse
     decode(&query_kernel(&request)?, &request)
 }
 
-/// Asks about a connection from nowhere, which no socket has but one that listens.
+/// Queries a socket with a zero remote address and port, which only a listening socket has.
 pub(super) fn find_listener(address: SocketAddr) -> io::Result<PeerUser> {
     let nowhere = match address.ip().to_canonical() {
         IpAddr::V4(_) => IpAddr::from([0; 4]),
@@ -49,30 +49,30 @@ fn query_kernel(request: &[u8; REQUEST]) -> io::Result<Vec<u8>> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
     sendto(&socket, request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut reply = vec![0; 512];
-    // The kernel answers while it takes the request, so there is nothing to wait for.
+    // The kernel replies synchronously while it handles the request, so the reply is already there.
     let (_, length) = recv(&socket, &mut reply[..], RecvFlags::DONTWAIT)?;
     reply.truncate(length);
     Ok(reply)
 }
 
-/// `client` is the socket that is asked about, so it stands where a socket's own address stands.
+/// `client` is the socket that is queried, so it is encoded as the local address.
 fn encode(client: SocketAddr, server: SocketAddr) -> [u8; REQUEST] {
     let mut bytes = Vec::with_capacity(REQUEST);
     bytes.extend(u32::try_from(REQUEST).unwrap_or_default().to_ne_bytes());
     bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes.extend(NLM_F_REQUEST.to_ne_bytes());
-    // Sequence number, sender.
+    // Sequence number and sender.
     bytes.extend([0; 8]);
     let (client_ip, server_ip) = (client.ip().to_canonical(), server.ip().to_canonical());
     let family = if client_ip.is_ipv4() { AF_INET } else { AF_INET6 };
     // Family, protocol, no extensions, padding.
     bytes.extend([family, IPPROTO_TCP, 0, 0]);
-    // All states; it does not matter for a single socket.
+    // All states; the filter does not apply to a query for a single socket.
     bytes.extend(u32::MAX.to_ne_bytes());
     bytes.extend(encode_socket_id(client_ip, client.port(), server_ip, server.port()));
     // Any interface.
     bytes.extend(0_u32.to_ne_bytes());
-    // No cookie is known.
+    // No socket cookie is known.
     bytes.extend([0xff; 8]);
     let mut request = [0; REQUEST];
     for (slot, byte) in request.iter_mut().zip(bytes) {
@@ -81,7 +81,7 @@ fn encode(client: SocketAddr, server: SocketAddr) -> [u8; REQUEST] {
     request
 }
 
-/// Ports and addresses in the order of the network; an address of version 4 takes the first of four words.
+/// Ports and addresses in network byte order; an IPv4 address occupies the first of four words.
 fn encode_socket_id(own_ip: IpAddr, own_port: u16, other_ip: IpAddr, other_port: u16) -> Vec<u8> {
     let words = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => {
@@ -100,7 +100,7 @@ fn encode_socket_id(own_ip: IpAddr, own_port: u16, other_ip: IpAddr, other_port:
 }
 
 fn decode(reply: &[u8], request: &[u8; REQUEST]) -> io::Result<PeerUser> {
-    // A port that is listened at is found too where there is no connection.
+    // If no connection matches, the kernel returns a listening socket on the same port.
     socket_owner(reply, |state, body| is_requested_socket(body, request) && CONNECTED_STATES.contains(&state))
 }
 
@@ -108,7 +108,7 @@ fn decode_listener(reply: &[u8], port: u16) -> io::Result<PeerUser> {
     socket_owner(reply, |state, body| state == LISTEN && fixed_bytes(body, 4).map(u16::from_be_bytes) == Some(port))
 }
 
-/// The user of the socket that the kernel answers with, if it is the wanted one and a process holds it.
+/// The user of the socket in the reply, if it is the requested one and a process holds it.
 fn socket_owner(reply: &[u8], is_wanted: impl Fn(u8, &[u8]) -> bool) -> io::Result<PeerUser> {
     let cut = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is too short");
     let kind = u16::from_ne_bytes(fixed_bytes(reply, 4).ok_or_else(cut)?);
@@ -119,6 +119,7 @@ fn socket_owner(reply: &[u8], is_wanted: impl Fn(u8, &[u8]) -> bool) -> io::Resu
         }
         SOCK_DIAG_BY_FAMILY => {
             let body = reply.get(HEADER..REPLY).ok_or_else(cut)?;
+            // Offsets of `inet_diag_msg`: state 1, uid 64, inode 68.
             let [state] = fixed_bytes(body, 1).ok_or_else(cut)?;
             let user = u32::from_ne_bytes(fixed_bytes(body, 64).ok_or_else(cut)?);
             let inode = u32::from_ne_bytes(fixed_bytes(body, 68).ok_or_else(cut)?);
@@ -128,15 +129,15 @@ fn socket_owner(reply: &[u8], is_wanted: impl Fn(u8, &[u8]) -> bool) -> io::Resu
     }
 }
 
-/// Whether the answer names the connection that was asked about: ports and both addresses.
+/// Whether the reply names the requested connection: both ports and both addresses.
 fn is_requested_socket(body: &[u8], request: &[u8; REQUEST]) -> bool {
     let (answered, asked) = (body.get(4..40), request.get(HEADER + 8..HEADER + 44));
     let Some((answered, asked)) = answered.zip(asked) else { return false };
-    // A socket of version 6 that talks to version 4 answers in its own family, with mapped addresses.
+    // An IPv6 socket connected to an IPv4 address replies in its own family, with mapped addresses.
     answered == asked || unmapped(answered).is_some_and(|answered| answered == asked)
 }
 
-/// The same ports and addresses in version 4, if both addresses are mapped ones.
+/// The same ports and addresses as IPv4, if both addresses are IPv4-mapped.
 fn unmapped(identity: &[u8]) -> Option<Vec<u8>> {
     let address = |at| fixed_bytes::<16>(identity, at).map(std::net::Ipv6Addr::from)?.to_ipv4_mapped().map(IpAddr::V4);
     let port = |at| fixed_bytes(identity, at).map(u16::from_be_bytes);

@@ -1,4 +1,4 @@
-//! Numbers events and writes those the client has not seen.
+//! Numbers events and writes those that the client has not received.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use crate::runs::wire::event::{EventPayload, RunEventFrame};
 
 pub(super) struct EventWriter {
     run: Arc<str>,
-    /// Events so far.
+    /// Number of events so far.
     last_number: u64,
-    /// Events the client has.
+    /// Number of events that the client has received.
     after: u64,
     client_level: ClientLevel,
 }
@@ -32,7 +32,7 @@ impl EventWriter {
         self.last_number + 1
     }
 
-    /// Will any of the next few events be written?
+    /// Whether any of the next `events` events will be written.
     pub(super) fn wants_next(&self, events: u64) -> bool {
         self.last_number + events > self.after
     }
@@ -44,7 +44,7 @@ impl EventWriter {
         }
     }
 
-    /// For types that old clients do not know.
+    /// For event types that old clients do not know.
     pub(super) fn write_newer_event(
         &mut self,
         node_id: &str,
@@ -57,7 +57,7 @@ impl EventWriter {
         }
     }
 
-    /// The one event with a `node_id` of its own, which is a task and not a node.
+    /// The only event with its own `node_id`, which names a task instead of a node.
     pub(super) fn write_expansion(
         &mut self,
         node_id: &str,

@@ -1,5 +1,5 @@
-//! The state objects that `values`, `updates` and `checkpoint` carry, rebuilt from the run's records. Keys are in
-//! alphabetical order, because that is how clients have always seen them.
+//! The state objects of `values`, `updates` and `checkpoint`, rebuilt from the run's records. Keys are in alphabetical
+//! order, which clients rely on.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ pub(super) struct StateSnapshot {
     graph: TaskGraphState,
 }
 
-/// The whole state of react, and the core of the others'.
+/// The whole state of `react`, and a part of the other strategies' states.
 #[derive(Default, Serialize)]
 struct CoreState {
-    /// Always null: approvals are answered while a call waits, not between nodes.
+    /// Always null: approvals are resolved during a call, not between nodes.
     approval_result: Option<String>,
     message_count_after_last_think: Option<usize>,
     messages: Vec<StateMessage>,
@@ -42,7 +42,7 @@ struct CoreState {
     usage: Option<SortedUsage>,
 }
 
-/// `{"User": "text"}` and so on.
+/// Serialised as `{"User": "text"}`.
 #[derive(Serialize)]
 enum StateMessage {
     System(Arc<str>),
@@ -52,7 +52,7 @@ enum StateMessage {
 
 #[derive(Serialize)]
 struct StateCall {
-    /// As text, whatever it holds.
+    /// JSON as text.
     arguments: String,
     id: Arc<str>,
     name: Arc<str>,
@@ -106,19 +106,19 @@ impl StateSnapshot {
         Self { strategy: briefing.strategy, input_message: briefing.message.clone(), core, ..Self::default() }
     }
 
-    /// A node's answer has come to stay: its node is done.
+    /// Adds a node's answer once the node is done.
     pub(super) fn answered(&mut self, text: &str, is_reply: bool, calls: &[ToolCall]) {
         match self.strategy {
             StrategyKind::React | StrategyKind::Dup => self.core.answered(text, calls),
-            // Drafts are candidates and scores, which the search tells of itself.
+            // Drafts contain candidates and scores, which the search reports as findings.
             StrategyKind::Tot if is_reply => self.core.answered(text, calls),
-            // Tasks keep what was said in them to themselves.
+            // Messages within tasks are not part of the state.
             StrategyKind::Tot | StrategyKind::Got => {}
         }
     }
 
     pub(super) fn tool_started(&mut self, call: &CallId, name: &Arc<str>) {
-        // In a search the model writes calls into its candidates; their arguments are not on record.
+        // During a search the model writes calls into its candidates; their arguments are not recorded.
         if self.strategy == StrategyKind::Tot && self.core.tool_calls.iter().all(|known| known.id != call.0) {
             self.core.tool_calls.push(StateCall { arguments: String::new(), id: call.0.clone(), name: name.clone() });
         }
@@ -141,7 +141,7 @@ impl StateSnapshot {
         used.into()
     }
 
-    /// Of the last call.
+    /// Usage of the latest model call.
     pub(super) fn usage(&self) -> Option<RunUsage> {
         self.core.usage.map(Into::into)
     }
@@ -150,7 +150,7 @@ impl StateSnapshot {
         self.core.total_usage.map(Into::into)
     }
 
-    /// Findings may be told twice, when a node was cut short; taking one again changes nothing.
+    /// Idempotent, because an interrupted node may report its findings again.
     pub(super) fn add_finding(&mut self, finding: &StrategyFinding) {
         match finding {
             StrategyFinding::Understood { goal, constraints, context } => {
@@ -184,7 +184,7 @@ impl StateSnapshot {
         }
     }
 
-    /// A node is done, and with it what its kind does to the state.
+    /// Applies the effects of a completed node.
     pub(super) fn node_left(&mut self, node: &str) {
         if node == "observe" {
             self.core.observed();
@@ -261,7 +261,7 @@ impl CoreState {
             .collect();
     }
 
-    /// Results stand in the order of the calls, whatever the order they came in.
+    /// Results are kept in the order of the calls, not of their arrival.
     fn tool_finished(&mut self, call: &CallId, output: &ToolOutput) {
         let place = |id: &Arc<str>| self.tool_calls.iter().position(|known| known.id == *id);
         let Some(index) = place(&call.0) else { return };
@@ -284,7 +284,7 @@ impl CoreState {
     }
 }
 
-/// How a tool's answer reads among messages that know only three roles.
+/// The text of a tool result as a message, because messages have only three roles.
 fn tool_result_text(name: &str, content: &str, is_error: bool) -> Arc<str> {
     let what = if is_error { "error" } else { "result" };
     format!("Tool {name} {what}:\n{content}").into()
@@ -309,7 +309,7 @@ impl From<SortedUsage> for RunUsage {
     }
 }
 
-/// JSON has no other numbers; a score that is none counts as the worst.
+/// JSON cannot represent NaN or infinity; such scores count as the worst.
 pub(super) fn finite(score: f32) -> f32 {
     if score.is_finite() { score } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! The events of a run, and its end.
+//! The events of a run, and its successful end.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -30,7 +30,7 @@ impl<'a> RunEventFrame<'a> {
     }
 }
 
-/// What happened. Fields that do not apply are null, not absent.
+/// Event data. Fields that do not apply are null, not absent.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(in crate::runs) enum EventPayload<'a> {
@@ -62,7 +62,7 @@ pub(in crate::runs) enum EventPayload<'a> {
         id: &'a str,
         state: &'a RawValue,
     },
-    /// For clients that refuse types they do not know: the event they would have been sent.
+    /// Wraps an event for clients that reject unknown types.
     Custom {
         value: &'a EventPayload<'a>,
     },
@@ -101,7 +101,7 @@ pub(in crate::runs) enum EventPayload<'a> {
         id: &'a str,
         error: &'a str,
     },
-    /// Its own `node_id` stands where an event's usually does, unless it travels inside `custom`.
+    /// Its own `node_id` takes the place of the event's, except inside `custom`.
     GotExpand {
         #[serde(skip_serializing_if = "Option::is_none")]
         node_id: Option<&'a str>,
@@ -137,13 +137,13 @@ pub(in crate::runs) enum EventPayload<'a> {
         call_id: Option<&'a str>,
         name: &'a str,
         arguments: Cow<'a, Value>,
-        /// Why it is asked, where that is more than the policy.
+        /// Why approval is needed, if for more than the policy.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
 }
 
-/// `"Ok"`, or `{"Err": "why"}`.
+/// Serialised as `"Ok"` or `{"Err": "why"}`.
 #[derive(Serialize)]
 pub(in crate::runs) enum NodeResult<'a> {
     Ok,
@@ -157,7 +157,7 @@ pub(in crate::runs) struct RunUsage {
     pub(in crate::runs) total_tokens: u32,
 }
 
-/// The good end of a run. The bad one is `Response::Error`.
+/// The successful end of a run. A failed run ends with `Response::Error`.
 #[derive(Serialize)]
 pub(in crate::runs) struct RunEnd<'a> {
     #[serde(rename = "type")]

@@ -1,7 +1,7 @@
-//! The id of a request that is broken elsewhere. Looks at strings, brackets, colons and commas only, so that it sees
-//! past whatever is wrong with the rest.
+//! Recovers the id of a malformed request. Considers only strings, brackets, colons and commas, so that it works
+//! whatever else is malformed.
 
-/// The first string under the key `id` at the top level.
+/// Returns the first string under the key `id` at the top level.
 pub(super) fn recover_id(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let mut depth = 0usize;
@@ -21,7 +21,7 @@ pub(super) fn recover_id(text: &str) -> Option<String> {
                 };
             }
             b'{' | b'[' => {
-                // The id of the first element of an array is not the request's.
+                // An id within an array does not belong to the request.
                 if depth == 0 && byte == b'[' {
                     return None;
                 }
@@ -40,7 +40,7 @@ pub(super) fn recover_id(text: &str) -> Option<String> {
     None
 }
 
-/// What stands right before the present place.
+/// The token before the current position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PrecedingToken {
     Nothing,
@@ -48,7 +48,7 @@ enum PrecedingToken {
     IdColon,
 }
 
-/// Where the string that begins before `at` ends, its closing quote included.
+/// The end of the string whose content begins at `at`, closing quote included.
 fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match bytes.get(at)? {
@@ -60,6 +60,6 @@ fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
 }
 
 fn is_id(string: &str) -> bool {
-    // Each letter may be written as an escape of six bytes; nothing longer can mean `id`.
+    // Each of the two letters may be a six-byte escape; no longer string can mean `id`.
     string.len() <= 14 && serde_json::from_str::<String>(string).is_ok_and(|key| key == "id")
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The words of a message. Parts of text stand below each other.
+/// The text of a message; parts are joined by line breaks.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::runs) struct MessageText(pub(in crate::runs) String);
 

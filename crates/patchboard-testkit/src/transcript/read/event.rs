@@ -1,4 +1,4 @@
-//! Events: a word, the node they belong to where there is one, then JSON.
+//! Parses events: a keyword, the node if there is one, then JSON.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn briefing(json: &Value) -> Read<RunSpec> {
     })
 }
 
-/// `{"kind": {…}}`
+/// Format: `{"kind": {…}}`.
 fn finding(json: &Value) -> Read<StrategyFinding> {
     let Some((kind, about)) = json.as_object().and_then(|fields| fields.iter().next()) else {
         return Err(format!("not a finding: {json}"));
@@ -155,7 +155,7 @@ fn finding(json: &Value) -> Read<StrategyFinding> {
     })
 }
 
-/// `[["id","what to do"], …]`
+/// Format: `[["id","what to do"], …]`.
 fn tasks(json: &Value) -> Read<Vec<PlannedTask>> {
     each(json, |task| Ok(PlannedTask { id: arc(&task[0]), description: arc(&task[1]) }))
 }

@@ -1,4 +1,4 @@
-//! Answers only the hub is given.
+//! Parses replies that only the hub receives.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Read, text_of};
 
-/// `None` when the word is none of the hub's.
+/// `None` if the keyword is not one of the hub's.
 pub(super) fn answer(word: &str, json: &Value) -> Read<Option<BoardReply>> {
     Ok(Some(match word {
         "registered" => BoardReply::AppRegistered { client: uuid(json)? },

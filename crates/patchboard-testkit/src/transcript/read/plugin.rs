@@ -1,4 +1,4 @@
-//! Plugins and what became of webhooks, as a transcript writes them.
+//! Parses plugin reports and webhook outcomes.
 
 use patchboard_core::plugin::{PluginReport, PluginState};
 use patchboard_core::webhook::{DeliveryId, WebhookOutcome, WebhookResponse};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Read, each, noon, number, text_of};
 
-/// A name alone is a plugin that is ready and has tools.
+/// A name alone is a ready plugin with tools.
 pub(super) fn report(json: &Value) -> Read<PluginReport> {
     let name = json.as_str().unwrap_or_else(|| text_of(&json["name"]));
     let state = match json["state"].as_str().unwrap_or("ready") {
@@ -36,7 +36,7 @@ pub(super) fn report(json: &Value) -> Read<PluginReport> {
     })
 }
 
-/// `"duplicate"`, `"ignored"`, the number of a delivery, or an answer.
+/// Format: `"duplicate"`, `"ignored"`, a delivery's number, or a response.
 pub(super) fn outcome(json: &Value) -> Read<WebhookOutcome> {
     Ok(match json {
         Value::String(word) if word == "duplicate" => WebhookOutcome::Duplicate,

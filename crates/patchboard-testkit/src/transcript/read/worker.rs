@@ -1,4 +1,4 @@
-//! Pools and their workers.
+//! Parses reports of pools and workers.
 
 use patchboard_core::worker::{PoolReport, WorkerId, WorkerReport, WorkerState};
 use serde_json::Value;

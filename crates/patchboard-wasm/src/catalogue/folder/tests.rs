@@ -51,7 +51,7 @@ fn what_the_configuration_names_is_not_found_again() {
 fn a_folder_that_anybody_may_write_to_is_told() {
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(scan(root.path(), &[]).warnings[0].starts_with("anybody on this machine may put plugins into"));
+    assert!(scan(root.path(), &[]).warnings[0].starts_with("every user of this machine may put plugins into"));
 }
 
 #[test]

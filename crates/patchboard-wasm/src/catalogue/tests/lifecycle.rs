@@ -222,8 +222,8 @@ async fn places_that_anybody_may_write_to_are_told_once() {
     warned.sort();
     let (file, folder) = (bench.path("plugins/echo.wasm"), bench.path("plugins"));
     let expected = [
-        format!("anybody on this machine may change {}; take that right away", file.display()),
-        format!("anybody on this machine may put plugins into {}; take that right away", folder.display()),
+        format!("every user of this machine may change {}; revoke that right", file.display()),
+        format!("every user of this machine may put plugins into {}; revoke that right", folder.display()),
     ];
     assert_eq!(warned, expected);
 }

@@ -1,4 +1,4 @@
-//! Plugins without WebAssembly: a file is JSON that says what the plugin is. And a server's place for them.
+//! Stub plugins without WebAssembly: a file is JSON that describes the plugin. And a directory for a server's plugins.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -215,7 +215,7 @@ impl Bench {
         self.root.path().join(name)
     }
 
-    /// Puts a file in place as a whole, as careful people do.
+    /// Replaces a file atomically.
     pub(in super::super) fn put(&self, name: &str, content: &Value) {
         self.put_text(name, &content.to_string());
     }

@@ -28,19 +28,19 @@ fn says_what_there_is_not() {
     check(
         &["wasi:http/outgoing-handler@0.2.0", "env"],
         &[TOOLS],
-        "imports what nobody provides: `wasi:http/outgoing-handler@0.2.0`, `env` (HTTP is reached through patchboard:plugin/http)",
+        "imports what is not provided: `wasi:http/outgoing-handler@0.2.0`, `env` (HTTP is reached through patchboard:plugin/http)",
     );
-    check(&["wasi:cli/run@0.3.0"], &[TOOLS], "imports what nobody provides: `wasi:cli/run@0.3.0`");
-    check(&["wasi:cli/exit@0.3.0"], &[TOOLS], "imports what nobody provides: `wasi:cli/exit@0.3.0`");
+    check(&["wasi:cli/run@0.3.0"], &[TOOLS], "imports what is not provided: `wasi:cli/run@0.3.0`");
+    check(&["wasi:cli/exit@0.3.0"], &[TOOLS], "imports what is not provided: `wasi:cli/exit@0.3.0`");
     check(
         &["patchboard:plugin/files@1.0.0"],
         &[TOOLS],
-        "imports what nobody provides: `patchboard:plugin/files@1.0.0`",
+        "imports what is not provided: `patchboard:plugin/files@1.0.0`",
     );
     check(
         &["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9", "a10"],
         &[TOOLS],
-        "imports what nobody provides: `a1`, `a2`, `a3`, `a4`, `a5`, `a6`, `a7`, `a8` and 2 more",
+        "imports what is not provided: `a1`, `a2`, `a3`, `a4`, `a5`, `a6`, `a7`, `a8` and 2 more",
     );
     let version = "is built for version 2.0.0 of patchboard:plugin, but this server knows version 1.0.0 (build it against the wit folder of this server's version)";
     check(&["patchboard:plugin/http@2.0.0"], &[TOOLS], version);

@@ -21,7 +21,7 @@ async fn the_surplus_is_refused_at_once() {
     }
     assert_eq!(turns.acquire(&share, LONGEST, &stop).await.map(drop), Err(SlotError::QueueFull));
 
-    // Whoever came first goes on first.
+    // Waiting calls are admitted in order of arrival.
     drop(first);
     let next = waiting.remove(0).await.expect("a turn");
     assert!(futures_util::poll!(waiting[0].as_mut()).is_pending());

@@ -25,7 +25,7 @@ async fn channels_and_methods() {
         assert_eq!((answer.status, answer.header("allow")), (405, "POST"), "{method}");
     }
     assert_eq!(bench.send(request("HEAD", "hook", &[], "")).await.status, 405);
-    // The board may know less than the door.
+    // The board may know fewer channels than the gateway.
     assert_eq!(bench.post("forgotten", "hi").await.said(), (404, "no channel adapter for 'forgotten'"));
     assert_eq!(bench.adapter.seen(), []);
 }
@@ -149,7 +149,7 @@ async fn each_channel_has_a_rate_of_its_own() {
     let mut setup = Setup::default();
     setup.checks[0].rate = RateLimit { per_second: 0.4, burst: 2.0 };
     let bench = Bench::with(setup);
-    // What is wrong costs nobody's turn.
+    // Rejected webhooks do not consume the rate limit.
     for _ in 0..5 {
         assert_eq!(bench.send(request("POST", "hook", &[], "ignore")).await.said(), WRONG);
     }

@@ -34,7 +34,7 @@ async fn whoever_hangs_up_is_answered_another_way() {
     let stop = bench.adapter.next_stop().await;
     drop(stream);
     tokio::time::timeout(PATIENCE, stop.cancelled()).await.unwrap();
-    // The board hears of it as well before the model goes on.
+    // The board is notified too, before the model continues.
     tokio::task::yield_now().await;
     gate.close();
     let reply = tokio::time::timeout(PATIENCE, bench.next_reply()).await.unwrap();
@@ -52,7 +52,7 @@ async fn whoever_was_heard_out_is_not_gone() {
     assert!(!bench.adapter.next_stop().await.is_cancelled());
 }
 
-/// A refusal comes while the body is still on its way, and is heard all the same.
+/// A refusal sent while the body is still in flight must reach the client.
 #[tokio::test]
 async fn refusals_are_heard_in_the_middle_of_a_body() {
     let bench = Bench::new();

@@ -240,7 +240,7 @@ fn digests_tell_times_apart_where_they_are_signed() {
     assert_eq!(token.check(NOW + 999), token.check(NOW));
 }
 
-/// The query tells them apart where whoever writes it has the secret; elsewhere it would let one be sent twice.
+/// The query distinguishes webhooks only where their sender has the secret; elsewhere it would permit a replay.
 #[test]
 fn digests_tell_queries_apart_where_nothing_is_signed() {
     let signature = format!("sha256={}", sign(SECRET.as_bytes(), &[b"hello"]));

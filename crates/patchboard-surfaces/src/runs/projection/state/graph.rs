@@ -1,4 +1,4 @@
-//! A graph of tasks, as its state shows it.
+//! The state of a task graph.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ struct TaskGraph<'a> {
 }
 
 impl TaskGraphState {
-    /// Another plan takes the place of the one before.
+    /// Replaces the previous plan.
     pub(super) fn planned(&mut self, tasks: &[PlannedTask], edges: &[Edge]) {
         *self = Self::default();
         self.add(tasks, edges);

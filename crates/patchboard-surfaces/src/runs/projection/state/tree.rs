@@ -1,4 +1,4 @@
-//! A search through thoughts, as its state shows it: the present depth and its candidates.
+//! The state of a thought search: the current depth and its candidates.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::finite;
 #[derive(Default)]
 pub(super) struct SearchTree {
     depth: u32,
-    /// One for each depth of the present path; the candidates after the root are of depth 1 and come first.
+    /// One per depth of the current path; the first holds the root's candidates at depth 1.
     levels: Vec<TreeLevel>,
     explored_paths: Vec<Vec<u32>>,
     path_failed_reason: Option<Arc<str>>,
@@ -17,7 +17,7 @@ pub(super) struct SearchTree {
 
 #[derive(Default)]
 struct TreeLevel {
-    /// How many messages there were before one of its candidates was chosen.
+    /// Number of messages before one of its candidates was chosen.
     messages_before: usize,
     candidates: Vec<CandidateState>,
     chosen: Option<u32>,
@@ -36,16 +36,16 @@ pub(super) struct TreeView<'a> {
     candidates: &'a [CandidateState],
     chosen_index: Option<u32>,
     depth: u32,
-    /// Choices, depth by depth, that were given up.
+    /// Abandoned paths, as their choices by depth.
     explored_paths: &'a [Vec<u32>],
     path_failed_reason: Option<&'a str>,
     suggest_backtrack: bool,
-    /// Candidates of this depth that were chosen.
+    /// Chosen candidates of this depth.
     tried_indices: &'a [u32],
 }
 
 impl SearchTree {
-    /// Answers how many of the `messages` stay: those of the path so far.
+    /// Returns how many of the `messages` remain: those of the path so far.
     pub(super) fn expanded(&mut self, depth: u32, candidates: &[Arc<str>], messages: usize) -> usize {
         self.depth = depth;
         let level = usize::try_from(depth.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -57,7 +57,7 @@ impl SearchTree {
         kept
     }
 
-    /// Answers how many of the `messages` stay: those before this choice.
+    /// Returns how many of the `messages` remain: those before this choice.
     pub(super) fn evaluated(&mut self, chosen: u32, scores: &[f32], messages: usize) -> usize {
         self.path_failed_reason = None;
         let Some(level) = self.levels.last_mut() else { return messages };
@@ -77,7 +77,7 @@ impl SearchTree {
         level.candidates.get(chosen).map(|candidate| candidate.thought.clone())
     }
 
-    /// The choices after `to_depth` are taken back. Answers how many of the `messages` stay.
+    /// Undoes the choices after `to_depth`. Returns how many of the `messages` remain.
     pub(super) fn backtracked(&mut self, reason: &Arc<str>, to_depth: u32, messages: usize) -> usize {
         let given_up: Vec<u32> = self.levels.iter().filter_map(|level| level.chosen).collect();
         if !given_up.is_empty() && !self.explored_paths.contains(&given_up) {
