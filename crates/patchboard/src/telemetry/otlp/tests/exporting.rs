@@ -132,13 +132,13 @@ async fn answers_and_what_follows_from_them() {
             &["200 OK {\"partialSuccess\":{\"rejectedSpans\":\"1\"}}"],
             1,
             vec![lost(1), sent(1)],
-            vec![unwell("HOST does not want some of them")],
+            vec![unwell("HOST rejected some spans")],
         ),
         (
             &["200 OK {\"partialSuccess\":{\"rejectedSpans\":99}}"],
             1,
             vec![lost(2), sent(0)],
-            vec![unwell("HOST does not want some of them")],
+            vec![unwell("HOST rejected some spans")],
         ),
     ];
     for (answers, requests, metrics, logged) in cases {
