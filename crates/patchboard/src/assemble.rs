@@ -365,7 +365,7 @@ pub(crate) fn grant_rules(loaded: &LoadedConfig) -> GrantRules {
     }
 }
 
-/// Only Linux has commands; elsewhere this says nothing about other tools that write.
+/// Whether commands are confined to their folder; if not, tools that write ask first. Only Linux has commands.
 #[cfg(target_os = "linux")]
 fn commands_are_jailed() -> bool {
     use patchboard_tools::sandbox::LandlockSupport;

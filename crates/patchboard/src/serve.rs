@@ -96,6 +96,7 @@ impl Server {
         let pool = ClientPool::new();
         let bridge = bridge::BridgeSockets::bind(loaded).await?;
         let bound = [&gateway, &runs, &hub, &bridge.tcp].into_iter().flatten();
+        // Known only after binding, as a configured port may be 0. Jailed programs must not reach these ports.
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
         let tls = bridge.tls.clone();
         let BoardAssembly { board, pools: workers, embedder } =

@@ -87,6 +87,7 @@ fn worker_span(signal: &TelemetryEvent, spans: &SpanQueue) -> Option<FinishedSpa
         _ => return None,
     };
     let above = TraceParent::parse(metadata_text(signal, "traceparent")?).filter(|above| above.is_sampled)?;
+    // Workers report nanoseconds, and the event is sent when the call ends.
     let took = SignedDuration::from_nanos(measure_int(signal, "duration")?.max(0));
     let tool = metadata_text(signal, "tool").or_else(|| metadata_text(signal, "tool_name")).unwrap_or("tool");
     let mut attributes =

@@ -132,7 +132,7 @@ pub(crate) fn judge_config(store: &TrustStore, file: &ConfigFile, found: &DiskTe
 fn trust_current_text(store: &TrustStore, path: &Path, text: &str) -> ConfigVerdict {
     if let Err(error) = store.trust_config(path, text) {
         // Without a record, a later change in an exposed folder is not accepted: safe, only inconvenient.
-        tracing::debug!(%error, path = %path.display(), "the accepted text of this configuration file cannot be recorded");
+        tracing::debug!(%error, path = %path.display(), "the accepted configuration text cannot be recorded");
     }
     ConfigVerdict::Accepted
 }

@@ -152,6 +152,7 @@ impl TrustGuard {
         let files = files.into_iter().filter(|path| !own_files.contains(path)).map(GuardedPath::File);
         let mut room = MAX_HELD_OF_OTHERS;
         for obeyed in configs.chain(files) {
+            // Past the limit the file is treated as one that cannot be held.
             let is_crowded = room == 0 && reach.sealed_by == FileSealing::Existing;
             let reach =
                 if is_crowded { &WriteReach { sealed_by: FileSealing::Nothing, ..reach.clone() } } else { reach };

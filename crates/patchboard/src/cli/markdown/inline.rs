@@ -73,7 +73,7 @@ pub(super) fn stable_prefix(text: &str, base: TextStyle) -> (usize, Vec<TextRun>
             SpanMatch::Incomplete => break,
         }
     }
-    // Text after the space is parsed again in the next call, so both passes treat markup alike.
+    // Parsed with the text after the space in view, so that markup is matched as in the loop above.
     let mut runs = Vec::new();
     parse_into(text, last_space, InputState::Partial, base, &mut runs);
     (last_space, runs)

@@ -128,6 +128,7 @@ impl SpanExporter {
                 }
                 (Err(ExportError::Retryable(problem, asked)), Some(pause)) => {
                     self.warn_on_new_problem(problem);
+                    // `max`, as `clamp` panics if its bounds are reversed.
                     asked.map_or(pause, |asked| asked.clamp(pause, MAX_RETRY_DELAY.max(pause)))
                 }
                 (Err(ExportError::Retryable(problem, _) | ExportError::Permanent(problem)), _) => {

@@ -102,6 +102,7 @@ impl TraceSampler {
 
     pub(crate) fn is_sampled(self, trace: [u8; 16]) -> bool {
         let [.., a, b, c, d, e, f, g, h] = trace;
+        // 63 bits, as a threshold for a ratio of 1 must fit into 64.
         u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.threshold
     }
 }

@@ -212,7 +212,7 @@ async fn a_batch_that_was_being_tried_is_tried_once_more_at_the_end() {
 async fn nobody_there_costs_the_end_nothing() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _metrics = metrics::set_default_local_recorder(&recorder);
-    // Bound, so that nobody else gets the port, but nobody listens at it.
+    // Bound, so that no other process gets the port, but not listened on.
     let closed = tokio::net::TcpSocket::new_v4().unwrap();
     closed.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());
