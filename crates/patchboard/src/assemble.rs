@@ -398,7 +398,7 @@ fn worker_ports(config: &Config, own_ports: &[u16]) -> anyhow::Result<Option<Por
     let avoid = [own_ports, &config.tools.bash.connect].concat();
     let block = PortBlock::choose(config.bridge.private_ports, &avoid).map_err(|error| anyhow!("{error}"))?;
     if let [first, .., last] = block.ports() {
-        tracing::info!(first, last, "ports of workers, closed to every jail but their own");
+        tracing::info!(first, last, "ports of workers, blocked in all other jails");
     }
     Ok(Some(block))
 }
