@@ -251,7 +251,8 @@ impl RotatingFile {
 
 /// Reports on standard error only: logging the failure would recurse.
 fn report_write_failure(folder: &Path, error: &io::Error) {
-    let line = format!("the log file in {} cannot be written: {error}; logging to standard error only\n", folder.display());
+    let line =
+        format!("the log file in {} cannot be written: {error}; logging to standard error only\n", folder.display());
     drop(io::stderr().lock().write_all(line.as_bytes()));
 }
 
