@@ -1,4 +1,4 @@
-//! Configuration → parts → board. Reads as a list; decides nothing that a section has not decided.
+//! Builds the board from the configuration. A flat list of steps; every decision is made by the module of its section.
 
 use std::collections::HashMap;
 use std::iter;
@@ -60,16 +60,16 @@ pub(crate) use workers::RunningPools;
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A board, and what works for it.
+/// A board with its worker pools and embedder.
 #[derive(Debug)]
 pub(crate) struct BoardAssembly {
     pub(crate) board: Board,
-    /// `None` where none are configured.
+    /// `None` if no workers are configured.
     pub(crate) pools: Option<RunningPools>,
     pub(crate) embedder: Option<Arc<LiveEmbedder>>,
 }
 
-/// A board on the configured database, going on with what the last server left open.
+/// Opens the board on the configured database and resumes the unfinished work of the previous process.
 pub(crate) async fn open_board(
     loaded: &LoadedConfig,
     secrets: &Secrets,
@@ -141,23 +141,23 @@ pub(crate) async fn open_board(
         store,
     });
     let RecoveryReport { resumed, closed, messages, deliveries } =
-        board.recover().await.context("cannot go on with what the last server left open")?;
+        board.recover().await.context("cannot resume the unfinished work of the previous process")?;
     if closed > 0 {
-        tracing::warn!(runs = closed, "the last server stopped in the middle of runs; they ended as interrupted");
+        tracing::warn!(runs = closed, "the previous process stopped during runs; they ended as interrupted");
     }
     if resumed > 0 {
-        tracing::info!(runs = resumed, "runs of the last server go on where they stopped");
+        tracing::info!(runs = resumed, "unfinished runs of the previous process are resumed");
     }
     if messages > 0 {
-        tracing::info!(messages, "messages of the last server are still on their way to apps");
+        tracing::info!(messages, "unfinished messages of the previous process are still being delivered to apps");
     }
     if deliveries > 0 {
-        tracing::info!(deliveries, "messages of channels that the last server left are answered now");
+        tracing::info!(deliveries, "channel messages left by the previous process are answered now");
     }
     Ok(BoardAssembly { board, pools, embedder })
 }
 
-/// What can be replaced while the board works.
+/// The settings that can be replaced while the board runs.
 pub(crate) fn settings(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow::Result<BoardSettings> {
     let config = &loaded.config;
     Ok(BoardSettings {
@@ -218,7 +218,7 @@ fn agents(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow
     Ok(table.with_providers(providers.collect::<anyhow::Result<_>>()?, section::default_context_window))
 }
 
-/// A provider by itself, for runs that choose one of its models.
+/// A chain of one provider, for runs that choose one of its models.
 fn single_provider(
     loaded: &LoadedConfig,
     secrets: &Secrets,
@@ -269,7 +269,7 @@ fn agent_spec(
     })
 }
 
-/// Searching asks the model many times for one reply; a model on this machine's processor gets less of it.
+/// A search strategy calls the model many times for one reply; a local model on the CPU gets a smaller limit.
 fn search_limits(loaded: &LoadedConfig, routes: &[ModelRoute]) -> SearchLimits {
     let is_local = loaded.local_model.is_some() && routes.first().is_some_and(|route| route.provider == LOCAL_PROVIDER);
     match is_local {
@@ -278,7 +278,7 @@ fn search_limits(loaded: &LoadedConfig, routes: &[ModelRoute]) -> SearchLimits {
     }
 }
 
-/// A file in the working folder says more about whose agent it is than any other.
+/// A file in the working folder takes precedence over others when an agent's source is shown.
 fn agent_source(loaded: &LoadedConfig, name: &str) -> AgentSource {
     let files = loaded.agent_files(name);
     let working_folder = &loaded.config.runs.working_folder;
@@ -292,7 +292,7 @@ fn agent_source(loaded: &LoadedConfig, name: &str) -> AgentSource {
     }
 }
 
-/// The options of a configured provider, key included.
+/// Options of a configured provider, including its key.
 pub(crate) fn provider_options(
     loaded: &LoadedConfig,
     secrets: &Secrets,
@@ -326,20 +326,20 @@ pub(crate) fn http_embedder(
     Ok(Some(embedder(options, choice.model.as_str(), pool)?))
 }
 
-/// File tools work here, and never in the data directory or where keys are.
+/// The folders of the file tools, never in the data directory or where keys are.
 fn workspaces(loaded: &LoadedConfig, guard: Arc<dyn WriteGuard>, tracker: &TaskTracker) -> anyhow::Result<Workspaces> {
     let config = &loaded.config;
     let mut protected = vec![config.data_dir.clone()];
     protected.extend(data_dir::secret_files(&config.data_dir, &config.storage.path));
     let credentials = loaded.folders.credentials_dir();
-    // Each by itself as well, so that it is known under other names.
+    // Each file is listed as well as its folder, so that hard links to it are recognised.
     let stored = credentials.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
     protected.extend(stored.map(|entry| entry.path()));
     protected.extend(credentials);
     protected.extend(config.secret_files());
-    // What vouches for files that are obeyed.
+    // The trust store vouches for guarded files.
     protected.extend(trust_store(loaded).folders().iter().cloned());
-    // Whatever is put there is loaded.
+    // Every file in this folder is loaded as a plugin.
     protected.extend(config.wasm.folder.clone());
     let options = WorkspaceOptions {
         working_folder: config.runs.working_folder.clone(),
@@ -348,7 +348,7 @@ fn workspaces(loaded: &LoadedConfig, guard: Arc<dyn WriteGuard>, tracker: &TaskT
         tasks: tracker.clone(),
         grants: GrantRules { guard: Some(guard), ..grant_rules(loaded) },
     };
-    // A link that leads to itself is no file, and must not keep the server from starting.
+    // A symlink loop is not a file and must not prevent the server's start.
     let leads_nowhere = |path: &Path| {
         let looped = Some(rustix::io::Errno::LOOP.raw_os_error());
         path.canonicalize().is_err_and(|error| error.raw_os_error() == looped)
@@ -358,7 +358,7 @@ fn workspaces(loaded: &LoadedConfig, guard: Arc<dyn WriteGuard>, tracker: &TaskT
     Workspaces::with_sealed(options, sealed).context("cannot open the working folder")
 }
 
-/// Which folders the operator can open to single runs.
+/// Which folders the operator can grant to single runs.
 pub(crate) fn grant_rules(loaded: &LoadedConfig) -> GrantRules {
     GrantRules {
         home: loaded.folders.home.clone(),
@@ -368,7 +368,7 @@ pub(crate) fn grant_rules(loaded: &LoadedConfig) -> GrantRules {
     }
 }
 
-/// Elsewhere than on Linux there are no commands; then nothing is said about other tools that write.
+/// Whether commands are confined to their folder; if not, tools that write ask first. Only Linux has commands.
 #[cfg(target_os = "linux")]
 fn commands_are_jailed() -> bool {
     use patchboard_tools::sandbox::LandlockSupport;
@@ -380,7 +380,7 @@ fn commands_are_jailed() -> bool {
     false
 }
 
-/// Knows what this server executes or obeys, and what agents may write to.
+/// The guard for all paths this server executes or reads, with the folders agents may write to.
 fn trust_guard(loaded: &LoadedConfig) -> anyhow::Result<Arc<TrustGuard>> {
     let config = &loaded.config;
     let here = std::env::current_dir().context("cannot find out in which folder this program was started")?;
@@ -392,8 +392,8 @@ fn trust_guard(loaded: &LoadedConfig) -> anyhow::Result<Arc<TrustGuard>> {
     Ok(Arc::new(TrustGuard::new(trust_store(loaded), guarded_files(loaded, &here), agent_folders(config), rights)))
 }
 
-/// The block of ports of workers; `None` where there are no workers. What commands may connect to, and what this server
-/// listens on, lies elsewhere.
+/// The port block of workers; `None` if there are none. It excludes the ports commands may connect to and this server's
+/// own ports.
 fn worker_ports(config: &Config, own_ports: &[u16]) -> anyhow::Result<Option<PortBlock>> {
     if config.workers.is_empty() {
         return Ok(None);
@@ -401,18 +401,18 @@ fn worker_ports(config: &Config, own_ports: &[u16]) -> anyhow::Result<Option<Por
     let avoid = [own_ports, &config.tools.bash.connect].concat();
     let block = PortBlock::choose(config.bridge.private_ports, &avoid).map_err(|error| anyhow!("{error}"))?;
     if let [first, .., last] = block.ports() {
-        tracing::info!(first, last, "ports of workers, closed to every jail but their own");
+        tracing::info!(first, last, "ports of workers, blocked in all other jails");
     }
     Ok(Some(block))
 }
 
-/// Ports that no program may reach but their owners.
+/// Ports that only their owners may connect to.
 struct ClosedPorts<'a> {
     own: &'a [u16],
     workers: Option<&'a PortBlock>,
 }
 
-/// Programs are started by this very one, whatever has become of its file.
+/// Programs are started by this executable through `/proc`, so that a replaced file does not matter.
 #[cfg(target_os = "linux")]
 fn launch(workspaces: &Workspaces, ports: ClosedPorts<'_>, guard: Arc<dyn WriteGuard>) -> anyhow::Result<LaunchMode> {
     use patchboard_tools::mcp::JailConfig;

@@ -1,4 +1,4 @@
-//! The command line: what can be said to the program, and which file does it.
+//! The command line: its subcommands, and the file that implements each.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -111,7 +111,7 @@ enum CliCommand {
     Completions(completions::CompletionsArgs),
 }
 
-/// Options that nearly every command has, apart from its own.
+/// The help heading for options that nearly every command has.
 const SERVER_HEADING: &str = "Which server";
 
 /// Where the configuration is; every command takes these.
@@ -126,7 +126,7 @@ pub(crate) struct ConfigLocation {
 }
 
 impl ConfigLocation {
-    /// On a terminal, asks once about a project file that was never trusted.
+    /// The load request. On a terminal, asks once per process about a project file that was never trusted.
     fn request(&self) -> anyhow::Result<LoadRequest> {
         let request = self.request_without_prompt()?;
         if !HAS_ASKED.swap(true, Ordering::Relaxed) {
@@ -150,7 +150,8 @@ impl ConfigLocation {
         Ok(LoadRequest { overrides, reader, ..request })
     }
 
-    /// The data directory, for commands that are needed most when the configuration is broken: then a flag is enough.
+    /// The data directory, for commands that must also work with a broken configuration: then `--data-dir` is
+    /// sufficient.
     fn find_data_dir(&self) -> Result<PathBuf, CommandFailure> {
         match (self.load(), &self.data_dir) {
             (Ok(loaded), _) => Ok(loaded.config.data_dir),
@@ -167,7 +168,7 @@ impl ConfigLocation {
     }
 }
 
-/// Once in a process: commands load the configuration several times.
+/// Shown once per process, as commands load the configuration several times.
 fn warn_untrusted(loaded: &LoadedConfig) {
     let untrusted = loaded.warnings.iter().filter(|warning| warning.code == ProblemCode::UntrustedFile);
     if !HAS_WARNED.swap(true, Ordering::Relaxed) {
@@ -190,7 +191,7 @@ pub(crate) struct ServerTarget {
 }
 
 impl ServerTarget {
-    /// The running server's address; `None` when none runs on the data directory.
+    /// The running server's address; `None` if none runs on the data directory.
     fn find(&self) -> Result<Option<crate::client::ServerAddress>, CommandFailure> {
         match &self.url {
             Some(url) => {
@@ -201,7 +202,7 @@ impl ServerTarget {
         }
     }
 
-    /// Whether it is a server that is not known by its data directory.
+    /// Whether the server is named by its address instead of its data directory.
     fn is_by_address(&self) -> bool {
         self.url.is_some()
     }
@@ -224,7 +225,8 @@ impl ServerTarget {
 }
 
 pub(crate) fn run() -> ExitCode {
-    // Started for every command of an agent, so it does not wait for the description of the whole command line.
+    // Checked before clap builds the command line: this verb starts every command of an agent, so start-up time
+    // matters.
     #[cfg(target_os = "linux")]
     if std::env::args_os().nth(1).is_some_and(|verb| verb == patchboard_tools::sandbox::EXEC_VERB) {
         return exec::run().unwrap_or_else(|failure| failure.report());
@@ -265,7 +267,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// A small runtime for commands that only talk to a server.
+/// Runs a future on a current-thread runtime, for commands that only call a server.
 fn block_on<T>(work: impl Future<Output = Result<T, CommandFailure>>) -> Result<T, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(work)

@@ -1,5 +1,4 @@
-//! Talks to a running server, as the operator: over its gateway here, over its runs surface in `runs`, over its hub in
-//! `hub`.
+//! The client of a running server, as the operator: its gateway here, its runs surface in `runs`, its hub in `hub`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,43 +24,43 @@ pub(crate) mod runs;
 
 use error::{ConnectError, disconnect_reason, host_and_port};
 
-/// How long a server may take to say hello.
+/// How long a server may take for the handshake.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a surface of a server is and how to sign in.
+/// The address of a server's surface, with the token for it.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerAddress {
     url: String,
-    /// Which surface is expected there.
+    /// The surface expected at this address.
     surface: &'static str,
     token: Option<SecretString>,
 }
 
 impl ServerAddress {
-    /// The server of a data directory, if one runs there.
+    /// The server of a data directory, if one runs.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Option<Self> {
         let gateway = data_dir::find_server(data_dir)?.gateway?;
         Some(Self { url: format!("ws://{gateway}/ws"), surface: GATEWAY, token: data_dir::operator_token(data_dir) })
     }
 
-    /// The same for its runs surface; `Err` when a server runs there without one.
+    /// The same for the runs surface; `Err` if the server runs without one.
     pub(crate) fn of_runs(data_dir: &Path) -> Result<Option<Self>, RunsSurfaceOff> {
         let Some(server) = data_dir::find_server(data_dir) else { return Ok(None) };
         let runs = server.runs.ok_or(RunsSurfaceOff)?;
         Ok(Some(Self { url: format!("ws://{runs}/"), surface: RUNS, token: data_dir::operator_token(data_dir) }))
     }
 
-    /// A gateway named by its address: `ws://host:port/ws`, or short for that.
+    /// The address of a gateway: `ws://host:port/ws` or a short form of it.
     pub(crate) fn of_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
         Self::parse_url(url, GATEWAY, "/ws", token)
     }
 
-    /// A runs surface named by its address: `ws://host:port/`, or short for that.
+    /// The address of a runs surface: `ws://host:port/` or a short form of it.
     pub(crate) fn of_runs_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
         Self::parse_url(url, RUNS, "/", token)
     }
 
-    /// The MCP endpoint beside the gateway.
+    /// The MCP endpoint on the gateway's listener.
     pub(crate) fn mcp_relay_target(self) -> RelayTarget {
         let url = self.url.replacen("ws", "http", 1);
         let url = url.strip_suffix("/ws").map(|base| format!("{base}/mcp")).unwrap_or(url);
@@ -90,7 +89,7 @@ const RUNS: &str = "runs surface";
 #[derive(Debug)]
 pub(crate) struct RunsSurfaceOff;
 
-/// A WebSocket to a server.
+/// A WebSocket connection to a server.
 #[derive(Debug)]
 struct ServerSocket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
@@ -146,7 +145,8 @@ impl GatewayClient {
     pub(crate) async fn connect(address: &ServerAddress) -> anyhow::Result<Self> {
         let mut client = Self { socket: ServerSocket::open(address).await?, request_count: 0 };
         if address.token.is_none() {
-            // A server that waits for a token answers anything else at once, and would say nothing for a while otherwise.
+            // A server that requires a token replies with an error to any other request; without a request it would
+            // stay silent for a while.
             client.send("ping", json!({})).await?;
         }
         let place = host_and_port(&address.url);
@@ -166,7 +166,7 @@ impl GatewayClient {
         .into())
     }
 
-    /// Sends a request; the answer is read with `frame`.
+    /// Sends a request and returns its id; the response is read with `next_frame`.
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> anyhow::Result<String> {
         self.request_count += 1;
         let id = format!("cli-{}", self.request_count);
@@ -180,7 +180,7 @@ impl GatewayClient {
         Ok(serde_json::from_str(&self.socket.next().await?)?)
     }
 
-    /// One request, one result.
+    /// Sends one request and waits for its result.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         let id = self.send(method, params).await?;
         loop {
@@ -195,7 +195,7 @@ impl GatewayClient {
         }
     }
 
-    /// Every item of a list, page by page, up to `most`.
+    /// Reads all pages of a list, up to `most` items.
     pub(crate) async fn list(&mut self, method: &str, params: Value, most: usize) -> anyhow::Result<Vec<Value>> {
         let mut items: Vec<Value> = Vec::new();
         let mut params = params;
@@ -216,7 +216,7 @@ impl GatewayClient {
     }
 }
 
-/// A refusal without the names of the protocol, which nobody typed.
+/// An error message without the protocol's method names, which mean nothing to the user.
 fn refusal_text(method: &str, refusal: &str) -> String {
     if refusal.starts_with("unknown method") {
         return "the server does not know this command: it is of another version (`patchboard doctor` compares)"

@@ -1,8 +1,6 @@
-//! API keys on disk, apart from the configuration: one file per provider,
-//! readable by their owner only.
+//! API keys on disk, separate from the configuration: one file per provider, readable by its owner only.
 //!
-//! Files appear whole or not at all: they are written under another name,
-//! created with their final mode, flushed, and renamed.
+//! Files are written atomically: created under another name with their final mode, flushed, and renamed.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -18,7 +16,7 @@ use crate::config::types::SECRET_BYTES_MAX;
 #[cfg(test)]
 mod tests;
 
-/// Files and folders of the owner alone.
+/// Modes for the owner only.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
@@ -55,14 +53,12 @@ impl CredentialStore {
         Self { folder }
     }
 
-    /// Where the key of a provider is kept; none for a name that could lead
-    /// out of the folder.
+    /// The path of a provider's key; `None` for a name that could lead out of the folder.
     pub(crate) fn path(&self, provider: &str) -> Option<PathBuf> {
         is_provider_name(provider).then(|| self.folder.join(format!("{provider}.key")))
     }
 
-    /// The stored key. A file that is absent, empty, unreadable or not a key
-    /// counts as none.
+    /// The stored key. Returns `None` if the file is absent, empty, unreadable or not a key.
     pub(crate) fn read(&self, provider: &str) -> Option<SecretString> {
         let file = File::open(self.path(provider)?).ok()?;
         if !file.metadata().ok()?.is_file() {
@@ -76,8 +72,8 @@ impl CredentialStore {
         parse_key(&SecretString::from(text)).ok()
     }
 
-    /// Writes the key under a temporary name; [`PendingFile::commit`] puts it
-    /// in place. Lets a caller make sure of other files first.
+    /// Writes the key under a temporary name; [`PendingFile::commit`] puts it in place. This lets a caller prepare
+    /// other files first.
     pub(crate) fn prepare(&self, provider: &str, key: &SecretString) -> Result<PendingFile, CredentialError> {
         let path = self.path(provider).ok_or_else(|| CredentialError::BadName(provider.to_owned()))?;
         let key = parse_key(key)?;
@@ -87,8 +83,8 @@ impl CredentialStore {
     }
 }
 
-/// A key without surrounding white space. Keys travel in HTTP headers, so
-/// anything but visible ASCII is a slip of the clipboard.
+/// The key without surrounding whitespace. Keys are sent in HTTP headers, so anything but visible ASCII is a copying
+/// error.
 pub(crate) fn parse_key(text: &SecretString) -> Result<SecretString, CredentialError> {
     let key = text.expose_secret().trim();
     if key.is_empty() {
@@ -107,11 +103,11 @@ fn is_provider_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
-/// Makes a folder that only its owner can enter.
+/// Creates a folder that only its owner can enter.
 pub(crate) fn create_private_folder(folder: &Path) -> Result<(), CredentialError> {
     let failed = |source| CredentialError::Folder { path: folder.to_owned(), source };
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(failed)?;
-    // One that was there may be open to others.
+    // An existing folder may be open to others.
     let mode = fs::metadata(folder).map_err(failed)?.mode();
     if mode & 0o077 != 0 {
         fs::set_permissions(folder, fs::Permissions::from_mode(FOLDER_MODE)).map_err(failed)?;
@@ -119,8 +115,7 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<(), CredentialError
     Ok(())
 }
 
-/// A file written under a temporary name. Dropped without a commit, nothing
-/// of it remains.
+/// A file written under a temporary name, which is removed on drop without a commit.
 #[derive(Debug)]
 pub(crate) struct PendingFile {
     temporary: Option<PathBuf>,
@@ -128,8 +123,7 @@ pub(crate) struct PendingFile {
 }
 
 impl PendingFile {
-    /// Writes `bytes` beside `target`; the file has `mode` from the moment it
-    /// exists.
+    /// Writes `bytes` beside `target`; the file has `mode` from its creation on.
     pub(crate) fn write(target: &Path, bytes: &[u8], mode: u32) -> Result<Self, CredentialError> {
         let failed = |source| CredentialError::Write { path: target.to_owned(), source };
         let (mut file, temporary) = create_beside(target, mode).map_err(failed)?;
@@ -138,15 +132,15 @@ impl PendingFile {
         Ok(pending)
     }
 
-    /// Puts the file in place.
+    /// Renames the file to its target.
     pub(crate) fn commit(mut self) -> Result<PathBuf, CredentialError> {
         let failed = |source| CredentialError::Write { path: self.target.clone(), source };
         if let Some(temporary) = &self.temporary {
             fs::rename(temporary, &self.target).map_err(failed)?;
         }
         self.temporary = None;
-        // The new name must survive a power cut too. Where a folder cannot be
-        // flushed the file is still complete, so that is no failure.
+        // The new name must survive a power loss too. If the folder cannot be flushed the file is still complete, so
+        // that is not a failure.
         if let Some(folder) = self.target.parent() {
             File::open(folder).and_then(|folder| folder.sync_all()).unwrap_or_default();
         }
@@ -162,8 +156,8 @@ impl Drop for PendingFile {
     }
 }
 
-/// Creates a new file beside `target`, never following or reusing one that is
-/// there. Left-overs of a crash only cost a number.
+/// Creates a new file beside `target`, never following or reusing an existing one. Files left by a crash only use up a
+/// number.
 fn create_beside(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);

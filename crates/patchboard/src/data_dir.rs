@@ -1,4 +1,5 @@
-//! The data directory: one server at a time, the record that tells clients where it is, the operator's token.
+//! The data directory: its lock, which admits one server at a time, the server's record for clients, and the operator's
+//! token.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -23,7 +24,7 @@ pub(crate) mod process;
 pub(crate) use owner::{DirSharing, inspect as inspect_owner, is_own_record, may_hold_records};
 
 impl ServerRecord {
-    /// A port may have been taken by another user since, who would be shown the operator's token.
+    /// Removes addresses whose port another user listens on now: that user would receive the operator's token.
     fn without_foreign_ports(mut self, owner: u32) -> Self {
         let own = rustix::process::geteuid().as_raw();
         for address in [&mut self.gateway, &mut self.runs, &mut self.hub, &mut self.bridge] {
@@ -36,7 +37,7 @@ impl ServerRecord {
     }
 }
 
-/// Where a running server listens; `null` where it does not. The ready file holds the same.
+/// Addresses of a running server; `null` for surfaces that are off. The ready file has the same content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServerRecord {
     pub(crate) pid: u32,
@@ -67,7 +68,7 @@ pub(crate) enum DataDirError {
     },
 }
 
-/// A data directory this process owns until it is dropped.
+/// A data directory locked by this process until drop.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -77,7 +78,7 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Creates it if need be and takes it. The lock is the kernel's, so a crash cannot leave it taken.
+    /// Creates and locks the directory. It is a kernel lock, so a crash releases it.
     pub(crate) fn acquire(path: &Path, sharing: DirSharing) -> Result<Self, DataDirError> {
         let unusable = |source| DataDirError::Unusable { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
@@ -91,7 +92,7 @@ impl DataDir {
                     Some(record) => {
                         return Err(DataDirError::InUse { path: path.to_owned(), who: format!("pid {}", record.pid) });
                     }
-                    // A client that looks for a server holds the lock for a moment; a server keeps it.
+                    // A client looking for a server holds the lock for a moment; a server keeps it.
                     None if tries > 0 => std::thread::sleep(LOCK_RETRY_DELAY),
                     None => {
                         let pid = find_process(path).map(|process| format!(", pid {}", process.pid));
@@ -103,7 +104,7 @@ impl DataDir {
             }
             tries -= 1;
         }
-        // Whatever record is there is a dead server's: ours is the lock.
+        // With the lock held, an existing record belongs to a dead process.
         match fs::remove_file(record_path(path)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -115,7 +116,7 @@ impl DataDir {
         Ok(taken)
     }
 
-    /// Whoever wants to know finds it in the directory. What does not change is not written again.
+    /// Updates this process's record for other commands. Skips the write if nothing changed.
     pub(crate) fn record(&self, change: impl FnOnce(&mut ProcessRecord)) -> Result<(), DataDirError> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         let before = process.clone();
@@ -127,7 +128,7 @@ impl DataDir {
         write_private_file(&path, &encode_json(&*process))
     }
 
-    /// What is told of this server when it is gone.
+    /// Records the outcome of the shutdown.
     pub(crate) fn record_stop(&self, cancelled: usize, suspended: usize) -> Result<(), DataDirError> {
         let at = SystemClock.now().to_string();
         let stop = LastStop { pid: std::process::id(), at, cancelled, suspended };
@@ -138,12 +139,12 @@ impl DataDir {
         &self.path
     }
 
-    /// The operator's token, made at the first start: 256 random bits, readable by the owner only.
+    /// The operator's token, generated at the first start: 256 random bits, readable by the owner only.
     pub(crate) fn operator_token(&self) -> Result<SecretString, DataDirError> {
         let file = self.path.join(OPERATOR_TOKEN);
         let found = fs::symlink_metadata(&file);
         if found.as_ref().is_ok_and(|found| found.nlink() > 1) {
-            // Whoever reads it by its other name reads one that is worth nothing.
+            // A copy read through another link must become worthless.
             tracing::warn!("`{OPERATOR_TOKEN}` has other names (hard links): a new operator's token is made");
         } else if found.is_ok_and(|found| !owner::is_private_file(&found, self.sharing)) {
             tracing::warn!("others could read or replace `{OPERATOR_TOKEN}`: a new operator's token is made");
@@ -155,7 +156,8 @@ impl DataDir {
         Ok(token.into())
     }
 
-    /// The server stops: its ports may be anybody's from now on, and nobody must be sent there with the operator's token.
+    /// Called when the server stops: another process may take its ports, and clients must not send the operator's token
+    /// there.
     pub(crate) fn remove_server_record(&self) {
         drop(fs::remove_file(record_path(&self.path)));
     }
@@ -167,7 +169,7 @@ impl DataDir {
 
 impl Drop for DataDir {
     fn drop(&mut self) {
-        // A record that stays behind is harmless: it is checked against the lock.
+        // A stale record is harmless: readers check the lock.
         self.remove_server_record();
         drop(fs::remove_file(self.path.join(PROCESS_RECORD)));
     }
@@ -187,7 +189,7 @@ fn initial_process_record() -> ProcessRecord {
     }
 }
 
-/// The lock of a data directory that a process holds now.
+/// The open lock file, if another process holds the lock now.
 pub(crate) fn lock_held_elsewhere(path: &Path) -> Option<File> {
     let lock = File::open(path.join("lock")).ok()?;
     match lock.try_lock_shared() {
@@ -196,13 +198,13 @@ pub(crate) fn lock_held_elsewhere(path: &Path) -> Option<File> {
     }
 }
 
-/// The process that has the data directory now, as far as it is on record.
+/// The record of the process that holds the data directory, if there is one.
 pub(crate) fn find_process(path: &Path) -> Option<ProcessRecord> {
     lock_held_elsewhere(path)?;
     process::read_record(path)
 }
 
-/// The server that runs on a data directory now, if one does.
+/// The server that runs on a data directory, if one does.
 pub(crate) fn find_server(path: &Path) -> Option<ServerRecord> {
     let lock = File::open(path.join("lock")).ok()?;
     match lock.try_lock_shared() {
@@ -216,7 +218,7 @@ pub(crate) fn find_server(path: &Path) -> Option<ServerRecord> {
     }
 }
 
-/// When the server of a data directory said where it listens.
+/// When the server of a data directory wrote its record.
 pub(crate) fn server_started_at(path: &Path) -> Option<SystemTime> {
     fs::metadata(record_path(path)).and_then(|found| found.modified()).ok()
 }
@@ -225,23 +227,24 @@ pub(crate) fn operator_token(path: &Path) -> Option<SecretString> {
     let mut text = String::new();
     File::open(path.join(OPERATOR_TOKEN)).ok()?.take(1024).read_to_string(&mut text).ok()?;
     let token = text.trim();
-    // A cut or emptied file must not become a token that is easy to guess.
+    // A truncated file must not become a token that is easy to guess.
     (token.len() >= 32).then(|| token.into())
 }
 
-/// What the server keeps to itself of its data directory. Named one by one, they are known by inode too.
+/// Files of the data directory that are the server's alone. Listed one by one, so that they are recognised by inode as
+/// well.
 pub(crate) fn secret_files(path: &Path, database: &Path) -> Vec<PathBuf> {
     let mut log = database.as_os_str().to_owned();
     log.push("-wal");
     vec![path.join(OPERATOR_TOKEN), database.to_owned(), log.into()]
 }
 
-/// Written under another name and renamed, so that whoever waits for the file finds it whole.
+/// Written under another name and renamed, so that waiting processes find it complete.
 pub(crate) fn write_ready_file(path: &Path, record: &ServerRecord) -> Result<(), DataDirError> {
     write_private_file(path, &encode_json(record))
 }
 
-/// A secret of 64 characters. Version 4 ids fix six bits of sixteen bytes; two of them leave 244 random ones.
+/// A secret of 64 characters. A version 4 UUID has six fixed bits; two of them have 244 random ones.
 pub(crate) fn random_secret() -> String {
     format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
@@ -256,7 +259,7 @@ fn record_path(path: &Path) -> PathBuf {
 }
 
 fn encode_json(record: &impl Serialize) -> Vec<u8> {
-    // Strings, numbers and addresses only: this cannot fail.
+    // Cannot fail: the record has only strings, numbers and addresses.
     serde_json::to_vec(record).unwrap_or_default()
 }
 

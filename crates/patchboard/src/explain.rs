@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-/// The page of a code, in any case: `PB0103`, `pb0103`.
+/// The page of a code, case-insensitive: `PB0103`, `pb0103`.
 pub(crate) fn explain(code: &str) -> Option<&'static str> {
     PAGES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code.trim())).map(|(_, page)| *page)
 }

@@ -1,22 +1,22 @@
-//! Gives memory back to the system after a burst, such as thousands of clients that came and left.
+//! Returns memory to the system after a burst, such as thousands of short connections.
 //!
-//! By itself glibc's allocator returns only free memory at the end of a heap; pages between blocks in use stay resident
-//! for good. `malloc_trim` returns those too, but has to walk over all of the heap, so it is called only when the process
-//! holds clearly more than it uses. Other allocators (musl, macOS) do as they do.
+//! glibc's allocator by itself returns only free memory at the end of a heap; pages between used blocks stay resident.
+//! `malloc_trim` returns those too, but walks the whole heap, so it is called only when the process holds clearly more
+//! than it uses. Other allocators (musl, macOS) are left alone.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// How often is looked. A measure reads one file and the allocator's counters.
+/// Interval of measurements. Each reads one file and the allocator's counters.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// Held beyond the least that was ever held: less is not worth a walk over the heap.
+/// Excess over the minimum overhead so far; less does not justify a walk over the heap.
 const MIN_EXCESS: u64 = 8 << 20;
-/// Where a walk left much behind, because memory was just being used or because it is not the heap's, the next one waits
-/// for twice as many looks, up to this: a walk a minute at most, and one within a minute after a burst.
+/// If a walk left much behind, because memory was in use or is not the heap's, the number of measurements until the
+/// next one is doubled up to this: at most one walk per minute, and one within a minute after a burst.
 const MAX_INTERVAL: u32 = 6;
 
-/// Looks from time to time and trims where that is worth it, until told to stop.
+/// Measures periodically and trims when it is worthwhile, until `stop`.
 pub(crate) async fn trim_periodically(stop: CancellationToken) {
     let Some(mut trimmer) = heap::measure().map(TrimSchedule::new) else { return };
     loop {
@@ -28,7 +28,7 @@ pub(crate) async fn trim_periodically(stop: CancellationToken) {
         if !trimmer.is_worth_it(usage) {
             continue;
         }
-        // Off the runtime's threads: it takes some milliseconds for each hundred megabytes.
+        // Off the runtime's threads: it takes milliseconds per hundred megabytes.
         if tokio::task::spawn_blocking(heap::trim).await.is_err() {
             return;
         }
@@ -39,29 +39,28 @@ pub(crate) async fn trim_periodically(stop: CancellationToken) {
     }
 }
 
-/// What the process occupies, in bytes.
+/// Memory of the process in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct MemoryUsage {
-    /// Memory of the machine.
+    /// Resident memory.
     resident: u64,
-    /// Blocks of the heap that are in use.
+    /// Used blocks of the heap.
     in_use: u64,
 }
 
 impl MemoryUsage {
-    /// Everything else: code, stacks, caches of the database, and free memory of the heap, of which only the last changes
-    /// much.
+    /// Everything else: code, stacks, database caches, and free heap memory, of which only the last changes much.
     fn overhead(self) -> u64 {
         self.resident.saturating_sub(self.in_use)
     }
 }
 
-/// Decides when a walk over the heap would return something.
+/// Decides when a walk over the heap is worthwhile.
 #[derive(Debug)]
 struct TrimSchedule {
-    /// The least that was ever held.
+    /// The minimum overhead so far.
     min_overhead: u64,
-    /// Looks between two walks, and those since the last one.
+    /// Measurements between two walks, and those since the previous one.
     interval: u32,
     checks_since_trim: u32,
 }
@@ -96,7 +95,7 @@ impl TrimSchedule {
 mod heap {
     use super::MemoryUsage;
 
-    /// `None` where `/proc` is not there.
+    /// `None` if `/proc` is not available.
     pub(super) fn measure() -> Option<MemoryUsage> {
         let status = std::fs::read_to_string("/proc/self/status").ok()?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -106,8 +105,7 @@ mod heap {
 
     #[expect(unsafe_code, reason = "no safe crate offers the figures of glibc's allocator")]
     fn in_use() -> u64 {
-        // Not `mallinfo2`, which glibc has only since 2.33. The counters of this one begin anew after 4 GiB, and then a
-        // walk over the heap may be made for nothing.
+        // Not `mallinfo2`, which needs glibc 2.33. These counters wrap at 4 GiB, which may cause an unnecessary walk.
         // SAFETY: reads counters under the allocator's own locks and has no precondition.
         let figures = unsafe { libc::mallinfo() };
         u64::from(figures.uordblks.cast_unsigned()) + u64::from(figures.hblkhd.cast_unsigned())
@@ -115,7 +113,7 @@ mod heap {
 
     #[expect(unsafe_code, reason = "no safe crate offers glibc's `malloc_trim`")]
     pub(super) fn trim() {
-        // SAFETY: gives free pages back under the allocator's own locks and has no precondition.
+        // SAFETY: releases free pages under the allocator's own locks and has no precondition.
         unsafe { libc::malloc_trim(0) };
     }
 }

@@ -1,6 +1,6 @@
 //! Patchboard: one board for people, apps, agents and tool workers.
 //!
-//! `cli` is what can be said; `config` what is configured; `assemble` makes a board of it; `serve` runs it.
+//! `cli` parses commands; `config` loads the configuration; `assemble` builds a board from it; `serve` runs it.
 
 mod assemble;
 pub(crate) mod cli;
@@ -18,7 +18,7 @@ mod trust;
 use std::panic::{UnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-/// What a program ends with that failed by a fault of its own, as `sysexits.h` counts.
+/// Exit code of an internal error, `EX_SOFTWARE` in `sysexits.h`.
 const SOFTWARE_FAULT: u8 = 70;
 
 fn main() -> ExitCode {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 }
 
 fn guarded(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
-    // Where it happened is on standard error already.
+    // The panic hook has printed the location.
     catch_unwind(run).unwrap_or_else(|_| {
         cli::output::eprint_line(
             "error: this is a fault of Patchboard, not yours; please report what you typed and the lines above",

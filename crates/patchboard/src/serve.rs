@@ -1,4 +1,4 @@
-//! A running server: everything bound before anything is announced, everything recorded before anything is gone.
+//! The running server. Startup binds all listeners before it announces any; shutdown records everything before it ends.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -47,16 +47,15 @@ mod reload;
 pub(crate) use reload::ReloadSource;
 use reload::{LiveParts, LiveTls};
 
-/// After the drain, connections get this long to hear that the server is gone.
+/// After the drain, connections get this long to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// HTTP requests to the hub under way at once, those that wait for something included.
+/// Concurrent HTTP requests to the hub, including those that wait.
 const HUB_REQUESTS: usize = 256;
-/// How often a server that stops says how far it is.
+/// Interval of progress records while the server stops.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-/// How often the metrics recorder folds what it collected.
+/// Interval at which the metrics recorder folds collected values.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A server that accepts connections.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) record: ServerRecord,
@@ -64,9 +63,9 @@ pub(crate) struct Server {
     workers: Option<RunningPools>,
     pool: ClientPool,
     data: DataDir,
-    /// Cancelled first: nothing new is accepted, idle connections close.
+    /// Cancelled first: no new connections or requests are accepted, idle connections close.
     draining: CancellationToken,
-    /// Cancelled last: background work ends.
+    /// Cancelled last: background tasks end.
     stop: CancellationToken,
     connections: TaskTracker,
     background: TaskTracker,
@@ -77,7 +76,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts, or fails with nothing left half-started.
+    /// Starts the server; on an error nothing keeps running.
     pub(crate) async fn start(
         loaded: &LoadedConfig,
         secrets: &Secrets,
@@ -90,13 +89,14 @@ impl Server {
         let config = &loaded.config;
         let operator = data.operator_token()?;
         let local_users = LocalUsers::new(trusted_users(config)?);
-        // Bound before the database is touched: a port in use is the likeliest thing to go wrong.
+        // Bound before the database is opened: a port in use is the most likely failure.
         let gateway = bind("gateway", config.gateway.listen).await?;
         let runs = bind("runs", config.runs.listen).await?;
         let hub = bind("hub", config.hub.listen).await?;
         let pool = ClientPool::new();
         let bridge = bridge::BridgeSockets::bind(loaded).await?;
         let bound = [&gateway, &runs, &hub, &bridge.tcp].into_iter().flatten();
+        // Known only after binding, as a configured port may be 0. Jailed programs must not reach these ports.
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
         let tls = bridge.tls.clone();
         let BoardAssembly { board, pools: workers, embedder } =
@@ -143,7 +143,7 @@ impl Server {
             open("runs", bound, router, config.runs.max_connections);
         }
         if let Some(bound) = hub {
-            // Requests have places beside those of apps.
+            // HTTP requests have slots in addition to those of apps.
             let places = ConnectionSlots::new(config.hub.max_connections as usize + HUB_REQUESTS);
             let router = hub::router(board.clone(), plugs.hub(bound.address));
             let sockets = std::iter::once(bound.socket).chain(bind_other_loopback(bound.address).await);
@@ -193,7 +193,7 @@ impl Server {
         })
     }
 
-    /// From now on its configuration can be read anew.
+    /// Enables reloading of the configuration.
     pub(crate) fn enable_reloads(&mut self, source: ReloadSource) {
         let parts = LiveParts {
             board: self.board.clone(),
@@ -205,17 +205,17 @@ impl Server {
         self.board.set_server_control(reload::start(source, parts, &self.background, &self.stop));
     }
 
-    /// As `patchboard reload` does. What comes of it is in the log.
+    /// Does the same as `patchboard reload`. The outcome is logged.
     pub(crate) fn reload_in_background(&self) {
         let reloading = self.board.ask(&server_caller(), Command::ReloadSettings, self.stop.child_token());
         self.background.spawn(async move {
             if let Err(error) = reloading.await {
-                tracing::warn!(%error, "the configuration was not read anew");
+                tracing::warn!(%error, "the configuration was not reloaded");
             }
         });
     }
 
-    /// Waits for the drain, and says meanwhile how far it is.
+    /// Waits for the drain and records progress meanwhile.
     async fn drain(&self) -> Result<DrainReport, BoardError> {
         let draining = self.board.drain(self.drain_timeout);
         tokio::pin!(draining);
@@ -236,11 +236,11 @@ impl Server {
             process.runs_left = runs_left;
         });
         if let Err(error) = recorded {
-            tracing::debug!(%error, "how far the server is with stopping cannot be recorded");
+            tracing::debug!(%error, "the progress of the shutdown cannot be recorded");
         }
     }
 
-    /// Lets go in order: no new work, running turns end or are cancelled, connections hear of it, the store closes.
+    /// Stops in order: no new work, running turns end or are cancelled, connections close, the store closes.
     pub(crate) async fn shut_down(self) -> anyhow::Result<()> {
         self.data.remove_server_record();
         self.draining.cancel();
@@ -261,7 +261,7 @@ impl Server {
         if let Ok(report) = &report
             && let Err(error) = self.data.record_stop(report.cancelled, report.suspended)
         {
-            tracing::debug!(%error, "how the server stopped cannot be recorded");
+            tracing::debug!(%error, "the outcome of the shutdown cannot be recorded");
         }
         drop(self.data);
         let report = report.context("cannot close the database")?;
@@ -275,7 +275,7 @@ impl Server {
     }
 }
 
-/// The server, where it asks its own board.
+/// The caller for the server's own commands to its board.
 fn server_caller() -> Caller {
     Caller {
         surface: Surface::Cli,
@@ -285,7 +285,7 @@ fn server_caller() -> Caller {
     }
 }
 
-/// Writes the ready file once the server accepts.
+/// Writes the ready file once the server accepts connections.
 pub(crate) fn write_ready_file(server: &Server, ready_file: Option<&PathBuf>) -> anyhow::Result<()> {
     if let Some(path) = ready_file {
         data_dir::write_ready_file(path, &server.record)?;
@@ -293,21 +293,21 @@ pub(crate) fn write_ready_file(server: &Server, ready_file: Option<&PathBuf>) ->
     Ok(())
 }
 
-/// What surfaces are plugged into.
+/// What the options of all surfaces are built from.
 struct SurfaceContext<'a> {
     config: &'a Config,
     secrets: &'a Secrets,
     operator: SecretString,
     local_users: LocalUsers,
     clients: LiveLimits,
-    /// One for all listeners.
+    /// Shared by all listeners.
     wrong_tokens: Arc<FailedAttempts>,
     draining: &'a CancellationToken,
     connections: &'a TaskTracker,
 }
 
 impl SurfaceContext<'_> {
-    /// Whose programs may connect there; `None` where a token says who somebody is.
+    /// The users whose programs may connect; `None` where a token identifies the client.
     fn allowed_local_users(&self, surface: &str) -> Option<LocalUsers> {
         let asks = surfaces_without_token(self.config).contains(&surface)
             || (surface == "gateway"
@@ -336,7 +336,7 @@ impl SurfaceContext<'_> {
         AuthGate::new(surface, token, Some(self.operator.clone()), self.wrong_tokens.clone())
     }
 
-    /// Shared by all that answers on the gateway's listener.
+    /// Shared by everything on the gateway's listener.
     fn gateway_gate(&self) -> AuthGate {
         self.gate("gateway", self.secrets.gateway_token.clone())
     }
@@ -375,7 +375,7 @@ impl SurfaceContext<'_> {
     fn hub(&self, address: SocketAddr) -> HubOptions {
         let hub = &self.config.hub;
         HubOptions {
-            // Who may register is the board's to decide; over HTTP the operator's token makes the operator.
+            // The board decides about registration; over HTTP only the operator's token is checked here.
             gate: self.gate("hub", None),
             http_needs_token: hub.pairing == PairingPolicy::Token,
             guard: guard("hub", &[], &hub.allowed_origins, address),
@@ -408,7 +408,7 @@ impl SurfaceContext<'_> {
     }
 }
 
-/// What clients may take of the server.
+/// Limits per client.
 fn client_limits(config: &Config) -> ClientLimits {
     let rate = &config.gateway.rate_limit;
     ClientLimits {
@@ -418,7 +418,7 @@ fn client_limits(config: &Config) -> ClientLimits {
     }
 }
 
-/// Surfaces that are listened on and ask for no token.
+/// Surfaces that listen and require no token.
 pub(crate) fn surfaces_without_token(config: &Config) -> Vec<&'static str> {
     let gateway = config.gateway.token.is_some();
     let surfaces = [
@@ -431,18 +431,18 @@ pub(crate) fn surfaces_without_token(config: &Config) -> Vec<&'static str> {
     open.map(|(surface, ..)| surface).collect()
 }
 
-/// Clients of the bridge show a certificate instead.
+/// Clients of the bridge authenticate with a certificate instead.
 fn requires_client_certificate(config: &Config) -> bool {
     config.bridge.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
 }
 
-/// The numbers of `trusted_users`.
+/// The user ids in `trusted_users`.
 pub(crate) fn trusted_users(config: &Config) -> anyhow::Result<Vec<u32>> {
     let number = |user: &SystemUser| user.number().with_context(|| format!("trusted_users: `{user}`"));
     config.trusted_users.iter().map(number).collect()
 }
 
-/// Apps call this machine by either of its names, so the hub answers on both where it can.
+/// Apps use `127.0.0.1` or `::1`, so the hub listens on both if it can.
 async fn bind_other_loopback(address: SocketAddr) -> Option<TcpListener> {
     let other: IpAddr = match address.ip() {
         IpAddr::V4(Ipv4Addr::LOCALHOST) => Ipv6Addr::LOCALHOST.into(),
@@ -463,10 +463,10 @@ fn guard(surface: &'static str, hosts: &[String], origins: &[String], address: S
     OriginGuard { surface, allowed_hosts: allowed_hosts(hosts, address), allowed_origins: origins.to_vec() }
 }
 
-/// A socket that is listened on and not yet served.
+/// A socket that is bound and not yet served.
 struct BoundListener {
     socket: TcpListener,
-    /// With the port that was picked, where the configuration left it open.
+    /// With the assigned port, if the configured one is 0.
     address: SocketAddr,
 }
 
@@ -488,7 +488,7 @@ pub(crate) struct ListenError {
     source: io::Error,
 }
 
-/// A name clients may call a server by that listens on one address of the network.
+/// Host names clients may use for a server that listens on one address.
 fn allowed_hosts(configured: &[String], address: SocketAddr) -> Vec<String> {
     let mut hosts: Vec<String> = configured.iter().map(|host| host.to_ascii_lowercase()).collect();
     if !address.ip().is_unspecified() {

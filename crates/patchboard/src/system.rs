@@ -1,4 +1,4 @@
-//! The real clock, real ids and souls from files: the ports that need nothing but the operating system.
+//! The system clock, ids, and souls from files: ports that need only the operating system.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use uuid::Uuid;
 use crate::config::files::ConfigFileReader;
 use crate::trust::guarded_files::content_file;
 
-/// Keeps other processes of the same user out of this one's memory and environment, where keys are: programs that tools
-/// start are such processes. There are no core dumps either.
+/// Denies other processes of the same user access to this one's memory and environment, which contain keys: programs
+/// started by tools are such processes. Also disables core dumps.
 #[cfg(target_os = "linux")]
 pub(crate) fn disable_process_dumps() -> std::io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Elsewhere debuggers need a privilege of their own.
+/// Other systems require a privilege for debugging.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn disable_process_dumps() -> std::io::Result<()> {
     Ok(())
@@ -46,13 +46,12 @@ impl IdGenerator for SystemIds {
     }
 }
 
-/// How often a soul's file is looked at, at most.
+/// Minimum interval between checks of a soul's file.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// A soul is a character, not a library.
+/// Maximum size of a soul in bytes.
 const MAX_SOUL: usize = 256 * 1024;
 
-/// Souls read from files, and again when a file changes. An agent may write where they lie, so what counts of them is what is
-/// trusted.
+/// Souls read from files, again after a change. Agents may be able to write there, so only trusted content is used.
 #[derive(Debug)]
 pub(crate) struct SoulFiles {
     paths: HashMap<String, PathBuf>,

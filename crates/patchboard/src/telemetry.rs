@@ -1,4 +1,5 @@
-//! Logs on standard error and in a file, with secrets cut out at the sink, the recorder behind `/metrics`, and traces for a collector.
+//! Logs on standard error and in a file, with secrets redacted at the sink; the recorder behind `/metrics`; and traces
+//! for a collector.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -28,11 +29,11 @@ pub(crate) enum LogLineFormat {
     Json,
 }
 
-/// What of logging can be changed once it has begun.
+/// The parts of logging that can change after its start.
 pub(crate) struct LogControl {
     set_filter: Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
     pub(crate) redactor: Arc<Redactor>,
-    /// Holds what is logged until it is opened.
+    /// Buffers lines until the file is opened.
     pub(crate) file: LogFile,
 }
 
@@ -48,7 +49,7 @@ impl LogControl {
     }
 }
 
-/// A filter that was understood.
+/// A filter that was parsed successfully.
 #[derive(Debug)]
 pub(crate) struct LogFilter(EnvFilter);
 
@@ -59,8 +60,8 @@ impl LogFilter {
     }
 }
 
-/// Starts logging to standard error and to a file and, with `traces`, following what belongs to traces. Called once, by
-/// the commands that log.
+/// Starts logging to standard error and to a file and, with `traces`, recording spans. Called once, by commands that
+/// log.
 pub(crate) fn start_logging(
     directives: &str,
     format: LogLineFormat,
@@ -75,14 +76,14 @@ pub(crate) fn start_logging(
     let lines = FileSink { redactor: redactor.clone(), file: file.clone() };
     let colour = colour == LogColour::On;
     let started = match traces {
-        // One filter before everything: what nobody logs costs nothing.
+        // One filter in front of all layers, so that disabled events cost nothing.
         None => {
             let logs =
                 Registry::default().with(filter).with(stderr_layer(errors, format, colour)).with(file_layer(lines));
             let set_filter = move |filter| handle.reload(filter).map_err(|error| error.to_string());
             logs.try_init().map(|()| Box::new(set_filter) as Box<_>)
         }
-        // What is logged and what is traced are chosen apart.
+        // Logs and traces are filtered independently.
         Some(traces) => {
             let logs = stderr_layer(errors, format, colour).and_then(file_layer(lines)).with_filter(filter);
             let both = Registry::default().with(logs).with(traces.with_filter(TraceLayer::filter()));
@@ -105,7 +106,7 @@ where
     }
 }
 
-/// Always JSON: it is read by `patchboard logs`, and by programs.
+/// Always JSON, for `patchboard logs` and other programs.
 fn file_layer<S>(sink: FileSink) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -120,16 +121,16 @@ pub(crate) enum LogColour {
 }
 
 impl LogColour {
-    /// On a terminal, unless `NO_COLOR` says otherwise.
+    /// On if standard error is a terminal and `NO_COLOR` is not set.
     pub(crate) fn choose(no_color: bool) -> Self {
         if !no_color && io::stderr().is_terminal() { Self::On } else { Self::Off }
     }
 }
 
-/// Upper bounds of duration histograms, in seconds: from a local tool to a long answer.
+/// Upper bounds of duration histograms in seconds: from a local tool call to a long answer.
 const DURATION_BUCKETS: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// Installs the recorder; the answer renders what it holds.
+/// Installs the recorder; the returned handle renders its metrics.
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, String> {
     let builder = PrometheusBuilder::new().set_buckets(DURATION_BUCKETS).map_err(|error| error.to_string())?;
     let recorder = builder.build_recorder();
@@ -138,7 +139,7 @@ pub(crate) fn start_metrics() -> Result<PrometheusHandle, String> {
     Ok(handle)
 }
 
-/// Writes whole lines to standard error after the redactor has seen them.
+/// Writes whole redacted lines to standard error.
 #[derive(Debug, Clone)]
 struct StderrSink {
     redactor: Arc<Redactor>,
@@ -157,7 +158,7 @@ impl<'a> MakeWriter<'a> for StderrSink {
 }
 
 impl Write for StderrLine<'_> {
-    /// The subscriber hands over one whole event at a time.
+    /// The subscriber passes one whole event per call.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         io::stderr().lock().write_all(&self.redactor.redact(bytes))?;
         Ok(bytes.len())
@@ -168,7 +169,7 @@ impl Write for StderrLine<'_> {
     }
 }
 
-/// The same for the file.
+/// Writes whole redacted lines to the log file.
 #[derive(Debug, Clone)]
 struct FileSink {
     redactor: Arc<Redactor>,

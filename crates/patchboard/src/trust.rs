@@ -1,22 +1,22 @@
-//! What the server executes or obeys is never changed by what it runs.
+//! Code and configuration that the server uses must not be changed by the processes it runs.
 //!
-//! Configuration files, programs of workers and MCP servers with their scripts, and plugins are *obeyed*. Where an agent's
-//! command, a writing tool, a worker or an MCP server could change one of them, its folder is *exposed*; that is on record
-//! before the process starts. In a folder that was never exposed a change is its owner's. In an exposed one a change counts
-//! only after `patchboard trust`: until then configuration goes on with the content that was trusted, and a changed program
-//! is not started.
+//! Guarded paths are configuration files, the programs of workers and MCP servers with their scripts, and plugins.
+//! Where an agent's command, a writing tool, a worker or an MCP server could change a guarded path, its folder is
+//! *exposed*, and this is recorded before the process starts. In a folder that was never exposed, a change counts as
+//! the owner's. In an exposed folder a change takes effect only after `patchboard trust`: until then the trusted
+//! content of a configuration file is used, and a changed program is not started.
 //!
 //! * `store` – trusted content, fingerprints and exposed folders, on disk.
-//! * `config_file` – which text of a configuration file counts.
-//! * `fingerprint` – files and script folders of programs, compared without reading them where nothing changed.
-//! * `program` – of which files and folders a command consists.
-//! * `obeyed` – what a configuration makes the server obey.
-//! * `trail` – how the system finds a file, link by link.
-//! * `reach` – what a process with some writable folders could change.
-//! * `exposure` – whether something the server ran could have changed a file.
-//! * `waiting` – what of programs, plugins and files with keys waits, and how it is recorded.
-//! * `guard` – the port of the tools crate, asked before every start.
-//! * `asks` – what a configuration file asks for, in words.
+//! * `config_file` – which text of a configuration file is used.
+//! * `fingerprint` – fingerprints of files and script folders; unchanged files are compared without reading them.
+//! * `program` – which files and folders a command consists of.
+//! * `guarded_files` – which paths a configuration makes the server execute or read.
+//! * `path_resolution` – how the system resolves a path, symlink by symlink.
+//! * `reach` – what a process with a set of writable folders could change.
+//! * `exposure` – whether a process of the server could have changed a file.
+//! * `pending_trust` – which programs, plugins and key files wait for trust, and how trust is recorded.
+//! * `guard` – the implementation of the tools crate's `WriteGuard`, called before every start.
+//! * `config_review` – a summary of what a configuration file asks for.
 
 pub(crate) mod config_file;
 pub(crate) mod config_review;

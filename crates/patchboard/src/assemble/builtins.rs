@@ -1,4 +1,4 @@
-//! The built-in tools of a server: those for files, `bash`, and the ways to the web.
+//! The server's built-in tools: file tools, `bash`, and web access.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::config::section::BashConfig;
 use crate::config::section::{self, ToolsConfig};
 use crate::config::{Config, Secrets};
 
-/// The one way out to the web, for tools and plugins alike.
+/// The only HTTP client for the web, shared by tools and plugins.
 pub(super) fn fetch(config: &Config) -> anyhow::Result<Arc<dyn HttpFetcher>> {
     Ok(Arc::new(GuardedFetch::new(private_hosts(&config.tools)?)))
 }
@@ -41,7 +41,7 @@ pub(super) fn builtins(
         builtins = builtins.with(websearch(endpoint.clone())).with(codesearch(endpoint));
     }
     match launch {
-        // Commands of models run in jails or not at all.
+        // Commands of models run in a jail or not at all.
         LaunchMode::Plain => {}
         #[cfg(target_os = "linux")]
         LaunchMode::Jailed(warden) => {
@@ -67,8 +67,8 @@ fn apply_bash_config(
     let usual = options.environment.remove("PATH");
     let folders = path.iter().map(|folder| folder.display().to_string()).chain(usual);
     options.environment.insert("PATH".to_owned(), folders.collect::<Vec<_>>().join(":"));
-    // Never to this server: a command could start runs of its own, or answer what a person is asked. Nor to its workers,
-    // past what decides about tools.
+    // Commands must not connect to this server, where they could start runs or answer approvals, nor to its workers,
+    // which would bypass the tool policy.
     let closed = [own_ports, worker_ports].concat();
     options.network.connect = if *connect_any {
         TcpAccess::AllBut(closed.clone())
@@ -76,8 +76,8 @@ fn apply_bash_config(
         TcpAccess::Ports(connect.iter().copied().filter(|port| !closed.contains(port)).collect())
     };
     if *listen {
-        // Whoever listens where a worker should is taken for it; whoever listens at the server's port on another address of
-        // this machine is taken for the server.
+        // A process listening on a worker's port would be taken for the worker, and one on the server's port at another
+        // local address for the server.
         options.network.listen = if closed.is_empty() { TcpAccess::Open } else { TcpAccess::AllBut(closed) };
     }
     options.network.unix_sockets = *unix_sockets;

@@ -1,4 +1,4 @@
-//! Folders that are made at start: those that are closed to everything the server runs, and those of single programs.
+//! Folders created at start: those inaccessible to every process of the server, and those of single programs.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -9,18 +9,18 @@ use crate::config::LoadedConfig;
 use crate::credentials;
 use crate::trust::guarded_files::trust_store;
 
-/// Readable by its owner only.
+/// Owner only.
 const PRIVATE_MODE: u32 = 0o700;
 
-/// What of a configured program is kept in the data directory, by kind and name.
+/// The kind of a configured program with a folder in the data directory.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ProgramKind {
     McpServer,
     WorkerPool,
 }
 
-/// A program cannot be kept from what does not exist yet, and keys may be stored, plugins installed and changes trusted while
-/// it runs.
+/// Created before any program starts: a path that does not exist cannot be protected, and keys, plugins and trust
+/// records may be added while a program runs.
 pub(super) fn create_closed_folders(loaded: &LoadedConfig) {
     let config = &loaded.config;
     if config.workers.is_empty() && config.mcp.values().all(|server| server.url.is_some()) {
@@ -31,7 +31,7 @@ pub(super) fn create_closed_folders(loaded: &LoadedConfig) {
     if let Some(folder) = &credentials
         && let Err(error) = credentials::create_private_folder(folder)
     {
-        // Then this user cannot store keys there either.
+        // In that case this user cannot store keys there either.
         tracing::debug!(%error, "the folder for keys cannot be made");
     }
     for folder in store.folders().iter().chain(&config.wasm.folder) {
@@ -41,7 +41,7 @@ pub(super) fn create_closed_folders(loaded: &LoadedConfig) {
     }
 }
 
-/// The folder of one program, beneath the data directory. Others cannot use it.
+/// The folder of one program beneath the data directory. No other program can use it.
 pub(super) fn program_folder(data_dir: &Path, kind: ProgramKind, name: &str) -> io::Result<PathBuf> {
     let kind = match kind {
         ProgramKind::McpServer => "mcp",
@@ -52,7 +52,7 @@ pub(super) fn program_folder(data_dir: &Path, kind: ProgramKind, name: &str) -> 
     Ok(folder)
 }
 
-/// Names of tables may hold anything, also what would lead to the folder of another program.
+/// Table names may contain any character, including ones that would lead to another program's folder.
 fn escaped_file_name(name: &str) -> String {
     let plain =
         |index: usize, byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && index > 0);
@@ -62,7 +62,7 @@ fn escaped_file_name(name: &str) -> String {
         .collect()
 }
 
-/// One that is there stays as it is.
+/// An existing folder keeps its mode.
 fn create_private_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder)
 }

@@ -1,4 +1,4 @@
-//! An embedder whose provider, with its address and key, can be replaced while the server works.
+//! An embedder whose provider, with address and key, can be replaced while the server runs.
 
 use futures_util::future::BoxFuture;
 use patchboard_core::model::ModelError;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
 pub(crate) struct LiveEmbedder {
-    /// Always the same: the model changes only with a restart.
+    /// Constant: the model changes only with a restart.
     space: String,
     current: Reloadable<HttpEmbedder>,
 }

@@ -1,4 +1,4 @@
-//! The MCP servers of the configuration, and where it is kept which of their tools were approved.
+//! The configured MCP servers, and the storage of their tools' approvals.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::config::section::McpConfig;
 use crate::config::{LoadedConfig, Secrets};
 use crate::trust::guarded_files::mcp_command;
 
-/// Started in the background; they end with `stop`.
+/// Starts them in the background; they end with `stop`.
 pub(super) fn hosts(
     loaded: &LoadedConfig,
     secrets: &Secrets,
@@ -41,7 +41,7 @@ fn server_options(
     let command = mcp_command(server, loaded, here);
     let reach = match (&server.url, command.split_first()) {
         (Some(url), _) => McpTransport::Http { url: url.clone(), token: secrets.mcp_tokens.get(name).cloned() },
-        // The configuration was checked: one of the two is there.
+        // Validation guarantees that either URL or command is set.
         (None, command) => {
             let (program, arguments) = command.unzip();
             let private = program_folder(&loaded.config.data_dir, ProgramKind::McpServer, name)
@@ -63,10 +63,10 @@ fn server_options(
     })
 }
 
-/// In the database, beside everything else the server must not forget.
+/// Keeps tool pins in the server's database.
 #[derive(Debug)]
 pub(super) struct StoredPins {
-    /// What kind of thing offers the tools.
+    /// `mcp` or `workers`: the kind of tool host.
     pub(super) namespace: &'static str,
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,

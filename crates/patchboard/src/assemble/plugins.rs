@@ -1,4 +1,4 @@
-//! The plugins and channels of the configuration.
+//! The configured plugins and channels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,15 @@ use crate::config::{Config, Secrets, sidecar};
 use crate::system::SystemClock;
 use crate::trust::guard::TrustGuard;
 
-/// What plugins use of the rest of the server.
+/// Services that plugins use.
 pub(super) struct PluginDependencies {
     pub(super) fetch: Arc<dyn HttpFetcher>,
     pub(super) store: Arc<dyn Store>,
     pub(super) guard: Arc<TrustGuard>,
 }
 
-/// Done when every plugin is loaded or refused, or when that takes long. None of them keeps the server from starting.
+/// Returns when every plugin is loaded or rejected, or after a time limit. A broken plugin does not prevent the
+/// server's start.
 pub(super) async fn start_host(
     config: &Config,
     secrets: &Secrets,
@@ -70,7 +71,7 @@ pub(crate) fn limits(config: &Config) -> PluginLimits {
     }
 }
 
-/// What the board has to know about channels; who may post to them is the gateway's business.
+/// The channel options of the board; the gateway decides who may post to a channel.
 pub(super) fn channels(config: &Config) -> Vec<ChannelOptions> {
     let channels = config.channels.iter().map(|(name, channel)| ChannelOptions {
         name: name.as_str().into(),
@@ -80,7 +81,8 @@ pub(super) fn channels(config: &Config) -> Vec<ChannelOptions> {
             ReplyMode::Sync => Some(channel.wait.into()),
         },
         max_open_deliveries: channel.max_waiting as usize,
-        // A signed time may lie as far ahead as back, so a captured webhook is good for twice as long.
+        // A signed timestamp may lie in the future as well as in the past, so a captured webhook is valid for twice the
+        // window.
         replay_window: Duration::from(channel.replay_window).saturating_mul(2),
     });
     channels.collect()

@@ -1,4 +1,4 @@
-//! Where notices are shown, and how many, as configured.
+//! Notification sinks and limits, as configured.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use patchboard_tools::sinks::{
 use crate::config::env::{DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR};
 use crate::config::{Config, LoadedConfig, Secrets};
 
-/// Says in the log if there is no desktop to show anything on.
+/// Logs if there is no desktop session.
 pub(crate) fn sinks(loaded: &LoadedConfig, secrets: &Secrets) -> anyhow::Result<Vec<Arc<dyn NoticeSink>>> {
     let notifications = &loaded.config.notifications;
     let mut sinks: Vec<Arc<dyn NoticeSink>> = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn sinks(loaded: &LoadedConfig, secrets: &Secrets) -> anyhow::Result<
     }
     if notifications.desktop {
         let desktop = DesktopSink::new(session_bus(loaded));
-        // Without a hub nobody has anything to say.
+        // Without the hub there are no notices.
         if loaded.config.hub.listen.address().is_some() {
             desktop.log_if_absent();
         }

@@ -1,4 +1,4 @@
-//! The pools of workers of the configuration.
+//! The configured worker pools.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::data_dir;
 use crate::system::{SystemClock, SystemIds};
 use crate::trust::guarded_files::worker_command;
 
-/// The pools at work, and where their workers call back.
+/// The running pools and the listeners for their workers' callbacks.
 #[derive(Debug)]
 pub(crate) struct RunningPools {
     pub(crate) listeners: WorkerListeners,
@@ -34,7 +34,7 @@ pub(crate) struct RunningPools {
     hosts: Vec<Arc<dyn ToolHost>>,
 }
 
-/// What pools have in common with the rest of the server.
+/// What pools share with the rest of the server.
 pub(super) struct PoolDependencies<'a> {
     pub(super) launch: &'a LaunchMode,
     pub(super) ports: PortBlock,
@@ -42,7 +42,8 @@ pub(super) struct PoolDependencies<'a> {
 }
 
 impl RunningPools {
-    /// Workers start in the background, as soon as there is somebody behind the doors; they end with `stop`.
+    /// Starts the workers in the background; they wait until the listeners are attached to a bridge, and end with
+    /// `stop`.
     pub(super) fn start(
         loaded: &LoadedConfig,
         secrets: &Secrets,
@@ -63,7 +64,7 @@ impl RunningPools {
             ids: Arc::new(SystemIds),
             tracker: tracker.clone(),
             stop: stop.clone(),
-            // Paths of sockets are short, and the data directory is closed to workers.
+            // Socket paths are limited in length, and workers cannot access the data directory.
             scratch: std::env::temp_dir(),
             allow_pickle: config.bridge.allow_pickle,
         };
@@ -82,7 +83,7 @@ impl RunningPools {
         let hosts = hosts.collect();
         let crew = Arc::new(PooledWorkers { running, pinned, is_settled: Arc::default() });
         let pools = Self { listeners: doors, workers: crew, hosts };
-        // Whoever asks first finds the tools looked at.
+        // Reviews the pins now, so that the first caller need not wait.
         let (settled, stop) = (pools.settled(), stop.clone());
         tracker.spawn(async move { stop.run_until_cancelled(settled).await });
         Ok(pools)
@@ -96,7 +97,7 @@ impl RunningPools {
         self.workers.clone()
     }
 
-    /// Every pool has shown its tools, or has failed to.
+    /// Done when every pool has registered its tools or failed to.
     pub(crate) fn settled(&self) -> BoxFuture<'static, ()> {
         self.workers.settled()
     }
@@ -106,7 +107,7 @@ impl RunningPools {
     }
 }
 
-/// The workers, and what was approved of their tools.
+/// The worker pools and the pinned hosts that check their tools.
 #[derive(Debug)]
 struct PooledWorkers {
     running: Arc<WorkerPools>,

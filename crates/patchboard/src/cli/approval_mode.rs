@@ -1,4 +1,4 @@
-//! `--approvals`: what becomes of a tool call that has to be approved where no person can be asked.
+//! `--approvals`: how tool calls that need approval are handled if no person can be asked.
 
 use clap::{Args, ValueEnum};
 
@@ -20,12 +20,12 @@ pub(crate) struct ApprovalArgs {
     pub(crate) approvals: Option<UnattendedMode>,
 }
 
-/// Who answers when a tool call has to be approved.
+/// How approvals of a command's tool calls are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ApprovalResponder {
-    /// A person at this terminal.
+    /// By the person at this terminal.
     Person,
-    /// Nobody here.
+    /// Without a person.
     Unattended(UnattendedMode),
 }
 
@@ -39,7 +39,7 @@ impl ApprovalArgs {
     }
 }
 
-/// Why a call was refused and what lets it through; `ways` are those besides the configuration.
+/// Why a call was refused and what would allow it; `ways` are options besides the configuration.
 pub(crate) fn refusal_text(tool: &str, call: &str, ways: &str) -> String {
     let (tool, call) = (output::one_line(tool), output::one_line(call));
     format!(
@@ -48,7 +48,7 @@ pub(crate) fn refusal_text(tool: &str, call: &str, ways: &str) -> String {
     )
 }
 
-/// How a call that waits is answered.
+/// How to answer a call that waits.
 pub(crate) fn invitation_text(id: &str, call: &str, ways: &str) -> String {
     let (id, call) = (output::one_line(id), output::one_line(call));
     format!(

@@ -1,4 +1,4 @@
-//! `patchboard approvals`: questions that tools wait for, answered by the operator.
+//! `patchboard approvals`: lists and answers tool calls that wait for approval.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::output::{Column, TableCell, TextRole, TextTable, clock};
 use super::{ServerTarget, block_on, output};
 use crate::client::GatewayClient;
 
-/// More questions than a server keeps open.
+/// More than a server keeps open.
 const MAX_APPROVALS: usize = 2_000;
 
 #[derive(Debug, Args)]
@@ -91,7 +91,7 @@ pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, CommandFailure> {
     })
 }
 
-/// What waits for an answer now.
+/// The approvals that are open now.
 pub(super) async fn list_open(client: &mut GatewayClient) -> anyhow::Result<Vec<Value>> {
     client.list("approval.list", json!({ "limit": 500 }), MAX_APPROVALS).await
 }
@@ -102,7 +102,7 @@ pub(super) async fn answer(client: &mut GatewayClient, approval: &Value, approve
     Ok(())
 }
 
-/// By its own id, or by that of the call it is about: runs only tell the latter.
+/// Finds an approval by its own id or by its call's id, as runs report only the latter.
 fn find<'a>(items: &'a [Value], wanted: &str) -> Option<&'a Value> {
     let is = |item: &&Value, key: &str| text(item, key) == wanted;
     items.iter().find(|item| is(item, "approval_id") || is(item, "tool_use_id"))

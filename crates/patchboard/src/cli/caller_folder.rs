@@ -1,7 +1,7 @@
-//! The folder a command was typed in, which `run`, `chat` and `tools call` ask the server to work in.
+//! The folder of the caller, in which `run`, `chat` and `tools call` ask the server to work.
 //!
-//! A server that is found by its data directory hears from its operator, who may open any folder for one run. A server
-//! that is found by its address may be on another machine, where this folder means nothing.
+//! A server found by its data directory is called by its operator, who may grant any folder to a run. A server found by
+//! its address may be on another machine, where this folder means nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -11,29 +11,28 @@ use super::failure::CommandFailure;
 use crate::assemble::grant_rules;
 use crate::config::LoadedConfig;
 
-/// What a request says about its folder.
+/// The folder part of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CallerFolder {
-    /// Left out, the server's own folder is meant.
+    /// `None`: the server's own folder.
     pub(super) path: Option<String>,
-    /// The operator opens the folder for this one request.
+    /// The operator grants the folder to this request.
     pub(super) is_granted: bool,
-    /// Where the command was typed; nobody named it.
+    /// The current directory of the command, not named by a flag.
     pub(super) is_current: bool,
 }
 
 /// How a command found its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerLookup {
-    /// By the data directory, with the operator's token; or the server is part of the command.
+    /// By the data directory, with the operator's token; also a server embedded in the command.
     DataDir,
     /// By `--url`.
     Url,
 }
 
 impl CallerFolder {
-    /// `flag` is what `--working-folder` says; it is relative to where the command was typed, not to where the server was
-    /// started.
+    /// `flag`: the value of `--working-folder`, relative to the directory of the command, not of the server.
     pub(super) fn new(flag: Option<&Path>, current_dir: &Path, reach: ServerLookup) -> Result<Self, CommandFailure> {
         let is_granted = reach == ServerLookup::DataDir;
         let folder = match flag {
@@ -50,7 +49,7 @@ impl CallerFolder {
         }
     }
 
-    /// What a request to the gateway says of it.
+    /// Adds the folder to the params of a gateway request.
     pub(super) fn add_to(&self, params: &mut serde_json::Map<String, Value>) {
         if let Some(path) = &self.path {
             params.insert("working_folder".to_owned(), path.as_str().into());
@@ -58,10 +57,10 @@ impl CallerFolder {
         }
     }
 
-    /// Commands that are also useful without a folder, such as a chat or a call of a tool, take the server's where the
-    /// current one is refused, unless the user named it. Answers what to tell the user then.
+    /// For commands that also work without a folder, such as a chat or a tool call: if the current folder is refused
+    /// and the user did not name it, switches to the server's folder. Returns the notice for the user.
     pub(super) fn fall_back(&mut self, refusal: &str) -> Option<String> {
-        // The gateway names its method before it.
+        // The gateway puts its method name before the reason.
         let reason = &refusal[refusal.find(FOLDER_REFUSED)?..];
         (self.is_current && self.path.is_some()).then(|| {
             *self = Self::default();
@@ -70,12 +69,12 @@ impl CallerFolder {
     }
 }
 
-/// How a server's refusals of folders begin.
+/// Prefix of the server's refusals of folders.
 const FOLDER_REFUSED: &str = "working folder ";
 
-/// The one folder that a server inside a command opens to agents: the configured one, or the one that is named, or where
-/// the command was typed. `None` where all that are open are configured. Configured folders were chosen on purpose; any
-/// other that is too wide is refused, named or not.
+/// The only folder an embedded server opens to agents: the configured one, the named one, or the current one. `None` if
+/// the allowed roots are configured. Configured folders were chosen on purpose; any other that is too wide is refused,
+/// named or not.
 pub(super) fn embedded_server_folder(
     loaded: &LoadedConfig,
     flag: Option<&Path>,
@@ -84,7 +83,7 @@ pub(super) fn embedded_server_folder(
     if loaded.is_set("runs.allowed_roots") {
         return Ok(None);
     }
-    // Alone it would leave the folder where the command was typed open as well.
+    // On its own this setting would leave the current folder open as well.
     if loaded.is_set("runs.working_folder") {
         return Ok(Some(loaded.config.runs.working_folder.clone()));
     }

@@ -61,7 +61,7 @@ pub(crate) struct ChatArgs {
 }
 
 impl ChatArgs {
-    /// What is said at once, where it was said on the command line.
+    /// The message given on the command line, which is sent at once.
     fn message_text(&self) -> Option<String> {
         self.message.clone().or_else(|| (!self.words.is_empty()).then(|| self.words.join(" ")))
     }
@@ -70,7 +70,7 @@ impl ChatArgs {
 pub(super) fn run(args: ChatArgs) -> Result<ExitCode, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(chat(args));
-    // A line still being read from the terminal must not hold up the exit.
+    // A pending read of the terminal must not delay the exit.
     runtime.shutdown_background();
     outcome
 }

@@ -1,4 +1,4 @@
-//! `patchboard completions`: what a shell reads to complete command lines.
+//! `patchboard completions`: the completion script of a shell.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `patchboard config`
+//! `patchboard config`: checks, shows and documents the configuration.
 
 use std::process::ExitCode;
 

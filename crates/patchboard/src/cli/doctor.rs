@@ -1,11 +1,11 @@
-//! `patchboard doctor`: what a server would find if it started now, and what to do about it.
+//! `patchboard doctor`: checks what a server would find if it started now, and gives hints.
 //!
-//! * `server` – the one that runs, and whether it is what the configuration says now.
-//! * `access` – who may come in without a token, and who could read keys.
-//! * `trust` – what the server obeys and does not trust.
-//! * `bridge`, `plugins` – what is configured behind them.
-//! * `python` – whether a local model can be run.
-//! * `findings` – how they are shown, to people and to programs.
+//! * `server` – the running server, and whether it matches the configuration.
+//! * `access` – which clients need no token, and which users could read keys.
+//! * `trust` – guarded files that are not trusted.
+//! * `bridge`, `plugins` – what is configured for them.
+//! * `python` – whether a local model can run.
+//! * `findings` – their output, as text and JSON.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CommandFailure> {
-    // With all that is wrong: one missing key is no reason not to look at the rest.
+    // Collects all problems: one missing key must not prevent the other checks.
     let (mut loaded, mut secrets, problems) = load_with_secrets(args.place.request()?);
     loaded.warnings = ConfigProblems::new(problems);
     let findings = block_on(async {
@@ -88,7 +88,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CommandFailure> {
     })
 }
 
-/// Which files there are. Those that cannot be used as they are are not called good.
+/// The configuration files that were read. Not reported as good if they have errors.
 fn configuration(loaded: &LoadedConfig) -> DoctorFinding {
     let files: Vec<String> = loaded.files.iter().map(|file| file.path.display().to_string()).collect();
     let read = match files.is_empty() {
@@ -105,7 +105,7 @@ fn data_directory(loaded: &LoadedConfig) -> DoctorFinding {
     let folder = &loaded.config.data_dir;
     let origin = loaded.origin_of("data_dir");
     let shown = match origin.file_layer() {
-        // Other folders have other data; who wonders where theirs are must see why.
+        // Another folder has other data, so the output must show where this one was set.
         Some(FileLayer::Project) => format!("{} (set by {origin})", folder.display()),
         Some(FileLayer::User | FileLayer::Named) | None => folder.display().to_string(),
     };
@@ -225,7 +225,7 @@ fn open_files(loaded: &LoadedConfig) -> DoctorFinding {
     DoctorFinding::Good("open files: enough for the configured connections".to_owned())
 }
 
-/// Which layers of the jail this machine enforces, found out by starting a command in one.
+/// The layers of the jail that this machine enforces, determined by starting a command in one.
 #[cfg(target_os = "linux")]
 async fn confinement() -> Vec<DoctorFinding> {
     let tried = match patchboard_tools::sandbox::Spawner::new("/proc/self/exe") {

@@ -1,4 +1,4 @@
-//! A server inside a command, for as long as the command takes: on the same data directory, on ports of its own.
+//! A server embedded in a command, for the command's duration: on the same data directory, on ports of its own.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ use crate::system;
 use crate::telemetry;
 use crate::telemetry::otlp::TracePipeline;
 
-/// What it listens for.
+/// The surfaces it listens on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EnabledSurfaces {
     Gateway,
     GatewayAndRuns,
 }
 
-/// Is it said on standard error which model is used?
+/// Whether the chosen model is printed on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModelNotice {
     Shown,
@@ -35,7 +35,7 @@ pub(super) struct EmbeddedServer {
 }
 
 impl EmbeddedServer {
-    /// `folder` is the only one open to agents; without it those are that are configured.
+    /// `folder` is the only one open to agents; without it the configured ones are.
     pub(super) async fn start(
         place: &ConfigLocation,
         folder: Option<PathBuf>,
@@ -64,7 +64,7 @@ impl EmbeddedServer {
         }
         let (mut loaded, mut secrets) = Config::load_for_start(request)?;
         super::warn_untrusted(&loaded);
-        // Without it a refusal by the provider would be a riddle.
+        // Otherwise a rejection by the provider would be unexplained.
         for warning in loaded.warnings.iter().filter(|warning| warning.code == ProblemCode::WithheldKey) {
             output::eprint_line(&warning.to_string());
         }

@@ -1,4 +1,4 @@
-//! `patchboard explain`
+//! `patchboard explain`: shows the page of an error code.
 
 use std::process::ExitCode;
 

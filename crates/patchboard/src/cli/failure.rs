@@ -1,4 +1,4 @@
-//! How a command fails: one clear line, a hint what to do next, and an exit code that says of which kind it was.
+//! The failure of a command: one clear line, a hint for the next step, and an exit code for its kind.
 
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
@@ -13,14 +13,14 @@ use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severit
 use crate::data_dir;
 use crate::serve::ListenError;
 
-/// Exit codes: 0 is success, 70 a bug (a panic), 130 and 143 what a signal ended.
+/// Exit codes: 0 is success, 70 a bug (a panic), 130 and 143 the end by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExitKind {
-    /// 1: it was tried and failed.
+    /// 1: the operation failed.
     Failed,
-    /// 2: it could not be tried: usage, configuration, a port in use.
+    /// 2: it could not be attempted: usage, configuration, a port in use.
     Unusable,
-    /// 3: no server answers.
+    /// 3: no server responds.
     Unreachable,
 }
 
@@ -49,7 +49,7 @@ impl CommandFailure {
         &self.message
     }
 
-    /// A server that should be there and is not.
+    /// A failed connection to a server.
     pub(crate) fn from_connect_error(error: anyhow::Error) -> Self {
         match error.downcast_ref::<ConnectError>() {
             Some(trouble) => Self::of_connect_error(trouble),
@@ -67,7 +67,7 @@ impl CommandFailure {
         failure.hint(trouble.hint())
     }
 
-    /// A name that nothing has, with what was probably meant, or else where to find the names.
+    /// An unknown name, with the most similar known one as the hint, or else where to find the names.
     pub(crate) fn unknown_name<'a>(
         message: &str,
         name: &str,
@@ -133,7 +133,7 @@ impl CommandFailure {
         }
     }
 
-    /// In one text, for whoever is not at a terminal.
+    /// Message and hint in one text, for output other than a terminal.
     pub(crate) fn text(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{}\n  hint: {hint}", self.message),
@@ -146,7 +146,7 @@ impl CommandFailure {
         self
     }
 
-    /// What is wrong, and what to do about it.
+    /// The message and the hint.
     #[cfg(test)]
     pub(crate) fn texts(&self) -> (&str, Option<&str>) {
         (&self.message, self.hint.as_deref())
@@ -174,7 +174,7 @@ impl CommandFailure {
     }
 }
 
-/// Without the numbers of the system's errors, whose words stand before them.
+/// Removes the numbers of system errors; their text precedes them.
 fn strip_os_error_codes(text: &str) -> String {
     let mut said = String::with_capacity(text.len());
     let mut rest = text;
@@ -190,7 +190,7 @@ impl From<anyhow::Error> for CommandFailure {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast_ref::<ConnectError>() {
             Some(trouble) => Self::of_connect_error(trouble),
-            // Parts of it may be what a server or a plugin said.
+            // The text may come from a server or plugin.
             None => Self::failed(output::plain(&format!("{error:#}"))),
         }
     }
@@ -216,14 +216,14 @@ impl From<ConfigProblems> for CommandFailure {
     }
 }
 
-/// Whose a file is that may not be read.
+/// A hint about the owner and mode of a configuration file that cannot be read.
 fn unreadable_file_hint(problem: &ConfigProblem) -> Option<String> {
     let path = problem.origin.to_string();
     let is_closed = || fs::File::open(&path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
     if problem.code != ProblemCode::FileUnreadable || !is_closed() {
         return None;
     }
-    // Where a folder above it is closed as well, nothing is known of it.
+    // If a folder above is inaccessible as well, the file's metadata cannot be read.
     let found = fs::metadata(&path).ok()?;
     Some(ownership_hint(&path, found.uid(), found.mode(), rustix::process::geteuid().as_raw()))
 }

@@ -1,4 +1,4 @@
-//! The first page of help: commands in groups, those that matter first on top, within 80 columns.
+//! The overview page of help: commands in groups, the most important first, within 80 columns.
 
 use clap::builder::StyledStr;
 use clap::builder::styling::{AnsiColor, Effects, Style, Styles};
@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory};
 
 use super::Cli;
 
-/// Every command has its place here. The first group is all that a newcomer needs.
+/// Every command must be listed here. The first group is all a new user needs.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["serve", "chat", "run", "onboard", "doctor"]),
     ("Work", &["hub", "tools", "approvals", "runs", "attach", "sessions"]),
@@ -14,12 +14,12 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Run the server", &["config", "trust", "reload", "stop"]),
     ("More", &["mcp", "completions", "explain"]),
 ];
-/// Where what a command does begins.
+/// The column of descriptions.
 const MARGIN: usize = 15;
 const TITLE: Style = Style::new().effects(Effects::BOLD);
 const NAME: Style = AnsiColor::Cyan.on_default();
 
-/// The whole command line, as it is parsed, completed and described.
+/// The complete clap command, used for parsing, completion and help.
 pub(super) fn command() -> Command {
     let styles = Styles::plain().header(TITLE).usage(TITLE).literal(NAME);
     let command = Cli::command().styles(styles);

@@ -1,4 +1,4 @@
-//! `patchboard hub`: what the user says, on its way to apps.
+//! `patchboard hub`: sends messages to apps and manages them.
 
 use std::process::ExitCode;
 
@@ -98,7 +98,7 @@ pub(super) fn run(args: HubArgs) -> Result<ExitCode, CommandFailure> {
 const ADDRESSES: &str = "--url takes the address of the hub; `patchboard doctor` shows the addresses of the server on this \
     data directory";
 
-/// What is looked for, to say where to find it when it is not there.
+/// The subject of a request, for the hint if it is not found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HubErrorContext {
     General,

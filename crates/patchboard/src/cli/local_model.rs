@@ -1,4 +1,4 @@
-//! The managed local model as the provider of agents that name none.
+//! The managed local model as the provider of agents without one.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::config::provider_choice::{LOCAL_PROVIDER, ProviderChoice, local_provi
 use crate::config::section::ProviderConfig;
 use crate::config::{LoadedConfig, Secrets};
 
-/// Makes sure there is a provider, as if it had been configured. Answers which one was chosen and why, in a sentence;
-/// nothing where one is configured. `running` is the local model that is managed already.
+/// Ensures that there is a provider, as if it had been configured. Returns a sentence with the choice and its reason,
+/// or `None` if one is configured. `running`: the local model that is already managed.
 pub(crate) async fn ensure_provider(
     loaded: &mut LoadedConfig,
     secrets: &mut Secrets,
@@ -36,7 +36,7 @@ pub(crate) async fn ensure_provider(
     Ok(Some(choice.reason))
 }
 
-/// `--local-model`: fetches what is missing and starts the model at once, so that what is wrong with it shows now.
+/// `--local-model`: fetches missing parts and starts the model at once, so that problems show immediately.
 pub(super) async fn install_and_start(
     loaded: &mut LoadedConfig,
     secrets: &mut Secrets,
@@ -58,7 +58,7 @@ pub(super) async fn install_and_start(
     Ok(())
 }
 
-/// Agents without a provider use it, within its bounds.
+/// Makes the model the provider of agents without one, within the model's limits.
 pub(crate) fn adopt(loaded: &mut LoadedConfig, secrets: &mut Secrets, server: Arc<ManagedServer>) {
     let provider = ProviderConfig { base_url: Some(server.base_url()), ..local_provider(server.model_name()) };
     let choice = ProviderChoice {

@@ -1,4 +1,4 @@
-//! `patchboard logs`: what the server of a data directory wrote to its log file, without asking the server.
+//! `patchboard logs`: reads the log file of a data directory, without a request to the server.
 
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
@@ -18,9 +18,9 @@ use render::{LogLine, RenderStyle};
 mod read;
 mod render;
 
-/// How often `--follow` looks for more.
+/// Poll interval of `--follow`.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Lines asked for at once; a larger number means all there are.
+/// Maximum value of `--lines`; larger ones have the same effect.
 const MAX_LINES: usize = 1_000_000;
 
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ pub(super) fn run(args: LogsArgs) -> Result<ExitCode, CommandFailure> {
         }
         let wanted = news.lines.iter().filter(|line| is_wanted(line, args.level));
         for line in wanted {
-            // Nobody reads any more.
+            // The reader has closed its end of the pipe.
             if show.line(line).is_err() {
                 return Ok(ExitCode::SUCCESS);
             }
@@ -88,7 +88,7 @@ fn style() -> RenderStyle {
 }
 
 struct LinePrinter {
-    /// `None`: as it is kept.
+    /// `None`: unchanged.
     style: Option<RenderStyle>,
 }
 

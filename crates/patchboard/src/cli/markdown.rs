@@ -1,8 +1,8 @@
-//! Markdown of a model as a terminal shows it: headings, lists, quotes, code, tables, wrapped at words.
+//! Renders Markdown from a model for a terminal: headings, lists, quotes, code, tables, wrapped at words.
 //!
-//! Pure: pieces of text in, words for the terminal out. What was put out is never taken back: a word appears once it is
-//! certain how it looks, a table once it is whole. The result does not depend on how the text was cut. Nothing of the text
-//! acts on the terminal: control characters are shown as what they are.
+//! Pure: chunks of text in, terminal output out. Output is never revised: a word is written once its style is certain,
+//! a table once it is complete. The result does not depend on the chunk boundaries. Control characters in the text are
+//! escaped, so none reaches the terminal.
 
 use block::{BlockStart, ListMarker, is_certain, parse_block_start};
 use inline::TextStyle;
@@ -16,26 +16,26 @@ mod inline;
 mod table;
 mod wrapping;
 
-/// Lines are wrapped no wider than this, however wide the terminal: longer ones are hard to read.
+/// Maximum line width, however wide the terminal: longer lines are hard to read.
 const MAX_COLUMNS: usize = 100;
-/// Narrower than this nothing is laid out.
+/// Minimum line width.
 const MIN_COLUMNS: usize = 10;
-/// A line that is kept until its end (code, a heading, a row) is shown in parts from this length on.
+/// A line that is buffered until its end (code, a heading, a row) is written in parts past this length.
 const MAX_BUFFERED_LINE: usize = 16 * 1024;
 
-/// How it may look.
+/// The layout of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MarkdownLayout {
     pub(super) columns: usize,
     pub(super) marks: MarkupMode,
 }
 
-/// What becomes of marks such as `**`.
+/// How markup such as `**` is rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MarkupMode {
-    /// They become bold, colour and the like.
+    /// As bold, colour and the like.
     Styled,
-    /// They stay: colour is not wanted. Only lines are laid out.
+    /// Unchanged, for output without colour. Only lines are laid out.
     Literal,
 }
 
@@ -43,16 +43,16 @@ pub(super) enum MarkupMode {
 pub(super) struct MarkdownRenderer {
     writer: WrappingWriter,
     marks: MarkupMode,
-    /// What has arrived of a line that is not understood yet.
+    /// The received part of a line whose kind is not certain yet.
     line: String,
-    /// A carriage return, which says nothing before a line's end.
+    /// The last character was a carriage return, which is dropped before a line break.
     had_return: bool,
-    /// The line is a paragraph's, an item's or a quote's: its words go out as they come.
+    /// The line belongs to a paragraph, item or quote: its words are written as they arrive.
     is_flowing: bool,
     fence: Option<CodeFence>,
     table: Option<MarkdownTable>,
     items: Vec<ListItem>,
-    /// Something stands above, and a blank line was asked for.
+    /// There is output above, and the text had a blank line.
     has_begun: bool,
     wants_blank: bool,
 }
@@ -62,16 +62,16 @@ struct CodeFence {
     mark: char,
     length: usize,
     indent: usize,
-    /// Before every line of it.
+    /// Written before every line of the code.
     prefix: String,
 }
 
-/// An open item of a list.
+/// An open list item.
 #[derive(Debug, Clone, Copy)]
 struct ListItem {
-    /// Where its mark stands in the text.
+    /// The column of its marker in the text.
     indent: usize,
-    /// Where its words stand on the terminal.
+    /// The column of its text on the terminal.
     content_column: usize,
 }
 
@@ -91,12 +91,12 @@ impl MarkdownRenderer {
         }
     }
 
-    /// For what comes from now on.
+    /// Applies to later output.
     pub(super) fn resize(&mut self, columns: usize) {
         self.writer.resize(width(columns));
     }
 
-    /// What can be shown now.
+    /// Returns the output that is certain now.
     pub(super) fn push(&mut self, text: &str) -> String {
         for piece in text.split_inclusive(['\n', '\r']) {
             let (words, end) = match piece.strip_suffix(['\n', '\r']) {
@@ -113,7 +113,7 @@ impl MarkdownRenderer {
         self.writer.take()
     }
 
-    /// The end: the rest, and a line's end if one is open. What is pushed then begins anew.
+    /// Ends the text: returns the rest, with a line break if a line is open. Later text starts anew.
     pub(super) fn finish(&mut self) -> String {
         if self.is_flowing || !self.line.is_empty() {
             self.advance(true);
@@ -130,12 +130,12 @@ impl MarkdownRenderer {
         self.writer.take()
     }
 
-    /// Whether something stands on the last line that was put out.
+    /// Whether the last line of the output is not empty.
     pub(super) fn is_mid_line(&self) -> bool {
         self.writer.is_mid_line()
     }
 
-    /// Goes as far as the line is understood. `whole`: nothing more comes on it.
+    /// Processes the line as far as it is certain. `whole`: the line is complete.
     fn advance(&mut self, whole: bool) {
         if self.is_flowing {
             let line = std::mem::take(&mut self.line);
@@ -157,7 +157,7 @@ impl MarkdownRenderer {
         }
     }
 
-    /// A line whose kind is certain.
+    /// Starts the block of a line whose kind is certain.
     fn begin_block(&mut self, line: &str, whole: bool) {
         let trimmed = line.trim_start();
         let indent = inline::display_width(line.strip_suffix(trimmed).unwrap_or_default());
@@ -203,7 +203,7 @@ impl MarkdownRenderer {
                     self.separate_block();
                 }
                 let mut table = self.table.take().unwrap_or_else(|| MarkdownTable::new(self.content_indent(indent)));
-                // A table that never ends is shown in parts.
+                // A very long table is written in parts.
                 if table.is_full() {
                     self.table = Some(table);
                     self.end_table();
@@ -230,7 +230,7 @@ impl MarkdownRenderer {
                 self.is_flowing = true;
             }
         }
-        // Too long to be kept: what more comes of it is ordinary text.
+        // The line exceeded the buffer: its rest is written as ordinary text.
         if !whole && !self.is_flowing && self.fence.is_none() {
             self.writer.start_block("", TextStyle::PLAIN);
             self.is_flowing = true;
@@ -261,10 +261,10 @@ impl MarkdownRenderer {
         self.is_flowing = true;
     }
 
-    /// A line inside a fence, or the one that ends it.
+    /// A line inside a fence, or the closing fence.
     fn code(&mut self, line: &str, whole: bool) {
         let Some(fence) = &self.fence else { return };
-        // The beginning of a line too long to be kept was shown already.
+        // The first part of a line that exceeded the buffer has been written already.
         let goes_on = self.writer.is_mid_line();
         let rest = line.trim();
         let is_end = rest.chars().count() >= fence.length && rest.chars().all(|c| c == fence.mark);
@@ -277,7 +277,7 @@ impl MarkdownRenderer {
         let most = if goes_on { 0 } else { fence.indent };
         let spaces = line.chars().take_while(|c| *c == ' ').count().min(most);
         let code = line.get(spaces..).unwrap_or(line).replace('\t', "    ");
-        // Never wrapped here: what is copied must stay what it is.
+        // Code is never wrapped, so that it can be copied unchanged.
         if !goes_on && !code.is_empty() {
             let lead = format!("{}  ", fence.prefix);
             self.writer.write_text(&lead, TextStyle::PLAIN);
@@ -314,7 +314,7 @@ impl MarkdownRenderer {
         }
     }
 
-    /// The blank line before a block, if there was one in the text.
+    /// Writes the blank line before a block, if the text had one.
     fn separate_block(&mut self) {
         if std::mem::take(&mut self.wants_blank) {
             self.writer.newline();
@@ -322,7 +322,7 @@ impl MarkdownRenderer {
         self.has_begun = true;
     }
 
-    /// Where a line that is indented so far stands: under the item it belongs to, or where it is.
+    /// The indentation of a line on the terminal: below its list item, or as in the text.
     fn content_indent(&mut self, indent: usize) -> usize {
         self.items.retain(|item| item.indent + 1 < indent);
         match self.items.last() {
@@ -332,7 +332,7 @@ impl MarkdownRenderer {
     }
 }
 
-/// Columns that are written on: the last stays empty, so that no terminal wraps by itself.
+/// The usable columns: the last one stays empty, so that the terminal does not wrap by itself.
 fn width(columns: usize) -> usize {
     columns.saturating_sub(1).clamp(MIN_COLUMNS, MAX_COLUMNS)
 }

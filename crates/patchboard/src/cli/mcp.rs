@@ -1,5 +1,4 @@
-//! `patchboard mcp`: the tools of a server for an MCP client that starts this program and talks to it on standard input
-//! and output.
+//! `patchboard mcp`: relays a server's tools to an MCP client over standard input and output.
 
 use std::process::ExitCode;
 
@@ -23,12 +22,12 @@ pub(crate) struct McpArgs {
 pub(super) fn run(args: McpArgs) -> Result<ExitCode, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(serve(args));
-    // A line that is still waited for must not hold up the exit.
+    // A pending read must not delay the exit.
     runtime.shutdown_background();
     outcome
 }
 
-/// Until the client closes its end. Nothing but messages goes to standard output.
+/// Runs until the client closes standard input. Only protocol messages go to standard output.
 async fn serve(args: McpArgs) -> Result<ExitCode, CommandFailure> {
     let stop = CancellationToken::new();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

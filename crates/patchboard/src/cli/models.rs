@@ -1,5 +1,5 @@
-//! `patchboard models`: what runs and chats can be worked with. Asked of the running server or, without one, of the
-//! providers that the configuration names.
+//! `patchboard models`: lists the models for runs and chats, from the running server or, without one, from the
+//! configured providers.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::client::{GatewayClient, ServerAddress};
 use crate::config::load::load_with_secrets;
 use crate::config::{DEFAULT_AGENT, LoadedConfig, Secrets};
 
-/// As long as a server would wait for a provider.
+/// The same timeout a server uses.
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) struct ModelsArgs {
     json: bool,
 }
 
-/// As the server says it.
+/// The server's `models.list` result.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ModelsReport {
@@ -56,7 +56,7 @@ struct ListedModel {
     default: bool,
 }
 
-/// A provider that could not tell.
+/// A provider whose models could not be listed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct UnavailableProvider {
@@ -84,9 +84,9 @@ async fn ask_server(address: &ServerAddress, agent: Option<&str>) -> Result<Mode
     ModelsReport::deserialize(answer).map_err(|_| CommandFailure::failed("the server's answer cannot be read"))
 }
 
-/// What a server would find that started now.
+/// The models a starting server would find.
 async fn ask_providers(place: &ConfigLocation, agent: Option<&str>) -> Result<ModelsReport, CommandFailure> {
-    // A key that is missing keeps one provider from telling, and no other.
+    // A missing key affects only its own provider.
     let (mut loaded, mut secrets, _) = load_with_secrets(place.request()?);
     super::warn_untrusted(&loaded);
     let name = agent.unwrap_or(DEFAULT_AGENT);
@@ -111,7 +111,7 @@ async fn ask_providers(place: &ConfigLocation, agent: Option<&str>) -> Result<Mo
         let is_asleep = installed.as_deref() == Some(provider.as_str());
         let (loaded, secrets, pool) = (&loaded, &secrets, &pool);
         async move {
-            // Asking the local model would start it.
+            // A request to the local model would start it.
             let told =
                 if is_asleep { Ok(Vec::new()) } else { list_provider_models(loaded, secrets, provider, pool).await };
             (provider, told)
@@ -177,7 +177,7 @@ impl ModelsReport {
     fn table(&self) -> TextTable {
         let mut table = TextTable::new([Column::whole("MODEL"), Column::whole("USE"), Column::cut("NAME")]);
         for model in &self.models {
-            // Most providers have no other name for a model than the one that is typed.
+            // Most providers have no separate display name for a model.
             let is_same = model.id.ends_with(&model.name);
             let name = if is_same { "" } else { &model.name };
             let mark = if model.default { TableCell::painted("default", TextRole::Good) } else { "".into() };

@@ -1,4 +1,4 @@
-//! `patchboard plugins`: those of a running server, and help for whoever writes one.
+//! `patchboard plugins`: the plugins of a running server, and tools for plugin authors.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -113,7 +113,8 @@ async fn call_server(target: &ServerTarget, method: &str, params: Value) -> Resu
     })
 }
 
-/// Names have no dots and no slashes. The server may have been started elsewhere, so a path is made absolute.
+/// Plugin names contain neither dots nor slashes. The server may have another working directory, so paths are made
+/// absolute.
 fn plugin_params(plugin: &str) -> Result<Value, CommandFailure> {
     if plugin.contains(['/', '.']) {
         let path = std::path::absolute(Path::new(plugin))?;

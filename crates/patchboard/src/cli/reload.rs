@@ -1,4 +1,4 @@
-//! `patchboard reload`: has the running server read its configuration anew.
+//! `patchboard reload`: makes the running server reload its configuration.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ pub(super) fn run(args: ReloadArgs) -> Result<ExitCode, CommandFailure> {
     })
 }
 
-/// With --data-dir the server is found even where what it is to read is broken: it tells the problems itself.
+/// With `--data-dir` the server is found even if the configuration is broken: the server reports the problems itself.
 async fn connect(target: &ServerTarget) -> Result<GatewayClient, CommandFailure> {
     if target.is_by_address() {
         return target.connect().await;

@@ -1,6 +1,6 @@
-//! What a person can do about what a server says went wrong. Pure; programs that read `--json` get the server's words.
+//! Hints for errors reported by a server. Pure; programs that use `--json` get the server's own text.
 
-/// What went wrong, and what to do about it, each on a line of its own. What the server itself advises is in the hint.
+/// A problem and a hint, one line each. Advice in the server's text is moved into the hint.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ErrorAdvice {
     pub(crate) problem: String,
@@ -62,7 +62,7 @@ fn agent_hint(rest: &str) -> String {
     }
 }
 
-/// By the status a provider answered with, or the way it did not.
+/// By the status code of a provider's response, or the kind of connection failure.
 fn provider_hint(reason: &str) -> Option<&'static str> {
     let status = reason.split(' ').next().unwrap_or_default();
     match status {

@@ -1,5 +1,5 @@
-//! `patchboard run` and `patchboard attach`: one agent run, watched to its end, through a running server or one started
-//! for it.
+//! `patchboard run` and `patchboard attach`: one agent run, followed to its end, through a running server or one
+//! started for it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) mod terminal;
 mod thoughts;
 pub(super) mod view;
 
-/// A message read from standard input is at most this long; servers take no longer ones.
+/// Maximum length of a message from standard input; servers accept no longer ones.
 const MAX_MESSAGE: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ pub(super) struct RunsTarget {
 }
 
 impl RunsTarget {
-    /// `None` when no server runs on the data directory.
+    /// Returns `None` if no server runs on the data directory.
     fn find(&self) -> Result<Option<ServerAddress>, CommandFailure> {
         if let Some(url) = &self.url {
             let token = Environment::from_process().get(PATCHBOARD_TOKEN).map(Into::into);
@@ -115,7 +115,7 @@ impl RunsTarget {
         })
     }
 
-    /// Of a server that has to be there.
+    /// Returns an error if no server is found.
     pub(super) fn required_address(&self) -> Result<ServerAddress, CommandFailure> {
         match self.find()? {
             Some(address) => Ok(address),
@@ -144,7 +144,7 @@ pub(super) fn attach(args: AttachArgs) -> Result<ExitCode, CommandFailure> {
 fn on_runtime(work: impl Future<Output = Result<ExitCode, CommandFailure>>) -> Result<ExitCode, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(work);
-    // A line still being read from the terminal must not hold up the exit.
+    // A pending read of the terminal must not delay the exit.
     runtime.shutdown_background();
     outcome
 }
@@ -175,18 +175,18 @@ async fn start(args: RunArgs) -> Result<ExitCode, CommandFailure> {
     };
     let outcome = watch(&address, &args, &request).await;
     match (own, &outcome) {
-        // Asked to leave at once.
+        // The user asked to leave at once.
         (Some(_), Ok(WatchOutcome { is_immediate: true, .. })) | (None, _) => {}
         (Some(own), _) => own.shut_down().await?,
     }
     outcome.map(|watched| watched.code)
 }
 
-/// How watching came to its end.
+/// The outcome of following a run.
 #[derive(Debug)]
 struct WatchOutcome {
     code: ExitCode,
-    /// A second Ctrl-C: nothing more is waited for.
+    /// A second Ctrl-C: leave without waiting.
     is_immediate: bool,
 }
 
@@ -206,7 +206,7 @@ async fn watch(address: &ServerAddress, args: &RunArgs, request: &RunRequest) ->
     RunFollower::new(client, request.id.clone(), args.json, InterruptAction::CancelRun, answerer)?.watch().await
 }
 
-/// Waits until the run is on record, so that leaving does not undo it.
+/// Waits until the run is stored, so that leaving does not undo it.
 async fn detach(mut client: RunsClient, request: &RunRequest, json: bool) -> Result<ExitCode, CommandFailure> {
     match client.next_frame().await? {
         RunFrame::Error(error) if json => {
@@ -229,7 +229,7 @@ async fn follow_existing(args: AttachArgs) -> Result<ExitCode, CommandFailure> {
     };
     let mut client = RunsClient::connect(&address).await.map_err(CommandFailure::from_connect_error)?;
     client.attach(&args.id, args.after).await?;
-    // It is somebody else's run: what it asks is not refused because this command cannot answer.
+    // The run may belong to another client: its questions must not be refused because this one cannot ask.
     let answerer = match !args.json && TerminalInput::is_interactive() {
         true => ApprovalResponder::Person,
         false => ApprovalResponder::Unattended(UnattendedMode::Wait),

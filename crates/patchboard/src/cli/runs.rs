@@ -1,4 +1,4 @@
-//! `patchboard runs`: agent runs of a server.
+//! `patchboard runs`: attaches to or cancels agent runs of a server.
 
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
-//! A block of lines on a terminal that is drawn again in its place.
+//! A block of lines on a terminal that is redrawn in place.
 
 use std::os::fd::AsFd;
 
 pub(super) use super::output::cut;
 use super::output::width;
 
-/// Lines of a block at most, however tall the terminal is: a block taller than the screen cannot be gone back over.
+/// Maximum lines of a block, however tall the terminal: the cursor cannot move above the top of the screen.
 const MAX_LINES: usize = 40;
-/// Where the terminal does not tell.
+/// Used if the terminal does not report its size.
 const DEFAULT_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// Of the terminal that is written to, now.
+    /// The current size of a terminal.
     pub(super) fn of(terminal: impl AsFd) -> Self {
         match rustix::termios::tcgetwinsize(terminal) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
@@ -27,37 +27,37 @@ impl TerminalSize {
         }
     }
 
-    /// How many lines a block may have.
+    /// The number of lines a block may have.
     pub(super) fn max_lines(self) -> usize {
         self.rows.saturating_sub(2).clamp(3, MAX_LINES)
     }
 }
 
-/// What is drawn now.
+/// The block as it was last drawn.
 #[derive(Debug, Default)]
 pub(super) struct LiveBlock {
     drawn: Vec<String>,
-    /// Of the terminal, when it was drawn.
+    /// Columns of the terminal at that time.
     columns: usize,
 }
 
 impl LiveBlock {
-    /// The bytes that put `lines` where the block was. Empty when nothing changed.
+    /// The bytes that replace the block by `lines`. Empty if nothing changed.
     pub(super) fn draw(&mut self, lines: &[String], size: TerminalSize) -> String {
         let lines = fit_lines(lines, size);
         if lines == self.drawn {
             return String::new();
         }
         let mut bytes = String::new();
-        // What stays as it is above the first change is not touched, so that a spinner moves without a flicker.
+        // Lines above the first change are not rewritten, which avoids flicker.
         let same = self.drawn.iter().zip(&lines).take_while(|(old, new)| old == new).count();
         let same = if size.columns == self.columns { same } else { 0 };
         let up: usize = self.drawn.iter().skip(same).map(|line| rows(line, size.columns)).sum();
         if up > 0 {
             bytes.push_str(&format!("\x1b[{up}A\r"));
         }
-        // No line may wrap, or the block would be taller than it is counted: long ones are cut, and the terminal, which
-        // may have become narrower, is told not to.
+        // No line may wrap, or the row count would be wrong: long lines are cut, and line wrap is turned off in case
+        // the terminal has become narrower.
         bytes.push_str("\x1b[?7l");
         for line in lines.iter().skip(same) {
             bytes.push_str(line);
@@ -69,13 +69,13 @@ impl LiveBlock {
         bytes
     }
 
-    /// Leaves what is drawn where it is; the next block begins below it.
+    /// Leaves the drawn lines in place; the next block starts below.
     pub(super) fn commit(&mut self) {
         self.drawn.clear();
     }
 }
 
-/// As many lines as there is room for: the first, and the newest at the end.
+/// The lines that fit: the first one and the newest ones.
 fn fit_lines(lines: &[String], size: TerminalSize) -> Vec<String> {
     let room = size.max_lines();
     let width = size.columns.saturating_sub(1).max(1);
@@ -89,7 +89,7 @@ fn fit_lines(lines: &[String], size: TerminalSize) -> Vec<String> {
     first.chain([cut(&format!("  … {hidden} more lines"), width)]).chain(rest).collect()
 }
 
-/// How many rows a drawn line takes now: a terminal that has become narrower has wrapped it.
+/// Rows a drawn line takes now: a terminal that became narrower has wrapped it.
 fn rows(line: &str, columns: usize) -> usize {
     width(line).div_ceil(columns.max(1)).max(1)
 }

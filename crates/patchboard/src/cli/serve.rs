@@ -1,4 +1,4 @@
-//! `patchboard serve`
+//! `patchboard serve`: starts the server.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(crate) struct ServeArgs {
 }
 
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CommandFailure> {
-    // Before there are secrets to be seen.
+    // Must run before any secret is in memory.
     system::disable_process_dumps()?;
     let mut request = args.place.request()?;
     for (flag, path, value) in [
@@ -71,7 +71,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CommandFailure> {
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(args, request, loaded, secrets));
-    // Whatever still runs has had its time; a hanging file system must not keep the process.
+    // Tasks still running have had their time to stop; a hanging file system must not keep the process alive.
     runtime.shutdown_background();
     served
 }
@@ -83,7 +83,7 @@ async fn serve(
     mut secrets: Secrets,
 ) -> Result<ExitCode, CommandFailure> {
     let mut signals = StopSignals::new()?;
-    // Taken from the beginning: one that comes while the server starts must not end it.
+    // Registered first: a SIGHUP during start must not end the process.
     let mut hangups = signal(SignalKind::hangup())?;
     let began_on_terminal = std::io::stderr().is_terminal();
     let (logs, traces) = start_logs(&loaded, &secrets)?;
@@ -123,7 +123,7 @@ async fn serve(
         }
     }
     let metrics = telemetry::start_metrics().map_err(CommandFailure::unusable)?;
-    // A key that was chosen, or made for the local model, is one more that no line may hold.
+    // A key that was chosen or generated for the local model must be redacted too.
     logs.redactor.add_secrets(secrets.provider_keys.values());
     let mut server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
         .await
@@ -157,7 +157,7 @@ async fn serve(
         tokio::select! {
             () = signals.recv() => break,
             _ = hangups.recv() => {
-                // Closing the terminal it was started in sends this signal too, and means that it is to end.
+                // Closing the terminal sends this signal too, and then the server must stop.
                 if began_on_terminal && !std::io::stderr().is_terminal() {
                     break;
                 }
@@ -174,7 +174,7 @@ async fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is configured and checked, but that this server has no part for.
+/// Keys that are valid but have no effect in this build.
 fn unsupported_keys(config: &Config) -> Vec<(&'static str, &'static str)> {
     let said = [
         (config.memory.extract_with.is_some(), "memory.extract_with", "extraction by a model"),
@@ -183,7 +183,7 @@ fn unsupported_keys(config: &Config) -> Vec<(&'static str, &'static str)> {
     said.into_iter().filter_map(|(set, key, missing)| set.then_some((key, missing))).collect()
 }
 
-/// Where traces are configured, what is left to do for them is the caller's.
+/// Starts logging. If traces are configured, the caller must run the returned pipeline.
 pub(super) fn start_logs(
     loaded: &LoadedConfig,
     secrets: &Secrets,
@@ -216,13 +216,13 @@ pub(super) fn start_logs(
     Ok((logs, traces))
 }
 
-/// As many files as the system allows: every connection is one.
+/// Raises the soft limit of open files to the hard limit, as every connection needs one.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
-        // Not being allowed to is no reason not to start; `doctor` tells.
+        // A failure is no reason not to start; `doctor` reports it.
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
             output::eprint_line(&format!("warning: the limit on open files cannot be raised: {error}"));
         }

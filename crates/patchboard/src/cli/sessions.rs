@@ -1,4 +1,4 @@
-//! `patchboard sessions`
+//! `patchboard sessions`: lists, shows and clears conversations.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::output::{Column, TableCell, TextRole, TextTable, clock};
 use super::{ServerTarget, block_on, output};
 use crate::client::GatewayClient;
 
-/// Sessions that are looked through for one.
+/// Maximum number of sessions searched for a key.
 const MAX_SESSIONS: usize = 10_000;
 
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ async fn unknown_session(client: &mut GatewayClient, session: &str) -> CommandFa
     CommandFailure::unknown_name(&message, session, known.iter().map(String::as_str), otherwise)
 }
 
-/// What is no key of a session at all is refused by the server.
+/// The server rejects malformed session keys; the error of an unknown session is clearer.
 async fn history_failure(client: &mut GatewayClient, session: &str, error: anyhow::Error) -> CommandFailure {
     match keys(client).await {
         Ok(keys) if keys.iter().all(|key| key != session) => unknown_session(client, session).await,

@@ -1,4 +1,4 @@
-//! `patchboard status`: is a server running on the data directory, and how is it?
+//! `patchboard status`: whether a server runs on the data directory, and its state.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CommandFailure> {
     let server = data_dir::find_server(&data_dir);
     let known = known(&data_dir, process.as_ref(), server.as_ref());
     match ServerAddress::of_data_dir(&data_dir) {
-        // It starts or stops, or has no gateway to be asked over.
+        // The server is starting or stopping, or has no gateway.
         None => {
             show(&known, None, args.json);
             Ok(ExitCode::SUCCESS)
@@ -88,7 +88,7 @@ fn not_running(data_dir: &Path, as_json: bool) -> ExitCode {
     ExitCode::from(NOT_RUNNING)
 }
 
-/// What is known without asking the server.
+/// What is known without a request to the server.
 fn known(data_dir: &Path, process: Option<&ProcessRecord>, server: Option<&ServerRecord>) -> Value {
     let address = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
     let addresses = server.map(|server| {
@@ -118,7 +118,7 @@ fn object_fields(value: Value) -> Map<String, Value> {
     }
 }
 
-/// What the server says of itself goes over what is on record.
+/// Prints the state; the server's own fields override the recorded ones.
 fn show(known: &Value, status: Option<Value>, as_json: bool) {
     let is_answered = status.is_some();
     let mut all = object_fields(known.clone());
@@ -132,7 +132,7 @@ fn show(known: &Value, status: Option<Value>, as_json: bool) {
     lines.iter().for_each(|line| output::print_line(line));
 }
 
-/// What the process holds in memory, in bytes.
+/// Resident memory of the process in bytes.
 fn memory_of(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! `patchboard stop`: tells the server of a data directory to stop, and waits until it has.
+//! `patchboard stop`: signals the server of a data directory and waits until it has stopped.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,13 +18,13 @@ use signal::ProcessHandle;
 
 mod signal;
 
-/// Besides the drain, a server needs a moment to close what it has open.
+/// Time a server needs after the drain to close its connections and files.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
-/// How long a killed process may take to go.
+/// How long a killed process may take to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often it is looked whether it is gone.
+/// How often the process is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long a process may have a data directory without being on record.
+/// How long a process may hold a data directory before its record is written.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Exit codes: 0 stopped, or none was running; 1 still running, or not to be signalled; 2 usage.
@@ -50,7 +50,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CommandFailure> {
         return Ok(ExitCode::SUCCESS);
     };
     let pid = record.pid;
-    // Held from before the check on, so that the number cannot go to another program in between.
+    // Opened before the checks, so that the pid cannot be reused in between.
     let process = ProcessHandle::open(pid).map_err(|error| unreachable(pid, &error))?;
     verify_process(&record, &lock, &data_dir)?;
     if record.state == ProcessState::Stopping {
@@ -75,7 +75,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CommandFailure> {
         .hint("wait on with `patchboard stop`, or do not let running work end: `patchboard stop --now`"))
 }
 
-/// The process that has the data directory; `None` when none has it.
+/// The process that holds the data directory; `None` if there is none.
 fn find_running(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, CommandFailure> {
     let given_up = Instant::now() + RECORD_TIMEOUT;
     loop {
@@ -111,7 +111,7 @@ fn lock_path(data_dir: &Path) -> String {
     data_dir.join("lock").display().to_string()
 }
 
-/// Two different ones where the server must not wait: two of a kind may arrive as one.
+/// Two different signals for an immediate stop, as two pending signals of one kind are merged.
 fn signals_to_send(state: ProcessState, now: bool) -> Vec<Signal> {
     match (state, now) {
         (ProcessState::Starting | ProcessState::Ready, false) => vec![Signal::TERM],
@@ -121,7 +121,7 @@ fn signals_to_send(state: ProcessState, now: bool) -> Vec<Signal> {
     }
 }
 
-/// Tells how far it is; whether the process is gone.
+/// Prints the progress while waiting; returns whether the process has ended.
 fn wait(data_dir: &Path, record: &ProcessRecord, patience: Duration) -> bool {
     let until = Instant::now() + patience;
     let mut told = None;

@@ -1,4 +1,4 @@
-//! What is wrong with a command line, said like everything else that goes wrong, with what was probably meant.
+//! Reports errors of the command line in the format of other failures, with suggestions.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use super::failure::CommandFailure;
 use super::{Cli, help, output};
 use crate::config::nearest::{did_you_mean, nearest};
 
-/// What people call commands that have another name here.
+/// Common names for commands that are called differently here.
 const COMMAND_SYNONYMS: &[(&str, &str)] = &[
     ("ask", "chat"),
     ("init", "onboard"),
@@ -26,13 +26,13 @@ const COMMAND_SYNONYMS: &[(&str, &str)] = &[
     ("say", "hub send"),
 ];
 
-/// The command line of this process. Otherwise what was to be printed is, and the exit code is left.
+/// Parses this process's command line. Otherwise prints help or the error and returns the exit code.
 pub(super) fn parse() -> Result<Cli, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     parse_words(&words).map_err(|error| {
         let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if is_help || error.exit_code() == 0 {
-            // A closed pipe is not an error: the reader has enough.
+            // A closed pipe is not an error: the reader has finished.
             drop(error.print());
             return if is_help { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
@@ -120,7 +120,7 @@ fn name_of(argument: &str) -> &str {
     argument.split([' ', '=']).next().unwrap_or(argument)
 }
 
-/// The command that the words lead to.
+/// The innermost command named by the arguments.
 struct MatchedCommand<'a> {
     command: &'a Command,
     /// `patchboard hub send`
@@ -128,7 +128,7 @@ struct MatchedCommand<'a> {
 }
 
 impl<'a> MatchedCommand<'a> {
-    /// Goes no further than the word `stop`.
+    /// Stops at the word `stop`.
     fn new(root: &'a Command, words: &[OsString], stop: &str) -> Self {
         let mut reached = Self { command: root, path: root.get_name().to_owned() };
         for word in words.iter().skip(1).filter_map(|word| word.to_str()).take_while(|word| *word != stop) {
@@ -146,7 +146,7 @@ impl<'a> MatchedCommand<'a> {
             return (message, format!("did you mean `{} {meant}`?", self.path));
         }
         let called = || COMMAND_SYNONYMS.iter().find(|(also, _)| *also == word).map(|(_, path)| (*path).to_owned());
-        // Who named a group meant that group; and a word that several groups have means none of them.
+        // Inside a group only that group's commands are suggested; a word that several groups share is ambiguous.
         let is_first = self.command.get_name() == root.get_name();
         let meant = if is_first { called().or_else(|| only_path(root, word)) } else { None };
         let hint = match meant {
@@ -166,7 +166,7 @@ impl<'a> MatchedCommand<'a> {
             self.command.get_arguments().filter_map(|flag| Some(format!("--{}", flag.get_long()?))).collect();
         let is_there = flags.iter().any(|flag| flag == argument);
         if is_there {
-            // It stands before the command it belongs to.
+            // The option was given before its subcommand.
             let rest: Vec<&str> = self.path.split(' ').collect();
             return (
                 format!("{argument} stands before its command"),
@@ -191,14 +191,14 @@ impl<'a> MatchedCommand<'a> {
     }
 }
 
-/// The one command below another that ends in this word.
+/// The path of the only subcommand with this name, if it is unique.
 fn only_path(root: &Command, word: &str) -> Option<String> {
     let mut found = paths(root).into_iter().filter(|path| path.split(' ').next_back() == Some(word));
     let (path, None) = (found.next()?, found.next()) else { return None };
     Some(path)
 }
 
-/// Every command below another, as it is typed.
+/// The paths of all subcommands, as they are typed.
 fn paths(command: &Command) -> Vec<String> {
     let mut found = Vec::new();
     for below in command.get_subcommands().filter(|below| below.get_name() != "help") {

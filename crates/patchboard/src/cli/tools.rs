@@ -1,4 +1,4 @@
-//! `patchboard tools`
+//! `patchboard tools`: lists, shows, calls and approves tools.
 
 use std::process::ExitCode;
 
@@ -110,7 +110,7 @@ fn unknown_tool(tools: &[Value], name: &str) -> CommandFailure {
     )
 }
 
-/// A call that was refused: most likely because there is no such tool.
+/// The error of a refused call; names similar tools if there is none of that name.
 async fn call_failure(client: &mut GatewayClient, name: &str, error: anyhow::Error) -> CommandFailure {
     match fetch_tools(client).await {
         Ok(tools) if tools.iter().all(|tool| text(tool, "name") != name) => unknown_tool(&tools, name),

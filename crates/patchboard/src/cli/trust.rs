@@ -1,4 +1,4 @@
-//! `patchboard trust`: shows what waits to be trusted and records it.
+//! `patchboard trust`: shows what waits for trust and records it.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -28,23 +28,23 @@ pub(crate) struct TrustArgs {
     yes: bool,
 }
 
-/// Something that waits to be trusted.
+/// A file or program that waits for trust.
 pub(super) struct PendingTrust {
-    /// The files and folders it is about.
+    /// The files and folders concerned.
     paths: Vec<PathBuf>,
     pub(super) title: String,
     pub(super) lines: Vec<String>,
     record: TrustSubject,
 }
 
-/// What was shown, and is recorded as it was then.
+/// The state that was shown, which is exactly what is recorded.
 enum TrustSubject {
     Config {
         path: PathBuf,
         text: Option<String>,
     },
     Code(ProgramSnapshot),
-    /// It is no configuration.
+    /// Cannot be trusted, as it cannot be read.
     Nothing,
 }
 
@@ -55,14 +55,14 @@ pub(super) fn run(args: TrustArgs) -> Result<ExitCode, CommandFailure> {
     let request = args.place.request_without_prompt()?;
     let store = args.place.trust_store(&request);
     let mut settled = TrustReview::default();
-    // Configuration first: what it starts is known only once it counts.
+    // Configuration first: the programs it starts are known only once it is trusted.
     for found in pending_configs(&request, &store).into_iter().filter(is_wanted) {
         settled.settle(&found, &store, args.yes)?;
     }
     match Config::load(request) {
         Ok(loaded) => {
             let store = trust_store(&loaded);
-            // Configuration files are among them once more, and are settled.
+            // Configuration files are listed again here; those already shown are skipped.
             let configs = content_files(&loaded).into_iter().filter_map(|file| pending_config(&file, &store));
             for found in configs.chain(pending_files(&loaded, &cwd, &store)).filter(is_wanted) {
                 if !settled.was_shown(&found) {
@@ -75,7 +75,7 @@ pub(super) fn run(args: TrustArgs) -> Result<ExitCode, CommandFailure> {
     settled.report(&wanted)
 }
 
-/// On a terminal, shows an untrusted project file and asks whether it counts. Elsewhere a warning says what to type.
+/// On a terminal, shows an untrusted project file and asks about it. Elsewhere a warning names the command.
 pub(super) fn ask_about_project(request: &LoadRequest, store: &TrustStore) -> io::Result<()> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(());
@@ -123,11 +123,11 @@ fn pending_config(file: &ConfigFile, store: &TrustStore) -> Option<PendingTrust>
     Some(PendingTrust { paths, title, lines: lines.into_lines(), record })
 }
 
-/// Programs, plugins and files with keys that wait, each as it is at this moment.
+/// Programs, plugins and key files that wait for trust, each with its current state.
 pub(super) fn pending_files(loaded: &LoadedConfig, cwd: &Path, store: &TrustStore) -> Vec<PendingTrust> {
     let obeyed = guarded_files(loaded, cwd);
     let programs = obeyed.programs.iter().filter_map(|(name, program)| {
-        // Everything is read only where something waits.
+        // The full snapshot is taken only if something waits.
         if pending_changes(store, program, &obeyed.server_data).is_empty() {
             return None;
         }
@@ -153,7 +153,7 @@ pub(super) fn pending_files(loaded: &LoadedConfig, cwd: &Path, store: &TrustStor
     programs.chain(files).chain(secrets).collect()
 }
 
-/// Says what waits in what was taken, so that nothing else is agreed to. `None` if by now nothing does.
+/// Lists the changes in the given snapshot, so that nothing else is approved. Returns `None` if nothing waits any more.
 fn pending_code(
     paths: Vec<PathBuf>,
     title: String,
@@ -230,7 +230,7 @@ impl TrustReview {
     fn report(&self, wanted: &[PathBuf]) -> Result<ExitCode, CommandFailure> {
         match (self.trusted, self.skipped) {
             (0, 0) if wanted.is_empty() => output::print_line("Nothing waits to be trusted."),
-            // What is gone may wait, too, and then is not settled by this.
+            // A removed file may wait for trust as well; then this arm is not reached.
             (0, 0) if let Some(missing) = wanted.iter().find(|path| !path.exists()) => {
                 let missing = output::one_line(&missing.display().to_string());
                 return Err(CommandFailure::failed(format!("there is no file `{missing}`"))

@@ -1,4 +1,4 @@
-//! `patchboard usage`
+//! `patchboard usage`: shows used models and their cost.
 
 use std::process::ExitCode;
 
@@ -70,7 +70,7 @@ pub(super) fn run(args: UsageArgs) -> Result<ExitCode, CommandFailure> {
     })
 }
 
-/// A day begins at midnight of this machine's clock.
+/// A date means its midnight in local time.
 fn parse_time(text: &str) -> Result<Timestamp, String> {
     let day = || text.parse::<Date>().ok()?.to_zoned(TimeZone::system()).ok().map(|start| start.timestamp());
     let moment = text.parse::<Timestamp>().ok().or_else(day);

@@ -1,4 +1,4 @@
-//! `patchboard workers`: the pools of a running server, once or as they change.
+//! `patchboard workers`: the pools of a running server, once or continuously.
 
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ use report::PoolStatus;
 mod format;
 mod report;
 
-/// How often `--watch` looks.
+/// Refresh interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -67,12 +67,12 @@ fn pool_lines(pools: &[Value], page: PageLayout) -> anyhow::Result<Vec<String>> 
     Ok(format::pools(&pools, SystemClock.now(), page))
 }
 
-/// How what is seen again and again is shown.
+/// The output of `--watch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchFormat {
-    /// Drawn in its place.
+    /// Redrawn in place.
     Redraw,
-    /// One below the other, with an empty line between them.
+    /// One below the other, separated by an empty line.
     Blocks,
     Json,
 }
@@ -89,14 +89,14 @@ impl WatchFormat {
 }
 
 async fn watch(mut client: GatewayClient, first: Vec<Value>, show: WatchFormat) -> Result<ExitCode, CommandFailure> {
-    // Listened for from here to the end: one that comes while a block is being drawn is not lost.
+    // Registered once for the whole loop, so that no signal is lost while a block is drawn.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut view = WatchView { format: show, live_block: LiveBlock::default(), frames_shown: 0 };
     let _cursor = (show == WatchFormat::Redraw).then(HiddenCursor::hide);
     let mut ticks = tokio::time::interval(WATCH_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first one is at once, and what there is to see now has been asked for.
+    // The first tick is immediate, and the current state was fetched already.
     ticks.tick().await;
     let mut pools = first;
     loop {
@@ -115,7 +115,7 @@ async fn watch(mut client: GatewayClient, first: Vec<Value>, show: WatchFormat) 
     }
 }
 
-/// The screen cuts lines itself, and counts their letters: colour would be in its way.
+/// The live block cuts lines by counting characters, so they must not contain colour codes.
 const REDRAW_LAYOUT: PageLayout = PageLayout { columns: None, colour: LogColour::Off };
 
 struct WatchView {
@@ -125,7 +125,7 @@ struct WatchView {
 }
 
 impl WatchView {
-    /// The bytes to write now.
+    /// The bytes to write for this refresh.
     fn next(&mut self, pools: &[Value], size: TerminalSize) -> anyhow::Result<String> {
         self.frames_shown += 1;
         Ok(match self.format {
@@ -141,7 +141,7 @@ impl WatchView {
     }
 }
 
-/// As much of it as there is room for. What stands first matters as much as what stands last, so the end goes.
+/// The lines that fit. The end is cut, as the first lines matter as much as the last.
 fn truncate_lines(mut lines: Vec<String>, room: usize) -> Vec<String> {
     if lines.len() > room {
         let kept = room.saturating_sub(1);
@@ -152,7 +152,7 @@ fn truncate_lines(mut lines: Vec<String>, room: usize) -> Vec<String> {
     lines
 }
 
-/// A cursor that jumps about is all one would see of a picture that is drawn again. It comes back however this ends.
+/// Hides the cursor, which would jump visibly during redraws. Restored on drop.
 struct HiddenCursor;
 
 impl HiddenCursor {
@@ -164,7 +164,7 @@ impl HiddenCursor {
 
 impl Drop for HiddenCursor {
     fn drop(&mut self) {
-        // Below the picture; what the terminal shows of Ctrl-C is wiped out.
+        // Clears the `^C` that the terminal may have printed below the block.
         output::print("\r\x1b[K\x1b[?25h");
     }
 }

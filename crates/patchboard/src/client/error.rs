@@ -1,4 +1,4 @@
-//! Why a server cannot be talked to, in the words of whoever typed its address.
+//! Why a connection to a server failed, in terms of the address the user typed.
 
 use std::io;
 
@@ -25,7 +25,7 @@ pub(crate) enum ConnectError {
 }
 
 impl ConnectError {
-    /// What to do about it.
+    /// What the user can do about it.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::BadAddress(_) => "write it like ws://127.0.0.1:7200",
@@ -50,17 +50,17 @@ impl ConnectError {
         }
     }
 
-    /// Whether there is a server that understood who is asking.
+    /// Whether a server answered and rejected the credentials.
     pub(crate) fn is_auth(&self) -> bool {
         matches!(self, Self::TokenMissing { .. } | Self::TokenRejected { .. } | Self::Refused { .. })
     }
 
-    /// Whether the address itself cannot be used.
+    /// Whether the address itself is invalid.
     pub(crate) fn is_address(&self) -> bool {
         matches!(self, Self::BadAddress(_) | Self::NoTls(_))
     }
 
-    /// What became of an attempt to connect.
+    /// Maps a failed WebSocket handshake.
     pub(super) fn from_handshake(error: Broken, url: &str, surface: &'static str, has_token: bool) -> Self {
         let place = host_and_port(url);
         match error {
@@ -91,13 +91,13 @@ impl ConnectError {
     }
 }
 
-/// `host:port` of an address, as far as it has one.
+/// `host:port` of an address, if it has one.
 pub(super) fn host_and_port(url: &str) -> String {
     let authority = url.parse::<Uri>().ok().and_then(|uri| Some(uri.authority()?.to_string()));
     authority.unwrap_or_else(|| url.to_owned())
 }
 
-/// Without numbers of the system.
+/// An I/O error as text, without the number of the system's error.
 pub(crate) fn io_reason(error: &io::Error) -> String {
     const CLOSED: [io::ErrorKind; 3] =
         [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe, io::ErrorKind::UnexpectedEof];
@@ -118,7 +118,7 @@ pub(crate) fn io_reason(error: &io::Error) -> String {
     text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).to_lowercase()
 }
 
-/// Why a connection that stood does not any more.
+/// Why an established connection broke.
 pub(super) fn disconnect_reason(error: &Broken) -> String {
     if let Broken::Io(error) = error {
         return io_reason(error);

@@ -1,5 +1,5 @@
-//! The hub's HTTP API as a client sees it. Written out by hand: the hub is on this machine, and every connection
-//! carries one request and one answer.
+//! The client of the hub's HTTP API. HTTP is written by hand: the hub is on this machine, and every connection carries
+//! one request and one response.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::data_dir;
 
 mod http_response;
 
-/// How long the hub may take beyond what it was asked to wait.
+/// How long the hub may take beyond the requested wait.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
-/// The longest the hub waits for news in one request.
+/// The hub's maximum wait in one request.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
-/// A page of the longest messages is far smaller; a server that sends more is not the hub.
+/// A page of the longest messages is far smaller; a longer response is not the hub's.
 const MAX_RESPONSE: u64 = 64 * 1024 * 1024;
 const PAGE_SIZE: usize = 100;
 
@@ -31,12 +31,12 @@ pub(crate) struct HubClient {
     token: Option<SecretString>,
 }
 
-/// What the hub is to forget about an app.
+/// What the hub deletes about an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForgetScope {
-    /// What was learned from its answers.
+    /// What was learned from its responses.
     Learned,
-    /// That too, its approval and its token.
+    /// That, and its approval and token.
     Everything,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct HubOff;
 pub(crate) enum HubError {
     #[error("no hub answers at {authority}: {why}")]
     Unreachable { authority: String, why: String },
-    /// The hub understood and said no.
+    /// The hub rejected the request.
     #[error("{message}")]
     Refused { status: u16, message: String },
     #[error("the answer of the hub cannot be read: {0}")]
@@ -56,14 +56,14 @@ pub(crate) enum HubError {
 }
 
 impl HubClient {
-    /// The hub of the server that runs on a data directory, if one does.
+    /// The hub of the server on a data directory, if one runs.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Result<Option<Self>, HubOff> {
         let Some(server) = data_dir::find_server(data_dir) else { return Ok(None) };
         let hub = server.hub.ok_or(HubOff)?;
         Ok(Some(Self { authority: hub.to_string(), token: data_dir::operator_token(data_dir) }))
     }
 
-    /// A hub named by its address: `http://127.0.0.1:9473`, `ws://…` or `host:port`.
+    /// The hub at an address: `http://127.0.0.1:9473`, `ws://…` or `host:port`.
     pub(crate) fn of_url(url: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
         let authority = LocalUrl::read(url, &["http", "ws"]).map_err(|why| anyhow::anyhow!("`{url}` {why}"))?.authority;
         let is_header = |token: &SecretString| token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic());
@@ -81,21 +81,21 @@ impl HubClient {
         self.get(&format!("/v1/messages/{}", percent_encode(id)), Duration::ZERO).await
     }
 
-    /// The message once there is something newer than `version`, or as it is when the time is up.
+    /// The message once its version exceeds `version`, or its current state after `wait`.
     pub(crate) async fn message_after(&self, id: &str, version: u64, wait: Duration) -> Result<Value, HubError> {
         let wait = wait.min(LONGEST_WAIT);
         let path = format!("/v1/messages/{}?newer_than={version}&wait={}", percent_encode(id), whole_seconds(wait));
         self.get(&path, wait).await
     }
 
-    /// The message once every app that has it has told something or had its time to, or as it is when the time is up.
+    /// The message once every app that received it has responded or timed out, or its current state after `wait`.
     pub(crate) async fn message_settled(&self, id: &str, wait: Duration) -> Result<Value, HubError> {
         let wait = wait.min(LONGEST_WAIT);
         let path = format!("/v1/messages/{}?wait={}", percent_encode(id), whole_seconds(wait));
         self.get(&path, wait).await
     }
 
-    /// The newest messages first.
+    /// Lists messages, newest first.
     pub(crate) async fn messages(&self, state: Option<&str>, most: usize) -> Result<Vec<Value>, HubError> {
         let mut items: Vec<Value> = Vec::new();
         let mut cursor: Option<String> = None;
@@ -181,7 +181,7 @@ impl HubClient {
         let mut stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
         let request = format!("{head}{}", body.unwrap_or_default());
-        // A hub may refuse before it has read everything, and its answer is still worth reading.
+        // A hub may reject a request before reading all of it; its response is still worth reading.
         let sent = stream.write_all(request.as_bytes()).await;
         let mut bytes = Vec::new();
         let got = stream.take(MAX_RESPONSE + 1).read_to_end(&mut bytes).await;
@@ -210,7 +210,7 @@ impl HubClient {
     }
 }
 
-/// An address on this machine. A hub serves no other, and a token must not leave it unencrypted.
+/// An address on this machine. Hubs listen nowhere else, and a token must not leave the machine unencrypted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LocalUrl {
     /// `host:port`
@@ -219,7 +219,7 @@ pub(crate) struct LocalUrl {
 }
 
 impl LocalUrl {
-    /// The scheme may be left out; the port is the hub's own unless it says otherwise.
+    /// Parses an address. The scheme may be omitted; the default port is the hub's.
     pub(crate) fn read(url: &str, schemes: &[&str]) -> Result<Self, &'static str> {
         let bare = if url.contains("://") { url.to_owned() } else { format!("ws://{url}") };
         let uri: Uri = bare.parse().map_err(|_| "is not an address")?;
@@ -240,13 +240,13 @@ impl LocalUrl {
     }
 }
 
-/// Whether a host of an address, brackets included, is this machine.
+/// Whether the host of an address, with or without brackets, is this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// Rounded up: asking for zero would not wait at all.
+/// Rounded up: a wait of zero would not wait at all.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
@@ -258,7 +258,7 @@ fn take_items(page: &mut Value) -> Vec<Value> {
     }
 }
 
-/// A part of a path or a query.
+/// Encodes a path segment or query value.
 fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! The runs surface as a client sees it: one run is asked for, or joined again, and what it says is read.
+//! The client of the runs surface: starts one run or attaches to it, and reads its frames.
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub(crate) struct RunsClient {
     socket: ServerSocket,
 }
 
-/// What is asked of an agent.
+/// A request to start a run.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "run")]
 pub(crate) struct RunRequest {
@@ -23,25 +23,25 @@ pub(crate) struct RunRequest {
     pub(crate) model: Option<String>,
     pub(crate) thread_id: Option<String>,
     pub(crate) working_folder: Option<String>,
-    /// The operator opens the folder for this run, wherever it lies.
+    /// The operator grants this folder to the run, wherever it is.
     pub(crate) grant_folder: bool,
     pub(crate) got_adaptive: bool,
     pub(crate) verbose: bool,
     pub(crate) detach: bool,
 }
 
-/// What a server says about the run of this connection.
+/// A frame about this connection's run.
 #[derive(Debug)]
 pub(crate) enum RunFrame {
-    /// One event, as it came.
+    /// One event, unparsed.
     Event(Box<RawValue>),
     End(RunEnd),
     Error(String),
-    /// An answer to an approval was refused: too late, most likely.
+    /// An answer to an approval was rejected, most likely because it came too late.
     ApprovalRefused(String),
 }
 
-/// The good end of a run.
+/// The successful end of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunEnd {
     pub(crate) reply: String,
@@ -68,17 +68,17 @@ impl RunsClient {
         self.socket.send(serde_json::to_string(request)?).await
     }
 
-    /// Events after number `after`, and then what comes.
+    /// Requests the events after number `after` and all later ones.
     pub(crate) async fn attach(&mut self, id: &str, after: u64) -> anyhow::Result<()> {
         self.send(&json!({ "type": "attach", "id": id, "after": after })).await
     }
 
-    /// The run ends with an error that says so.
+    /// Cancels the run, which then ends with an error.
     pub(crate) async fn cancel(&mut self, id: &str) -> anyhow::Result<()> {
         self.send(&json!({ "type": "cancel", "id": id })).await
     }
 
-    /// Stops a run of any connection. `Err` inside is why the server does not.
+    /// Cancels a run of any connection. The inner `Err` is the server's reason for rejecting.
     pub(crate) async fn cancel_run(&mut self, run: &str) -> anyhow::Result<Result<(), String>> {
         #[derive(Deserialize)]
         struct CancelResponse {
@@ -104,7 +104,7 @@ impl RunsClient {
         self.send(&json!({ "type": "tool_approve", "id": id, "call_id": call_id, "approve": approve })).await
     }
 
-    /// The next thing that is said. Safe to drop while it waits.
+    /// The next frame. Cancel-safe.
     pub(crate) async fn next_frame(&mut self) -> anyhow::Result<RunFrame> {
         loop {
             let text = self.socket.next().await?;
@@ -119,11 +119,10 @@ impl RunsClient {
     }
 }
 
-/// How the server begins to say that an answer to an approval came too late. It speaks under the run's id, and is not
-/// the run's end.
+/// Prefix of the error for a late answer to an approval. It carries the run's id but does not end the run.
 const APPROVAL_ERROR_PREFIX: &str = "tool_approve: ";
 
-/// Frames of kinds this program does not know are passed over.
+/// Frames of unknown kinds are skipped.
 fn parse_frame(text: &str) -> serde_json::Result<Option<RunFrame>> {
     #[derive(Deserialize)]
     struct FrameHead<'a> {

@@ -1,5 +1,5 @@
-//! Whose the data directory is. Another user who may write to it could replace the operator's token or the database, so it
-//! is closed to others before anything in it is used.
+//! Checks the owner and mode of the data directory. Another user with write access could replace the operator's token
+//! or the database, so the directory is closed to others before anything in it is used.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -15,15 +15,15 @@ const GROUP_WRITE: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 /// Set on folders that all users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
-/// Entries looked at in a folder that others could write to; further ones are not.
+/// Entries checked in a folder that others could write to; further ones are not checked.
 const MAX_ENTRIES: usize = 10_000;
 const ROOT: u32 = 0;
 
-/// Who besides this user may use the directory.
+/// Which users besides this one may use the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DirSharing {
     OwnerOnly,
-    /// `data_dir_group`: it may belong to somebody else, and its group may write there.
+    /// `data_dir_group`: it may belong to another user, and its group may write to it.
     Group,
 }
 
@@ -32,7 +32,7 @@ impl DirSharing {
         if config.data_dir_group { Self::Group } else { Self::OwnerOnly }
     }
 
-    /// Permissions that nobody else may have.
+    /// Mode bits that must not be set.
     fn forbidden(self) -> u32 {
         match self {
             Self::OwnerOnly => GROUP | OTHERS,
@@ -69,8 +69,7 @@ pub(crate) enum UnsafeFolder {
     },
 }
 
-/// The folder's permissions, if it has some that it must not have and that can be taken away. An error is why it cannot be
-/// used.
+/// The folder's mode, if it has forbidden bits that can be removed. An error means the folder cannot be used.
 pub(crate) fn inspect(path: &Path, sharing: DirSharing) -> Result<Option<u32>, UnsafeFolder> {
     let found = fs::metadata(path).map_err(|source| permission_error(path, source))?;
     let own = effective_uid();
@@ -91,7 +90,7 @@ pub(crate) fn inspect(path: &Path, sharing: DirSharing) -> Result<Option<u32>, U
     Ok((mode & sharing.forbidden() != 0).then_some(mode & PERMISSIONS))
 }
 
-/// Closes a directory of this user to others; refuses one that others could have filled or could still change.
+/// Removes other users' access to this user's directory; refuses one that others could have filled or can still change.
 pub(super) fn close_to_other_users(path: &Path, sharing: DirSharing) -> Result<(), UnsafeFolder> {
     if inspect(path, sharing)?.is_none() {
         return Ok(());
@@ -99,7 +98,7 @@ pub(super) fn close_to_other_users(path: &Path, sharing: DirSharing) -> Result<(
     let mode = fs::metadata(path).map_err(|source| permission_error(path, source))?.mode();
     let (open, own) = (mode & sharing.forbidden(), effective_uid());
     let could_write = open & (GROUP_WRITE | OTHERS_WRITE) != 0;
-    // Left open while there is something, or the next start would not look for it.
+    // The mode is kept while there is a foreign entry, or the next start would skip this check.
     if could_write {
         refuse_foreign_entries(path, own)?;
     }
@@ -112,7 +111,7 @@ pub(super) fn close_to_other_users(path: &Path, sharing: DirSharing) -> Result<(
         mode & PERMISSIONS & !open
     );
     if could_write && let Err(refused) = refuse_foreign_entries(path, own) {
-        // It came in the moment before.
+        // The entry was created just before the mode changed.
         let reopened = fs::set_permissions(path, Permissions::from_mode(mode));
         reopened.map_err(|source| permission_error(path, source))?;
         return Err(refused);
@@ -127,15 +126,15 @@ fn refuse_foreign_entries(path: &Path, own: u32) -> Result<(), UnsafeFolder> {
     }
 }
 
-/// Whether `folder` in a data directory can hold records of this user: it is this user's own, or can be made as such.
-/// Asked before the configuration is read, so whatever that says of the data directory is not known yet.
+/// Whether `folder` in a data directory can hold this user's records: it belongs to this user, or can be created as
+/// such. Called before the configuration is read, so `data_dir_group` is not known yet.
 pub(crate) fn may_hold_records(data_dir: &Path, folder: &Path) -> bool {
     let own = effective_uid();
     match fs::symlink_metadata(folder) {
         Ok(found) => found.is_dir() && found.uid() == own,
         Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::metadata(data_dir) {
             Ok(found) if found.mode() & OTHERS_WRITE != 0 => false,
-            // A volume that is shared with a group, and of which root is told nothing here.
+            // Another user's directory may be a volume shared with a group, so only root insists on its own.
             Ok(found) => found.uid() == own || own != ROOT,
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         },
@@ -143,12 +142,12 @@ pub(crate) fn may_hold_records(data_dir: &Path, folder: &Path) -> bool {
     }
 }
 
-/// A record that this user wrote: a file of its own that others cannot change.
+/// Whether a file was written by this user: owned by it and not writable by others.
 pub(crate) fn is_own_record(found: &Metadata) -> bool {
     found.is_file() && found.uid() == effective_uid() && found.mode() & (GROUP_WRITE | OTHERS_WRITE) == 0
 }
 
-/// Something in a folder that is neither this user's nor root's.
+/// An entry that belongs neither to this user nor to root.
 fn foreign_entry(folder: &Path, own: u32, left: &mut usize) -> Option<(PathBuf, u32)> {
     for entry in fs::read_dir(folder).ok()?.flatten() {
         *left = left.checked_sub(1)?;
@@ -165,7 +164,7 @@ fn foreign_entry(folder: &Path, own: u32, left: &mut usize) -> Option<(PathBuf, 
     None
 }
 
-/// A file, not a link, that others can neither read nor change.
+/// A regular file, not a symlink, that others can neither read nor change.
 pub(super) fn is_private_file(found: &Metadata, sharing: DirSharing) -> bool {
     let is_ours = found.uid() == effective_uid() || sharing == DirSharing::Group;
     found.is_file() && is_ours && found.mode() & sharing.forbidden() == 0

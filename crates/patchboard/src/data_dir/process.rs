@@ -1,5 +1,5 @@
-//! The record of the process that owns a data directory, and whether a process is really the one on record: its number
-//! may have gone to another program since.
+//! The record of the process that holds a data directory, and the check that a process is really the recorded one, as
+//! its pid may have been reused.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,28 +8,28 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A record is a few hundred bytes; a larger one is none.
+/// A record has a few hundred bytes; a larger file is not one.
 const MAX_RECORD: u64 = 64 * 1024;
 /// Name of the record in the data directory.
 pub(crate) const PROCESS_RECORD: &str = "process.json";
-/// Name of what the last server left behind when it stopped in order.
+/// Name of the file that an orderly shutdown leaves.
 pub(crate) const LAST_STOP: &str = "last-stop";
 
-/// Who owns a data directory, from taking it to the very end.
+/// The process that holds a data directory, written from the lock's acquisition to its release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessRecord {
     pub(crate) pid: u32,
-    /// When the kernel started that process, in its own ticks: with the number it is unique until the machine restarts.
-    /// `None` where the kernel does not tell.
+    /// The kernel's start time of the process, in ticks: together with the pid unique until the machine restarts.
+    /// `None` if the kernel does not provide it.
     pub(crate) started_tick: Option<u64>,
     /// RFC 3339.
     pub(crate) started_at: String,
     pub(crate) version: String,
     pub(crate) role: ProcessRole,
     pub(crate) state: ProcessState,
-    /// How long work in progress may go on once it stops.
+    /// The drain timeout of a shutdown.
     pub(crate) drain_ms: u64,
-    /// Runs at work while it stops.
+    /// Active runs during the shutdown.
     pub(crate) runs_left: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct ProcessRecord {
 pub(crate) enum ProcessRole {
     /// `patchboard serve`
     Server,
-    /// Another command, for as long as it takes; it does not stop in order.
+    /// Another command with an embedded server, for the command's duration.
     Command,
 }
 
@@ -60,13 +60,13 @@ impl ProcessState {
     }
 }
 
-/// What a server that stopped in order says of its end.
+/// The outcome of an orderly shutdown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastStop {
     pub(crate) pid: u32,
     /// RFC 3339.
     pub(crate) at: String,
-    /// Turns of chats that did not end in time.
+    /// Chat turns that did not end in time.
     pub(crate) cancelled: usize,
     /// Runs that go on at the next start.
     pub(crate) suspended: usize,
@@ -77,17 +77,17 @@ impl ProcessRecord {
         Duration::from_millis(self.drain_ms)
     }
 
-    /// Is that process alive, and the one that wrote this record?
+    /// Whether the process is alive and the one that wrote this record.
     pub(crate) fn is_alive(&self) -> bool {
         match (started_tick(self.pid), self.started_tick) {
             (Some(now), Some(then)) => now == then,
             (None, Some(_)) => false,
-            // The kernel tells nothing more than that there is one.
+            // The kernel provides no start time, only that the pid exists.
             (_, None) => process_exists(self.pid),
         }
     }
 
-    /// Why it must not be signalled, if it must not: `lock` is the lock file of the data directory.
+    /// Why the process must not be signalled, or `None`. `lock` is the lock file of the data directory.
     pub(crate) fn signal_refusal(&self, lock: &File) -> Option<String> {
         let pid = self.pid;
         if !self.is_alive() {
@@ -102,7 +102,7 @@ impl ProcessRecord {
     }
 }
 
-/// What the record says, whether or not that process lives.
+/// Reads the record, whether or not its process is alive.
 pub(super) fn read_record(data_dir: &Path) -> Option<ProcessRecord> {
     read_json(&data_dir.join(PROCESS_RECORD))
 }
@@ -117,7 +117,7 @@ fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {
     serde_json::from_str(&text).ok()
 }
 
-/// When the kernel started the process; `None` for one that is gone or has only its exit code left.
+/// The kernel's start time of a process; `None` if it has ended or is a zombie.
 #[cfg(target_os = "linux")]
 pub(crate) fn started_tick(pid: u32) -> Option<u64> {
     parse_start_tick(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
@@ -128,12 +128,12 @@ pub(crate) fn started_tick(_: u32) -> Option<u64> {
     None
 }
 
-/// From the text of `/proc/PID/stat`. The program's name may hold anything, so fields are counted from its end.
+/// Parses `/proc/PID/stat`. The program's name may contain any character, so fields are counted from its end.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no /proc elsewhere"))]
 fn parse_start_tick(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    // Field 3; `Z` and `X` are what is left of a process that has ended.
+    // Field 3; `Z` and `X` mark a process that has ended.
     if matches!(fields.next()?, "Z" | "X") {
         return None;
     }
@@ -146,8 +146,8 @@ fn process_exists(pid: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
-/// Processes that hold a lock of the file, as far as the kernel tells. Devices are not compared: some file systems give
-/// files other numbers than locks.
+/// Processes that hold a lock on the file, as far as the kernel reports them. Devices are not compared: on some file
+/// systems the device number of the file differs from that of its lock.
 fn lock_holders(lock: &File) -> Vec<u32> {
     use std::os::unix::fs::MetadataExt;
     let Ok(inode) = lock.metadata().map(|found| found.ino()) else { return Vec::new() };
@@ -155,7 +155,7 @@ fn lock_holders(lock: &File) -> Vec<u32> {
     holders_in(&locks, inode)
 }
 
-/// Lines such as `1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF`.
+/// Parses lines such as `1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF`.
 fn holders_in(locks: &str, inode: u64) -> Vec<u32> {
     let holder = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();

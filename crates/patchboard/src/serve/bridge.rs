@@ -1,4 +1,4 @@
-//! The bridge's listeners: TCP, a Unix socket, and the lines of workers.
+//! The bridge's listeners: TCP, a Unix socket, and the workers' callback sockets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::trust::TrustedReader;
 use crate::trust::guarded_files::{content_file, trust_store};
 use crate::trust::pending_trust::untrusted_secret;
 
-/// Everything that can go wrong, before the database is touched.
+/// The parts of the bridge that can fail, prepared before the database is opened.
 pub(super) struct BridgeSockets {
     pub(super) tcp: Option<BoundListener>,
     unix: Option<UnixSocket>,
@@ -34,7 +34,7 @@ impl BridgeSockets {
         let reader = TrustedReader { store: trust_store(loaded) };
         let tls = match bridge.tls.as_ref().map(|tls| read_certificates(tls, &reader)).transpose()? {
             Some(CertificateState::Untrusted(reason)) => {
-                // An agent may have put them there; that must not keep the server from starting.
+                // An agent may have created these files; that must not prevent the server's start.
                 tracing::warn!("the bridge is closed: {reason}");
                 return Ok(Self { tcp: None, unix: None, tls: None });
             }
@@ -42,7 +42,7 @@ impl BridgeSockets {
             None => None,
         };
         let tcp = bind("bridge", bridge.listen).await?;
-        // Off is off.
+        // Without a TCP listener there is no Unix socket either: `off` disables both.
         let path = bridge.unix_socket.as_ref().filter(|_| tcp.is_some());
         let unix = path.map(|path| {
             UnixSocket::bind(path).with_context(|| format!("cannot listen on the Unix socket `{}`", path.display()))
@@ -50,7 +50,7 @@ impl BridgeSockets {
         Ok(Self { tcp, unix: unix.transpose()?, tls })
     }
 
-    /// Serves what is bound, and workers wherever there are any.
+    /// Serves the bound sockets, and workers if pools exist.
     pub(super) fn open(
         self,
         board: &Board,
@@ -104,11 +104,11 @@ fn bridge_options(
 
 pub(super) enum CertificateState {
     Ready(Box<LiveTls>),
-    /// One of them is not used until it is trusted. Says which, and what to type.
+    /// One of the files is not used until it is trusted. Names it and the command to use.
     Untrusted(String),
 }
 
-/// Certificates count as far as they are trusted: one of clients' authority decides who may call.
+/// Reads certificates as far as they are trusted: a client CA decides which clients may connect.
 pub(super) fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> anyhow::Result<CertificateState> {
     let failed = |path: &Path| format!("cannot read `{}` for TLS on the bridge", path.display());
     let agree = |path: &Path| format!("look at it and allow it with `patchboard trust {}`", path.display());
@@ -141,7 +141,7 @@ pub(super) fn read_certificates(config: &TlsConfig, reader: &TrustedReader) -> a
     let tls = ReloadableTls::new(files).context("cannot use TLS on the bridge")?;
     let mut digest = Sha256::new();
     for part in [certificate.as_bytes(), &key, client_authority.as_deref().unwrap_or_default().as_bytes()] {
-        // With its length, so that nothing can move from one to the next unseen.
+        // Each part is prefixed with its length, so that bytes moved between parts change the digest.
         digest.update(part.len().to_le_bytes());
         digest.update(part);
     }

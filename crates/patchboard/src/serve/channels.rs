@@ -1,4 +1,4 @@
-//! How webhooks of each channel prove where they come from, as configured.
+//! How webhooks of each channel are authenticated, as configured.
 
 use patchboard_surfaces::gateway::{SIGNATURE_HEADER, TOKEN_HEADER, VerifyMethod, WebhookChannel};
 use patchboard_surfaces::limit::RateLimit;

@@ -1,7 +1,7 @@
-//! Reads the configuration anew while the server works: everything that can go wrong first, then everything at once.
+//! Reloads the configuration while the server runs: first every step that can fail, then all changes at once.
 //!
-//! One task owns what is needed for it, so that one reload follows the other. The same rules of trust hold as at the
-//! start: a file that an agent may have changed counts with the content that was trusted.
+//! One task owns the state, so reloads run one after the other. The rules of trust are those of the start: a file that
+//! an agent may have changed is used with its trusted content.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,23 +31,23 @@ use crate::telemetry::{LogControl, LogFilter};
 use crate::trust::TrustedReader;
 use crate::trust::guarded_files::trust_store;
 
-/// Reloads that wait while one is under way; whoever asks for one more waits to be let in.
+/// Queued reloads; further callers wait for a slot.
 const MAX_QUEUED_RELOADS: usize = 16;
 
-/// What a server started from, and what of it can be changed.
+/// What the server started from, and what of it can be changed.
 #[derive(Debug)]
 pub(crate) struct ReloadSource {
     pub(crate) request: LoadRequest,
-    /// As configured: before a provider was chosen where none is.
+    /// As configured, before a default provider was chosen.
     pub(crate) loaded: LoadedConfig,
     pub(crate) secrets: Secrets,
     pub(crate) logs: LogControl,
     pub(crate) local_model: Option<Arc<ManagedServer>>,
-    /// `--local-model`: agents without a provider use it, whatever else there is.
+    /// `--local-model`: agents without a provider use it, even if another one is available.
     pub(crate) always_local: bool,
 }
 
-/// Parts of the running server that are replaced.
+/// Parts of the running server that a reload replaces.
 #[derive(Debug)]
 pub(super) struct LiveParts {
     pub(super) board: Board,
@@ -57,7 +57,7 @@ pub(super) struct LiveParts {
     pub(super) clients: LiveLimits,
 }
 
-/// The bridge's certificates, and what they were read from.
+/// The bridge's certificates and the digest of their files.
 #[derive(Debug, Clone)]
 pub(super) struct LiveTls {
     pub(super) tls: ReloadableTls,
@@ -66,7 +66,7 @@ pub(super) struct LiveTls {
 
 type ReportSender = oneshot::Sender<ReloadReport>;
 
-/// Asks the task.
+/// Sends requests to the reload task.
 #[derive(Debug)]
 pub(super) struct ReloadHandle(mpsc::Sender<ReportSender>);
 
@@ -81,7 +81,7 @@ impl ServerControl for ReloadHandle {
     }
 }
 
-/// Begins to take reloads, until `stop`.
+/// Spawns the task that serves reloads until `stop`.
 pub(super) fn start(
     source: ReloadSource,
     parts: LiveParts,
@@ -100,7 +100,7 @@ pub(super) fn start(
             };
             let Some(reply) = reply else { return };
             let report = reloader.reload().await;
-            // Whoever asked may be gone; what was done is in the log.
+            // The caller may have disconnected; the outcome is logged.
             drop(reply.send(report));
         }
     });
@@ -115,12 +115,12 @@ struct ReloadTask {
     stop: CancellationToken,
 }
 
-/// Everything that can go wrong has gone well.
+/// All results of a reload's fallible steps.
 struct PreparedReload {
-    /// As configured, as far as it is taken over.
+    /// As configured, limited to the changes that are applied.
     configured: LoadedConfig,
     configured_secrets: Secrets,
-    /// With the provider that was chosen where none is configured.
+    /// With the provider that was chosen if none is configured.
     effective: LoadedConfig,
     effective_secrets: Secrets,
     settings: BoardSettings,
@@ -135,7 +135,7 @@ impl ReloadTask {
         let prepared = match self.prepare().await {
             Ok(prepared) => prepared,
             Err(problems) => {
-                tracing::error!("the new configuration is not taken over: {}", problems.join("; ").replace('\n', " "));
+                tracing::error!("the new configuration is not applied: {}", problems.join("; ").replace('\n', " "));
                 let problems = problems.into_iter().map(Into::into).collect();
                 return ReloadReport { problems, ..ReloadReport::default() };
             }
@@ -143,15 +143,15 @@ impl ReloadTask {
         let report = self.apply(prepared);
         let list = |keys: &[Arc<str>]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
         let (changed, waits) = (list(&report.changed), list(&report.needs_restart));
-        tracing::info!("the configuration was read anew; changed: {changed}; waits for a restart: {waits}");
+        tracing::info!("the configuration was reloaded; changed: {changed}; needs a restart: {waits}");
         report
     }
 
-    /// Changes nothing.
+    /// Runs every fallible step. Changes nothing.
     async fn prepare(&self) -> Result<PreparedReload, Vec<String>> {
         let request = self.source.request.clone();
         let loading = tokio::task::spawn_blocking(move || Config::load_for_start(request)).await;
-        let loaded = loading.map_err(|_| vec!["reading the configuration failed inside".to_owned()])?;
+        let loaded = loading.map_err(|_| vec!["reading the configuration failed: internal error".to_owned()])?;
         let (mut configured, secrets) =
             loaded.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let merged = self.merge_with_running(&configured)?;
@@ -201,8 +201,8 @@ impl ReloadTask {
         Err(broken.into_iter().map(|problem| format!("{problem}\n  hint: {hint}")).collect())
     }
 
-    /// Keys of providers that are taken over; of everything else what it had. A key whose file waits to be trusted is not
-    /// read, and the provider goes on with the one it has.
+    /// New keys for providers whose changes are applied, the previous secrets for everything else. If a key file waits
+    /// for trust it is not read, and the provider keeps its previous key.
     fn merged_secrets(&self, merged: &MergedConfig, new: &Secrets) -> Secrets {
         let (old, before) = (&self.source.secrets, &self.source.loaded.config.providers);
         let keys = merged.config.providers.iter().filter_map(|(name, provider)| {
@@ -220,7 +220,7 @@ impl ReloadTask {
     fn reload_report(&self, merged: &MergedConfig, new: &Secrets) -> ReloadReport {
         let (mut changed, mut needs_restart) = (merged.changed.clone(), merged.needs_restart.clone());
         for path in secret_changes(&self.source.secrets, new) {
-            // Told already, by itself or with the whole table.
+            // Reported already, by itself or with its table.
             if changed.iter().chain(&needs_restart).any(|told| told.is_related_to(&path)) {
                 continue;
             }
@@ -233,7 +233,7 @@ impl ReloadTask {
         ReloadReport { changed: texts(changed), needs_restart: texts(needs_restart), ..ReloadReport::default() }
     }
 
-    /// As at the start. Says which one it is where none is configured.
+    /// Chooses a provider as at the start. Returns its description if none is configured.
     async fn choose_provider(
         &self,
         effective: &mut LoadedConfig,
@@ -248,7 +248,7 @@ impl ReloadTask {
         chosen.map_err(|failure| vec![failure.text()])
     }
 
-    /// Certificates that are read anew; `None` where they stay as they are.
+    /// Certificates that changed; `None` if they stay the same.
     fn certificates(
         &self,
         effective: &LoadedConfig,
@@ -268,13 +268,13 @@ impl ReloadTask {
         }
     }
 
-    /// Nothing here can fail in a way that would leave half of it.
+    /// Applies the changes. No failure here leaves the settings half applied.
     fn apply(&mut self, prepared: PreparedReload) -> ReloadReport {
         let PreparedReload {
             configured, configured_secrets, effective, effective_secrets, settings, filter, tls, ..
         } = prepared;
         let (embedder, mut report) = (prepared.embedder, prepared.report);
-        // First of all: what is logged from now on may hold them.
+        // Before anything else, since later log lines may contain the new secrets.
         self.source.logs.redactor.add_secrets(effective_secrets.all());
         if let (Some(live), Some(read)) = (&mut self.parts.tls, tls) {
             match live.tls.replace(&read.tls) {

@@ -1,7 +1,7 @@
-//! `logs/patchboard.log` in the data directory: one JSON object a line, five files of 10 MiB each at most.
+//! `logs/patchboard.log` in the data directory: one JSON object per line, at most five files of 10 MiB each.
 //!
-//! Nothing here follows a link, and no failure reaches whoever logs: what cannot be written is counted and told when
-//! writing works again. The reading side is in `cli/logs`.
+//! Nothing here follows a symlink, and no failure reaches the logging code: lines that cannot be written are counted,
+//! and the count is written when writing works again. The reading side is in `cli/logs`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,21 +13,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Folder in the data directory.
+/// The log folder in the data directory.
 pub(crate) const LOG_FOLDER: &str = "logs";
 /// The newest file; `patchboard.log.1` is the one before it.
 pub(crate) const LOG_NAME: &str = "patchboard.log";
-/// Files in all.
+/// Number of files, including the newest.
 pub(crate) const LOG_FILES: usize = 5;
 const FILE_BYTES: u64 = 10 * 1024 * 1024;
-/// What is logged before there is a file waits for it; what is more is on standard error only.
+/// Lines logged before the file is opened are buffered up to this size; the rest goes to standard error only.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
-/// While writing fails, only every so manieth line tries again.
+/// While writing fails, only one line in this many retries.
 const RETRY_EVERY_LINES: u64 = 256;
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
 
-/// The name of a file by its age: 0 is the newest.
+/// The name of a file by age: 0 is the newest.
 pub(crate) fn log_name(age: usize) -> String {
     match age {
         0 => LOG_NAME.to_owned(),
@@ -43,7 +43,7 @@ pub(crate) enum LogFileError {
     Suspicious(PathBuf),
 }
 
-/// How large files may become, and how many there are.
+/// Limits of log rotation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RotationLimits {
     pub(crate) file_bytes: u64,
@@ -56,7 +56,7 @@ impl Default for RotationLimits {
     }
 }
 
-/// Where lines go; shared by whoever writes them.
+/// The target of log lines; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogFile(Arc<Mutex<LogTarget>>);
 
@@ -75,7 +75,7 @@ impl Default for LogTarget {
 }
 
 impl LogFile {
-    /// From now on lines go to the file, those that were held first. On an error none is written.
+    /// Directs lines to the file, buffered ones first. After an error no line is written to a file.
     pub(crate) fn open(&self, data_dir: &Path) -> Result<(), LogFileError> {
         let opened = RotatingFile::open(data_dir, RotationLimits::default());
         let mut target = self.target();
@@ -94,7 +94,7 @@ impl LogFile {
         }
     }
 
-    /// One whole line, its end included.
+    /// Writes one whole line, including its line break.
     pub(super) fn write_line(&self, line: &[u8]) {
         match &mut *self.target() {
             LogTarget::Buffered(held) if held.len() + line.len() <= MAX_BUFFERED_BYTES => held.extend_from_slice(line),
@@ -108,7 +108,7 @@ impl LogFile {
     }
 }
 
-/// The newest file, and what it takes to begin another.
+/// The newest file and the state of rotation.
 #[derive(Debug)]
 struct RotatingFile {
     folder: OwnedFd,
@@ -116,9 +116,9 @@ struct RotatingFile {
     file: Option<File>,
     size: u64,
     rotation: RotationLimits,
-    /// Lines that could not be written since the last one that could.
+    /// Lines lost since the last successful write.
     dropped_lines: u64,
-    /// The last line was written in part.
+    /// The last line was written partially.
     has_partial_line: bool,
 }
 
@@ -146,7 +146,7 @@ impl RotatingFile {
     fn open_newest(&mut self) -> Result<(), LogFileError> {
         let path = self.shown.join(LOG_NAME);
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-        // Not waited for, should somebody have put a pipe there.
+        // Opening must not block, even if the path is a pipe.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let opened = match rustix::fs::openat(&self.folder, LOG_NAME, flags, PRIVATE_FILE) {
             Ok(opened) => File::from(opened),
@@ -154,7 +154,7 @@ impl RotatingFile {
             Err(errno) => return Err(LogFileError::Unusable { path, source: errno.into() }),
         };
         let found = opened.metadata().map_err(|source| LogFileError::Unusable { path: path.clone(), source })?;
-        // One with another name could be read, or filled, through that name.
+        // A file with a second hard link could be read or filled through the other name.
         let is_own = found.is_file() && found.nlink() == 1 && found.uid() == rustix::process::geteuid().as_raw();
         if !is_own {
             return Err(LogFileError::Suspicious(path));
@@ -220,7 +220,8 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Every file becomes one older; the oldest goes. Renaming takes whatever has the name, and follows nothing.
+    /// Renames every file to the next age and removes the oldest. Renaming replaces any existing name and follows no
+    /// symlink.
     fn rotate(&mut self) -> io::Result<()> {
         if self.file_exists(LOG_NAME)? {
             for age in (0..self.rotation.files.saturating_sub(1)).rev() {
@@ -235,7 +236,7 @@ impl RotatingFile {
         self.open_newest().map_err(io::Error::other)
     }
 
-    /// A file is moved when it has grown, and not when somebody took it away.
+    /// Distinguishes a file that has grown from one that was removed; only the former is rotated.
     fn file_exists(&self, name: &str) -> io::Result<bool> {
         match rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
@@ -248,9 +249,10 @@ impl RotatingFile {
     }
 }
 
-/// Said where the log still goes; logging it would lead back here.
+/// Reports on standard error only: logging the failure would recurse.
 fn report_write_failure(folder: &Path, error: &io::Error) {
-    let line = format!("the log file in {} cannot be written: {error}; it goes on here\n", folder.display());
+    let line =
+        format!("the log file in {} cannot be written: {error}; logging to standard error only\n", folder.display());
     drop(io::stderr().lock().write_all(line.as_bytes()));
 }
 

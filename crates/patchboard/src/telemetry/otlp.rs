@@ -1,7 +1,7 @@
-//! Traces for a collector, as OTLP over HTTP in JSON. Where no collector is configured nothing of this is in place.
+//! Traces for a collector, as OTLP over HTTP in JSON. Without a configured collector none of it is active.
 //!
-//! - `layer`: from spans of the program to spans of a trace; `span`: what those are, their ids and which are kept.
-//! - `queue`: bounded, and what finds no place is counted; `wire`: their JSON; `export`: batches on their way.
+//! - `layer`: turns the program's spans into trace spans; `span`: their form, ids and sampling.
+//! - `queue`: bounded, dropped spans are counted; `wire`: their JSON; `export`: sends batches.
 
 use std::sync::Arc;
 
@@ -32,26 +32,25 @@ pub(crate) struct TraceOptions<'a> {
     pub(crate) endpoint: &'a str,
     pub(crate) service_name: &'a str,
     pub(crate) version: &'static str,
-    /// Share of the traces begun here that are kept. For those begun elsewhere whoever began them decided.
+    /// Sampled share of traces that start here. For others the caller's decision is used.
     pub(crate) sample_ratio: f64,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: &'a dyn IdGenerator,
 }
 
-/// What there is to do for traces besides listening.
+/// The running parts of tracing besides the layer.
 #[derive(Debug)]
 pub(crate) struct TracePipeline {
-    /// Runs until the server stops.
     pub(crate) exporter: SpanExporter,
     /// Takes spans of other programs.
     pub(crate) spans: SpanQueue,
 }
 
-/// For servers that keep no log either.
+/// For servers without log output.
 pub(crate) const TRACES_DISABLED: Option<TracePipeline> = None;
 
-/// The layer that makes spans, and what sends them. An error says what is wrong with the address.
+/// Builds the layer that makes spans and the exporter that sends them. Returns an error if the endpoint is invalid.
 pub(crate) fn build_pipeline(options: TraceOptions<'_>) -> Result<(TraceLayer, TracePipeline), String> {
     let address = PostAddress::below(options.endpoint, "/v1/traces")
         .map_err(|problem| format!("`telemetry.otlp_endpoint` cannot be used: {problem}"))?;

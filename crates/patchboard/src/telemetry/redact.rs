@@ -1,4 +1,4 @@
-//! Cuts secrets out of log lines: the ones the server knows, and what looks like one.
+//! Redacts secrets in log lines: known values and patterns of common keys.
 
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
@@ -6,11 +6,11 @@ use std::sync::{PoisonError, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 const MASK: &str = "[redacted]";
-/// Shorter values would cut ordinary words out of every line.
+/// Shorter values would redact ordinary words.
 const MIN_SECRET_LEN: usize = 6;
-/// What keys of common services begin with.
+/// Prefixes of common keys.
 const KEY_PREFIXES: &[&str] = &["sk-", "Bearer ", "bearer."];
-/// Characters of a key after its prefix, at the least.
+/// Minimum length of a key after its prefix.
 const MIN_KEY_LEN: usize = 8;
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Redactor {
     }
 
     pub(crate) fn redact<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
-        // Log lines are UTF-8; whatever is not is not searched through but still written.
+        // Log lines are UTF-8; other bytes are written without a search.
         let Ok(text) = std::str::from_utf8(line) else { return Cow::Borrowed(line) };
         match self.redact_text(text) {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
@@ -53,7 +53,7 @@ impl Redactor {
     }
 }
 
-/// Masks the run of key characters after every `prefix`.
+/// Masks the key characters after every `prefix`.
 fn mask_after(text: &str, prefix: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! What workers tell about themselves, made into metrics and, where traces are kept, into the last span of a trace: the
-//! tool's own work in the worker.
+//! Turns telemetry events of workers into metrics and, with tracing, into the innermost span of a trace: the tool's
+//! work in the worker.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::metric;
 use super::otlp::{AttributeValue, FinishedSpan, SpanQueue, TraceSpanKind};
 
-/// Names begin with one of these, or count as `other`.
+/// Known event name prefixes; others count as `other`.
 const EVENT_KINDS: &[&str] = &[
     "bridge.session",
     "heartbeat.timeout",
@@ -39,12 +39,12 @@ const EVENT_KINDS: &[&str] = &[
     "worker.restarted",
 ];
 const OTHER_KIND: &str = "other";
-/// A worker that has not been heard of for so long counts no more.
+/// A worker without a sample for this long is left out.
 const MAX_SAMPLE_AGE: Duration = Duration::from_secs(300);
-/// Workers whose samples are kept at once; those of further ones are not counted.
+/// Workers with stored samples; further ones are left out.
 const MAX_WORKERS: usize = 1024;
 
-/// Until `stop`. `spans` is there where traces are kept.
+/// Runs until `stop`. `spans` is set if traces are exported.
 pub(crate) async fn watch_worker_events(
     mut signals: broadcast::Receiver<Arc<TelemetryEvent>>,
     spans: Option<SpanQueue>,
@@ -79,7 +79,7 @@ fn event_kind(name: &str) -> &'static str {
     EVENT_KINDS.iter().find(begins).copied().unwrap_or(OTHER_KIND)
 }
 
-/// A finished call of a tool, where the worker says which trace it belongs to and that trace is kept.
+/// A span for a finished tool call, if the event has a `traceparent` and that trace is sampled.
 fn worker_span(signal: &TelemetryEvent, spans: &SpanQueue) -> Option<FinishedSpan> {
     let error = match &*signal.name {
         "tool.execution.stop" => None,
@@ -87,6 +87,7 @@ fn worker_span(signal: &TelemetryEvent, spans: &SpanQueue) -> Option<FinishedSpa
         _ => return None,
     };
     let above = TraceParent::parse(metadata_text(signal, "traceparent")?).filter(|above| above.is_sampled)?;
+    // Workers report nanoseconds, and the event is sent when the call ends.
     let took = SignedDuration::from_nanos(measure_int(signal, "duration")?.max(0));
     let tool = metadata_text(signal, "tool").or_else(|| metadata_text(signal, "tool_name")).unwrap_or("tool");
     let mut attributes =
@@ -136,7 +137,7 @@ fn measure_float(signal: &TelemetryEvent, key: &str) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// The last sample of every worker. A pool's figure is the sum over its workers.
+/// The latest sample of each worker. A pool's value is the sum over its workers.
 #[derive(Debug, Default)]
 struct WorkerSamples {
     memory: HashMap<WorkerKey, (f64, Instant)>,

@@ -1,4 +1,4 @@
-//! Which text of a configuration file counts: the file's own, the trusted one, or none.
+//! Decides which text of a configuration file is used: its own, the trusted one, or none.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::pending_trust::untrusted_secret;
 use crate::cli::output::one_line;
 use crate::config::files::{ConfigFile, ConfigFileReader, DiskReader, FileLayer, FileWarning, unreadable_reason};
 
-/// Lines of a file that a warning shows.
+/// Lines of a file in a warning.
 const MAX_SHOWN_LINES: usize = 6;
 
 /// Reads configuration files as far as they are trusted.
@@ -19,12 +19,12 @@ pub(crate) struct TrustedReader {
     pub(crate) store: TrustStore,
 }
 
-/// What lies at the place of a configuration file.
+/// What is on disk at the path of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DiskText {
     Absent,
     Text(String),
-    /// Something that is no configuration: a folder, a pipe, no text, too much of it. Says what.
+    /// Not a configuration file: a folder, a pipe, not UTF-8, too large. Holds the reason.
     Unreadable(String),
 }
 
@@ -98,15 +98,15 @@ fn is_change(line: &str) -> bool {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConfigVerdict {
-    /// The file's own text counts, or there is no file.
+    /// The file's own text is used, or there is no file.
     Accepted,
-    /// It changed in an exposed folder: the trusted text counts.
+    /// The file changed in an exposed folder: the trusted text is used.
     UseTrusted { trusted: String },
-    /// It was never trusted and is left out.
+    /// The file was never trusted and is left out.
     Untrusted,
 }
 
-/// Decides about one file, and records what is trusted from now on.
+/// Decides about one file and records the text that is accepted.
 pub(crate) fn judge_config(store: &TrustStore, file: &ConfigFile, found: &DiskText) -> ConfigVerdict {
     let path = &*file.path;
     let trusted = store.config(path);
@@ -116,14 +116,14 @@ pub(crate) fn judge_config(store: &TrustStore, file: &ConfigFile, found: &DiskTe
     let is_exposed = is_exposed(store, path);
     match (file.layer, trusted, found) {
         (_, Some(trusted), _) if is_exposed => ConfigVerdict::UseTrusted { trusted },
-        // Removed by its owner. If it comes back, it is judged against what was trusted.
+        // Removed by its owner. If the file returns, it is compared with what was trusted.
         (_, _, DiskText::Absent) => ConfigVerdict::Accepted,
-        // It may come from anybody, so it does not keep the server from starting.
+        // A project file may come from a third party, so an unreadable one must not prevent the server's start.
         (FileLayer::Project, Some(trusted), DiskText::Unreadable(_)) => ConfigVerdict::UseTrusted { trusted },
         (FileLayer::Project, None, _) => ConfigVerdict::Untrusted,
-        // It came, or got this name, where agents may write; or what was on record of it cannot be read.
+        // The file was created or renamed where agents may write, or its record cannot be read.
         (FileLayer::User | FileLayer::Named, None, _) if is_exposed => ConfigVerdict::Untrusted,
-        // The operator's own file: an error like any other.
+        // The operator's own file: reported as an ordinary read error.
         (FileLayer::Named | FileLayer::User, _, DiskText::Unreadable(_)) => ConfigVerdict::Accepted,
         (_, _, DiskText::Text(text)) => trust_current_text(store, path, text),
     }
@@ -131,8 +131,8 @@ pub(crate) fn judge_config(store: &TrustStore, file: &ConfigFile, found: &DiskTe
 
 fn trust_current_text(store: &TrustStore, path: &Path, text: &str) -> ConfigVerdict {
     if let Err(error) = store.trust_config(path, text) {
-        // Without a record a later change in an exposed folder is not obeyed: that is safe, and only a nuisance.
-        tracing::debug!(%error, path = %path.display(), "what this configuration file says now cannot be recorded");
+        // Without a record, a later change in an exposed folder is not accepted: safe, only inconvenient.
+        tracing::debug!(%error, path = %path.display(), "the accepted configuration text cannot be recorded");
     }
     ConfigVerdict::Accepted
 }

@@ -1,5 +1,5 @@
-//! What a configuration file asks for, in words a person can decide on before anything of it counts. The file may come from
-//! anybody, so what is dangerous comes first and is never cut: nothing can be hidden behind harmless lines.
+//! A summary of what a configuration file asks for, shown to a person before any of it takes effect. The file may come
+//! from a third party, so dangerous settings come first and are never cut: nothing can be hidden behind harmless lines.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use toml::{Table, Value};
 
 use crate::cli::output::one_line;
 
-/// More harmless lines than this are counted, not shown.
+/// Harmless lines past this limit are counted, not shown.
 const MAX_HARMLESS_LINES: usize = 40;
 const MAX_HARMLESS_CHARS: usize = 120;
 
-/// What a line is about, the most dangerous first.
+/// The kind of risk of a line, most dangerous first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum RiskKind {
     StartsProgram,
     LoadsPlugin,
-    /// Where data goes, and who is let in.
+    /// Where data is sent, and which clients are let in.
     Address,
     Approval,
-    /// Where agents and programs may work, read and write.
+    /// Which folders agents and programs may work in, read and write.
     FileAccess,
     Environment,
     Harmless,
@@ -31,7 +31,7 @@ struct ReviewLine {
     text: String,
 }
 
-/// Lines to be shown. A cut says how many there would be.
+/// Lines for display. If lines are cut, the last line has their number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ReviewLines {
     lines: Vec<String>,
@@ -42,7 +42,7 @@ impl ReviewLines {
         self.lines
     }
 
-    /// The first lines of those that matter, for a message that names the command which shows all.
+    /// The first `most` matching lines, for a message that names the command which shows them all.
     pub(crate) fn summary(self, most: usize, matters: impl Fn(&str) -> bool) -> Vec<String> {
         let mut lines: Vec<String> = self.lines.into_iter().filter(|line| matters(line)).collect();
         let more = lines.len().saturating_sub(most);
@@ -54,7 +54,7 @@ impl ReviewLines {
     }
 }
 
-/// A file that is no TOML asks for nothing that would be obeyed.
+/// A file that is not valid TOML contains no setting that could take effect.
 pub(crate) fn review_config(text: &str) -> ReviewLines {
     let Some(mut lines) = review_lines(text) else {
         return ReviewLines { lines: vec!["is not valid TOML".to_owned()] };
@@ -68,7 +68,7 @@ pub(crate) fn review_config(text: &str) -> ReviewLines {
     ReviewLines { lines }
 }
 
-/// What changed: first what is dangerous in it, never cut, then the lines of the file.
+/// The difference between two texts: first dangerous settings, never cut, then the changed lines.
 pub(crate) fn review_changes(before: &str, after: &str) -> ReviewLines {
     let dangerous = |text: &str| -> BTreeSet<ReviewLine> {
         let lines = review_lines(text).unwrap_or_default().into_iter();
@@ -90,7 +90,7 @@ fn omitted_line(lines: usize) -> String {
     format!("{lines} more lines are not shown: read the file itself")
 }
 
-/// One for each thing.
+/// One line per setting. Returns `None` if the text is not valid TOML.
 fn review_lines(text: &str) -> Option<Vec<ReviewLine>> {
     let table = text.parse::<Table>().ok()?;
     let mut lines = Vec::new();
@@ -134,7 +134,7 @@ fn review_lines(text: &str) -> Option<Vec<ReviewLine>> {
     Some(lines)
 }
 
-/// A worker or an MCP server: what it starts or calls, and everything else its table says.
+/// A worker or an MCP server: its command or URL, then all other keys of its table.
 fn push_program(what: &str, path: &str, table: &Value, lines: &mut Vec<ReviewLine>) {
     if let Some(command) = table.get("command") {
         let words = command.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -162,7 +162,7 @@ fn push_settings(path: &str, value: &Value, lines: &mut Vec<ReviewLine>) {
     push_line(lines, danger, &format!("sets `{path}` to {value}"));
 }
 
-/// By words of the key: one that is wrongly taken for dangerous costs a line.
+/// Classifies by segments of the key. A false positive costs only a line of output.
 fn risk_of(path: &str) -> RiskKind {
     const WORDS: &[(RiskKind, &[&str])] = &[
         (RiskKind::StartsProgram, &["command", "enabled"]),

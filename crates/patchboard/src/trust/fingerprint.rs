@@ -1,5 +1,6 @@
-//! Files and folders of programs, recognised without reading them: inode, size and change time. The kernel sets the change
-//! time, so a process cannot forge it. Where these differ and the size does not, the content decides.
+//! Fingerprints recognise files and folders of programs without reading them: by inode, size and change time. The
+//! kernel sets the change time, so a process cannot forge it. If they differ but the size does not, the content is
+//! compared.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::{self, Metadata};
@@ -12,11 +13,11 @@ use sha2::{Digest, Sha256};
 
 use crate::config::files::open_regular;
 
-/// Of a folder. With more it cannot be watched, and in an exposed folder it then counts as changed.
+/// Files in one folder. A folder with more cannot be watched; in an exposed folder it counts as changed.
 pub(crate) const MAX_FILES: usize = 5_000;
-/// No hash is kept of a larger file, nor of what exceeds this in one folder: there a different stamp is a change.
+/// Larger files, and files past this sum in one folder, are not hashed: there, different metadata is a change.
 const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
-/// Filled by package managers and interpreters; looked at by nobody who writes programs.
+/// Filled by package managers and interpreters, not by a program's author.
 const SKIPPED_FOLDERS: &[&str] = &[".venv", "venv", "site-packages", "node_modules", "__pycache__", ".git"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +26,7 @@ pub(crate) struct FileFingerprint {
     inode: u64,
     size: u64,
     changed: (i64, i64),
-    /// Left out of large files.
+    /// `None` for large files.
     sha256: Option<String>,
 }
 
@@ -33,12 +34,12 @@ pub(crate) struct FileFingerprint {
 pub(crate) struct FolderFingerprint {
     /// By path relative to the folder, escaped.
     files: BTreeMap<String, FileFingerprint>,
-    /// There are more files than are watched.
+    /// The folder has more files than `MAX_FILES`.
     is_cut: bool,
 }
 
 impl FileFingerprint {
-    /// Only what can be opened at once and is a file is read.
+    /// Reads only regular files that can be opened without blocking.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let found = fs::metadata(path)?;
         Ok(Self { sha256: hash_file(path, &found), ..Self::without_hash(&found) })
@@ -54,22 +55,22 @@ impl FileFingerprint {
         }
     }
 
-    /// Is the file still what it was? Reads it only where its stamp differs and its size does not.
+    /// Whether the file on disk is unchanged. Reads it only if the metadata differs and the size does not.
     pub(crate) fn matches_disk(&self, path: &Path) -> bool {
         fs::metadata(path).is_ok_and(|found| self.matches_metadata(path, &found))
     }
 
-    /// Is this stamp, taken elsewhere or later, one of the same content?
+    /// Whether `now`, taken at another time or path, has the same content.
     pub(crate) fn same_content_as(&self, now: &Self) -> bool {
         self.same_metadata_as(now) || (self.size == now.size && self.sha256.is_some() && self.sha256 == now.sha256)
     }
 
-    /// The same file, unchanged as far as the kernel says.
+    /// Same file, unchanged according to the kernel.
     fn same_metadata_as(&self, now: &Self) -> bool {
         (self.device, self.inode, self.size, self.changed) == (now.device, now.inode, now.size, now.changed)
     }
 
-    /// Is this the content that was trusted? `None`: there is no hash of it.
+    /// Whether the content has this hash; `None` if no hash is recorded.
     pub(crate) fn has_content(&self, sha256: &str) -> Option<bool> {
         self.sha256.as_ref().map(|trusted| trusted == sha256)
     }
@@ -82,7 +83,7 @@ impl FileFingerprint {
 }
 
 impl FolderFingerprint {
-    /// `left_out` are real paths, of the server's own data.
+    /// `left_out`: real paths of the server's own data.
     pub(crate) fn of(folder: &Path, left_out: &[PathBuf]) -> Self {
         let mut print = Self::default();
         let mut hashed_bytes: u64 = 0;
@@ -94,7 +95,7 @@ impl FolderFingerprint {
         print
     }
 
-    /// What differs on disk now, a line each; empty when nothing does. Content is read only where it has to be.
+    /// Differences from the files on disk, one line each. Content is read only where metadata differs.
     pub(crate) fn differences_on_disk(&self, folder: &Path, left_out: &[PathBuf]) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut different = Vec::new();
@@ -106,7 +107,7 @@ impl FolderFingerprint {
         self.add_summary_differences(different, |name| seen.contains(name), is_cut)
     }
 
-    /// What differs in a print that was taken later: so that what is shown is what was taken.
+    /// Differences from a later fingerprint, so that what is recorded is exactly what was shown.
     pub(crate) fn differences_to(&self, now: &Self) -> Vec<String> {
         let files = now.files.iter();
         let different = files.filter_map(|(name, found)| {
@@ -142,10 +143,11 @@ fn file_difference(
     }
 }
 
-/// Calls `each` for every file beneath a folder, links followed, each folder once. `true`: there were more than are watched.
+/// Calls `each` for every file beneath a folder, following symlinks but entering each folder once. Returns true if
+/// there are more than `MAX_FILES`.
 fn walk(folder: &Path, left_out: &[PathBuf], mut each: impl FnMut(String, &Path, &Metadata)) -> bool {
     let mut waiting = VecDeque::from([(folder.to_owned(), PathBuf::new())]);
-    // Compared as files, for a path may lead to them by links.
+    // Compared by inode, as a symlink may lead to them.
     let is_own = |found: &Metadata, own: &Metadata| (found.dev(), found.ino()) == (own.dev(), own.ino());
     let own: Vec<Metadata> = left_out.iter().filter_map(|path| fs::metadata(path).ok()).collect();
     let mut entered = HashSet::new();
@@ -182,7 +184,7 @@ fn walk(folder: &Path, left_out: &[PathBuf], mut each: impl FnMut(String, &Path,
     false
 }
 
-/// `None` if it is no file, is too large, or is no longer the file that was found.
+/// Returns `None` if the path is not a regular file, is too large, or was replaced since `found` was read.
 fn hash_file(path: &Path, found: &Metadata) -> Option<String> {
     if !found.is_file() || found.len() > MAX_HASHED_BYTES {
         return None;
@@ -193,7 +195,7 @@ fn hash_file(path: &Path, found: &Metadata) -> Option<String> {
         return None;
     }
     let mut hasher = Sha256::new();
-    // What grows meanwhile is not read to its end.
+    // A file that grows meanwhile is read only up to its known size.
     let read = io::copy(&mut io::Read::take(file, found.len()), &mut hasher).ok()?;
     (read == found.len()).then(|| hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -1,4 +1,4 @@
-//! Asked before everything that may write starts, and before every start of a configured program.
+//! Runs before every start of a process that may write, and before every start of a configured program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,27 +23,27 @@ mod holds;
 use baseline::{Baseline, GuardedPath};
 use holds::FileHolds;
 
-/// Differences that a message shows; the rest is counted.
+/// Changes shown in a message; the rest is counted.
 const MAX_SHOWN_CHANGES: usize = 5;
-/// Of other configurations. What is beyond is exposed instead: each costs a mount in every jail.
+/// Held files of other configurations. Files past this limit are exposed instead, as each costs a mount in every jail.
 const MAX_HELD_OF_OTHERS: usize = 128;
 
-/// Everything that this server executes or obeys.
+/// All paths that this server executes or reads as configuration.
 #[derive(Debug, Default)]
 pub(crate) struct GuardedFiles {
-    /// Files whose trusted content is kept: configuration and certificates. Existing or not.
+    /// Files whose trusted content is stored: configuration and certificates. They may be absent.
     pub(crate) configs: Vec<(PathBuf, FileLayer)>,
     pub(crate) programs: BTreeMap<ProgramName, GuardedProgram>,
     /// Plugins and other single files.
     pub(crate) files: Vec<PathBuf>,
-    /// Files that are kept from being written to, and need nobody's trust.
+    /// Files that are only protected from writes and need no trust.
     pub(crate) read_only: Vec<PathBuf>,
-    /// Files with keys and tokens. Those that exist are closed to everything the server runs; one that is absent could be
-    /// made by what it runs.
+    /// Files with keys and tokens. Existing ones are inaccessible to every process of the server; an absent one could
+    /// be created by such a process.
     pub(crate) secrets: Vec<PathBuf>,
-    /// The server's own: closed to everything it runs.
+    /// The server's data directory, inaccessible to every process it starts.
     pub(crate) data_dir: PathBuf,
-    /// Left out of prints of folders: the data directories and the database.
+    /// Left out of folder fingerprints: the data directories and the database.
     pub(crate) server_data: Vec<PathBuf>,
 }
 
@@ -58,24 +58,25 @@ pub(crate) enum ProgramName {
 pub(crate) struct TrustGuard {
     store: TrustStore,
     guarded: GuardedFiles,
-    /// Folders that agents' commands and tools may write to, real paths; grows with what is granted to single runs.
+    /// Folders that agents' commands and tools may write to, as real paths; grows with folders granted to single runs.
     agent_roots: Mutex<Vec<PathBuf>>,
-    /// What commands of agents may reach.
+    /// What agents' commands may access.
     bash: ReducedRights,
-    /// What the store vouches for, of whatever configuration.
+    /// Paths with a record in the store, from any configuration.
     trusted_paths: Mutex<TrustedPathIndex>,
     holds: Arc<FileHolds>,
-    /// One at a time: a baseline is recorded before its folder is exposed. Nothing is read or compared meanwhile.
+    /// Serialises recording: a baseline must be recorded before its folder is exposed. Nothing is read or compared
+    /// under this lock.
     record_lock: Mutex<()>,
 }
 
-/// What comes of a start.
+/// The consequences of one start.
 #[derive(Default)]
 struct ExposurePlan {
     mounts: ReadOnlyMounts,
-    /// What is to be on record before: everything that the process could change, were it not held, and could.
+    /// Paths whose baselines must be recorded first: all that the process can change and that are not held.
     baselines_needed: Vec<GuardedPath>,
-    /// Held, by their real paths.
+    /// Held files, with their real paths.
     held: Vec<(GuardedPath, PathBuf)>,
     exposed: BTreeSet<PathBuf>,
     absent_secrets: Vec<PathBuf>,
@@ -115,7 +116,7 @@ impl TrustGuard {
 
     fn plan(&self, reach: &WriteReach) -> ExposurePlan {
         let mut plan = ExposurePlan::default();
-        // File tools refuse these by name.
+        // File tools reject configuration files by name.
         let configs = self.guarded.configs.iter().filter(|_| reach.sealed_by != FileSealing::Sealed);
         for (path, layer) in configs {
             plan.add_file(GuardedPath::Content(path.clone(), *layer), reach);
@@ -127,7 +128,7 @@ impl TrustGuard {
         for folder in programs.flat_map(|program| &program.folders) {
             plan.add_folder(folder, reach);
         }
-        // That it is absent is what is trusted. One that exists is closed to everything that is started.
+        // Absence is the trusted state. An existing secret is inaccessible to every started process.
         let absent = self.guarded.secrets.iter().filter(|path| !path.exists());
         for path in absent.filter(|path| file_reach(path, reach) == FileReach::Open) {
             plan.exposed.extend(exposure_keys(path));
@@ -137,13 +138,13 @@ impl TrustGuard {
         plan
     }
 
-    /// What other configurations obey, as far as it was ever on record.
+    /// Adds paths of other configurations that were ever recorded.
     fn add_trusted_paths(&self, plan: &mut ExposurePlan, reach: &WriteReach) {
         let TrustedPaths { configs, files, folders } = self.trusted_paths();
         let own_configs: BTreeSet<&PathBuf> = self.guarded.configs.iter().map(|(path, _)| path).collect();
         let programs = self.guarded.programs.values();
         let own_files = programs.clone().flat_map(|program| &program.files).chain(&self.guarded.files);
-        // Those of this configuration that exist are closed, and are not obeyed by what they hold.
+        // Existing secrets of this configuration are inaccessible, and their content is not subject to trust.
         let own_files: BTreeSet<&PathBuf> = own_files.chain(&self.guarded.secrets).collect();
         let own_folders: BTreeSet<&PathBuf> = programs.flat_map(|program| &program.folders).collect();
         let configs = configs.into_iter().filter(|path| !own_configs.contains(path));
@@ -151,6 +152,7 @@ impl TrustGuard {
         let files = files.into_iter().filter(|path| !own_files.contains(path)).map(GuardedPath::File);
         let mut room = MAX_HELD_OF_OTHERS;
         for obeyed in configs.chain(files) {
+            // Past the limit the file is treated as one that cannot be held.
             let is_crowded = room == 0 && reach.sealed_by == FileSealing::Existing;
             let reach =
                 if is_crowded { &WriteReach { sealed_by: FileSealing::Nothing, ..reach.clone() } } else { reach };
@@ -163,7 +165,7 @@ impl TrustGuard {
         }
     }
 
-    /// A folder that becomes exposed may be that of other obeyed files too, of which nothing is on record yet.
+    /// A newly exposed folder may contain other guarded files that have no baseline yet.
     fn add_files_in_newly_exposed_folders(&self, plan: &mut ExposurePlan) {
         let new: BTreeSet<&PathBuf> = plan.exposed.iter().filter(|folder| !self.store.has_exposure(folder)).collect();
         if new.is_empty() {
@@ -184,11 +186,12 @@ impl TrustGuard {
         }
     }
 
-    /// Everything on record before the process exists. What lies there until now is its owner's, unless something could have
-    /// written there before: so all baselines come first, and none is taken anew.
+    /// Writes all records before the process starts. Current content counts as the owner's unless a process could
+    /// already have written there, so all baselines are recorded before any exposure, and none is taken again.
     fn record_plan(&self, plan: &ExposurePlan) -> io::Result<Option<holds::HoldGuard>> {
         let held = plan.held.iter().filter(|(_, real)| !self.holds.is_held(real)).map(|(obeyed, _)| obeyed);
-        // Read before it is anybody's turn, for it may take long; whether it still counts is decided then.
+        // Read before the lock is taken, as reading may take long; whether a baseline is still valid is checked under
+        // the lock.
         let baselines = plan.baselines_needed.iter().chain(held).filter(|obeyed| !obeyed.is_exposed(&self.store));
         let baselines: Vec<Baseline<'_>> =
             baselines.map(|obeyed| obeyed.baseline(&self.store, &self.guarded.server_data)).collect();
@@ -199,7 +202,7 @@ impl TrustGuard {
         plan.absent_secrets.iter().try_for_each(|path| self.store.forget_file(path))?;
         let mut new = plan.exposed.iter().filter(|folder| !self.store.has_exposure(folder));
         new.try_for_each(|folder| self.store.expose(folder))?;
-        // In an exposed folder a mark would say nothing more.
+        // In an exposed folder a hold mark adds no information.
         let held =
             plan.held.iter().filter(|(obeyed, real)| self.holds.is_held(real) || !obeyed.is_exposed(&self.store));
         let mut held: Vec<PathBuf> = held.map(|(_, real)| real.clone()).collect();
@@ -208,7 +211,8 @@ impl TrustGuard {
         (!held.is_empty()).then(|| self.holds.acquire(&held)).transpose()
     }
 
-    /// May this plugin be loaded? Asked with the hash of what was read, so that no other content can take its place.
+    /// Decides whether a plugin may be loaded. Takes the hash of the bytes already read, so that the content cannot be
+    /// exchanged afterwards.
     pub(crate) fn admit_file(&self, path: &Path, sha256: &str) -> Result<(), String> {
         if !is_exposed(&self.store, path) {
             return Ok(());
@@ -307,8 +311,8 @@ impl WriteGuard for TrustGuard {
         file_reach(path, &reach) != FileReach::Outside
     }
 
-    /// Counts until this process ends, since what an agent wrote there stays. After that, the records of exposed folders say
-    /// as much.
+    /// Valid until this process ends, since what an agent wrote there stays. After that, the records of exposed folders
+    /// have the same effect.
     fn mark_agent_writable(&self, folder: &Path) {
         let mut roots = self.agent_roots.lock().unwrap_or_else(PoisonError::into_inner);
         if !roots.iter().any(|root| folder.starts_with(root)) {

@@ -1,4 +1,4 @@
-//! Everything that a configuration makes the server execute or obey.
+//! Collects the paths that a configuration makes the server execute or read.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -16,12 +16,12 @@ use crate::config::section::{McpConfig, WorkerConfig};
 use crate::config::{Config, LoadedConfig};
 use crate::data_dir;
 
-/// Of the server's own variables, what it passes on to every program.
+/// Variables of the server that are passed to every MCP server.
 const MCP_SERVER_VARIABLES: &[&str] = &["PATH", HOME];
-/// The same for workers.
+/// Variables of the server that are passed to every worker.
 const WORKER_VARIABLES: &[&str] = &["PATH", HOME, "PYTHONPATH"];
 
-/// `cwd` is where this program was started: relative paths in the commands of MCP servers begin there.
+/// `cwd` is the working directory of this process: relative paths in commands of MCP servers start there.
 pub(crate) fn guarded_files(loaded: &LoadedConfig, cwd: &Path) -> GuardedFiles {
     let config = &loaded.config;
     let workers = config.workers.iter().map(|worker| {
@@ -48,7 +48,8 @@ pub(crate) fn guarded_files(loaded: &LoadedConfig, cwd: &Path) -> GuardedFiles {
     }
 }
 
-/// What the server writes itself. It lies in no print of a folder, and is closed to everything the server runs.
+/// Paths the server writes itself. They are in no folder fingerprint and are inaccessible to every process of the
+/// server.
 fn server_data(loaded: &LoadedConfig) -> Vec<PathBuf> {
     let config = &loaded.config;
     let mut own: Vec<PathBuf> = trust_store(loaded).data_dirs().map(Path::to_owned).collect();
@@ -57,50 +58,51 @@ fn server_data(loaded: &LoadedConfig) -> Vec<PathBuf> {
     own
 }
 
-/// The command line of a worker as it is started.
+/// A worker's command line as it is started.
 pub(crate) fn worker_command(worker: &WorkerConfig, loaded: &LoadedConfig) -> Vec<String> {
     with_program_context(loaded, ProgramSettings::of_worker(worker, &loaded.config), |around| {
         resolved_command(&worker.command, around)
     })
 }
 
-/// The command line of an MCP server as it is started.
+/// An MCP server's command line as it is started.
 pub(crate) fn mcp_command(server: &McpConfig, loaded: &LoadedConfig, cwd: &Path) -> Vec<String> {
     with_program_context(loaded, ProgramSettings::of_server(server, cwd), |around| {
         resolved_command(&server.command, around)
     })
 }
 
-/// The folders that agents' commands and tools may write to.
+/// Folders that agents' commands and tools may write to.
 pub(crate) fn agent_folders(config: &Config) -> Vec<PathBuf> {
     let of_workers = config.workers.iter().flat_map(|worker| &worker.writable);
     let folders = iter::once(&config.runs.working_folder).chain(&config.runs.allowed_roots).chain(of_workers);
     folders.cloned().collect()
 }
 
-/// Files whose trusted content is kept: configuration, wherever this or the next start looks for it, certificates and souls.
+/// Files whose trusted content is stored: configuration files at every path that this or the next start searches,
+/// certificates and souls.
 pub(crate) fn content_files(loaded: &LoadedConfig) -> Vec<ConfigFile> {
     let souls = soul_files(&loaded.config).map(|path| content_file(&path));
     config_files(loaded).into_iter().chain(certificate_files(&loaded.config)).chain(souls).collect()
 }
 
-/// They say who an agent is, to every run of it.
+/// A soul sets an agent's identity in all its runs.
 fn soul_files(config: &Config) -> impl Iterator<Item = PathBuf> + '_ {
     config.agents.values().filter_map(|agent| agent.soul.clone())
 }
 
-/// They are the user's by being named in a configuration that counts.
+/// Certificates count as the user's because an accepted configuration names them.
 fn certificate_files(config: &Config) -> impl Iterator<Item = ConfigFile> + '_ {
     let tls = config.bridge.tls.iter();
     tls.flat_map(|tls| iter::once(&tls.cert).chain(&tls.client_ca)).map(|path| content_file(path))
 }
 
-/// A file that a configuration names, and that is the user's by that.
+/// A file that counts as the user's because a configuration names it.
 pub(crate) fn content_file(path: &Path) -> ConfigFile {
     ConfigFile { layer: FileLayer::User, path: path.to_owned(), shown: path.to_owned() }
 }
 
-/// The store that vouches for this configuration.
+/// The trust store for this configuration.
 pub(crate) fn trust_store(loaded: &LoadedConfig) -> TrustStore {
     let data_dir = &loaded.config.data_dir;
     let is_of_a_file = loaded.origin_of("data_dir").file_layer().is_some();
@@ -124,7 +126,7 @@ fn config_files(loaded: &LoadedConfig) -> Vec<ConfigFile> {
     places.map(|path| ConfigFile { layer: layer(&path), shown: path.clone(), path }).collect()
 }
 
-/// What the table of a program says of its surroundings.
+/// The parts of a program's table that determine how its command is resolved.
 struct ProgramSettings<'a> {
     base: &'a Path,
     working_folder: Option<&'a Path>,
@@ -138,7 +140,7 @@ impl<'a> ProgramSettings<'a> {
         Self { base: folder, working_folder: Some(folder), env: &worker.env, passed_on: WORKER_VARIABLES }
     }
 
-    /// Without a folder of its own, one runs in a private folder.
+    /// An MCP server without `working_folder` runs in a private folder.
     fn of_server(server: &'a McpConfig, cwd: &'a Path) -> Self {
         let working_folder = server.working_folder.as_deref();
         Self { base: working_folder.unwrap_or(cwd), working_folder, env: &server.env, passed_on: MCP_SERVER_VARIABLES }

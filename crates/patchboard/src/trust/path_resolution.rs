@@ -1,24 +1,24 @@
-//! How the system finds a file: name by name and link by link. Whoever may write to one of the directories on this way decides
-//! what is found.
+//! Resolves a path as the system does, name by name and symlink by symlink. A process that can write to one of the
+//! directories on the way decides what is found.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The system follows no more in one path; what is left is then taken as it stands.
+/// The kernel's own limit of symlinks in one path; the rest is taken literally.
 const MAX_LINKS: usize = 40;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathResolution {
-    /// Every name that is looked up, behind the real path of the directory in which it is.
+    /// Every looked-up name, joined to the real path of its directory.
     visited: Vec<PathBuf>,
-    /// Where the path leads, whether or not anything is there. No link, unless there are too many.
+    /// The end of the path, existing or not. Not a symlink unless there are too many.
     pub(super) target: PathBuf,
 }
 
 impl PathResolution {
-    /// `path` is absolute and need not exist.
+    /// `path` must be absolute and need not exist.
     pub(super) fn of(path: &Path) -> Self {
         let mut waiting = VecDeque::new();
         push_components_front(&mut waiting, path);
@@ -47,12 +47,13 @@ impl PathResolution {
         Self { visited: looked_up, target: end }
     }
 
-    /// All names on the way, those of the end among them.
+    /// All names on the way, including the target.
     pub(super) fn visited_paths(&self) -> impl Iterator<Item = &Path> {
         self.visited.iter().map(PathBuf::as_path)
     }
 
-    /// Directories in which a name is looked up that the end does not lie behind: those of links, and what `..` leaves again.
+    /// Directories of looked-up names that are not ancestors of the target: those of symlinks, and those left again by
+    /// `..`.
     pub(super) fn detour_folders(&self) -> impl Iterator<Item = &Path> {
         self.visited_paths().filter(|name| !self.target.starts_with(name)).filter_map(Path::parent)
     }

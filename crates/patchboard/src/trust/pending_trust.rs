@@ -1,4 +1,4 @@
-//! What of programs, plugins and files with keys waits to be trusted, and how it is recorded.
+//! Finds which programs, plugins and key files wait for trust, and records it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use super::exposure::{is_exposed, is_folder_exposed};
 use super::fingerprint::{FileFingerprint, FolderFingerprint};
 use super::program::GuardedProgram;
 
-/// A program as it was at one moment: what is shown of it is what is recorded, whatever happens while its owner looks.
+/// The state of a program at one moment: what is shown is what is recorded, even if files change while the owner reads.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramSnapshot {
-    /// Without a stamp where there is nothing.
+    /// `None` where there is no file.
     files: Vec<(PathBuf, Option<FileFingerprint>)>,
     folders: Vec<(PathBuf, FolderFingerprint)>,
 }
 
 impl ProgramSnapshot {
-    /// `own`: data of the server, which is no part of a program.
+    /// `own`: data of the server, which is not part of a program.
     pub(crate) fn of_program(program: &GuardedProgram, own: &[PathBuf]) -> io::Result<Self> {
         let stamped = program.files.iter().map(|path| Ok((path.clone(), existing_fingerprint(path)?)));
         let printed = program.folders.iter().map(|folder| (folder.clone(), FolderFingerprint::of(folder, own)));
@@ -28,7 +28,7 @@ impl ProgramSnapshot {
         Ok(Self { files: vec![(path.to_owned(), existing_fingerprint(path)?)], folders: Vec::new() })
     }
 
-    /// What of it differs from what was trusted, as [`waiting`] says it.
+    /// Differences from the trusted state, in the format of [`pending_changes`].
     pub(crate) fn pending_changes(&self, store: &TrustStore) -> Vec<String> {
         let files = self.files.iter().filter(|(path, _)| is_exposed(store, path));
         let files = files.filter_map(|(path, now)| match (store.file(path), now) {
@@ -56,7 +56,7 @@ impl ProgramSnapshot {
     }
 }
 
-/// `None` where there is nothing.
+/// Returns `None` if the path does not exist.
 pub(super) fn existing_fingerprint(path: &Path) -> io::Result<Option<FileFingerprint>> {
     match FileFingerprint::of(path) {
         Ok(stamp) => Ok(Some(stamp)),
@@ -65,7 +65,7 @@ pub(super) fn existing_fingerprint(path: &Path) -> io::Result<Option<FileFingerp
     }
 }
 
-/// What of a program changed in exposed folders and has not been trusted. Elsewhere a change is its owner's.
+/// Changes of a program in exposed folders that have not been trusted. Elsewhere a change counts as the owner's.
 pub(crate) fn pending_changes(store: &TrustStore, program: &GuardedProgram, own: &[PathBuf]) -> Vec<String> {
     let files = program.files.iter().flat_map(|path| pending_file_change(store, path));
     let folders = program.folders.iter().filter(|folder| is_folder_exposed(store, folder));
@@ -80,7 +80,7 @@ fn with_folder(folder: &Path, differences: Vec<String>) -> Vec<String> {
     differences.into_iter().map(|line| format!("{line} in {}", folder.display())).collect()
 }
 
-/// The same of one file.
+/// The same for a single file.
 pub(crate) fn pending_file_change(store: &TrustStore, path: &Path) -> Option<String> {
     if !is_exposed(store, path) {
         return None;
@@ -88,13 +88,13 @@ pub(crate) fn pending_file_change(store: &TrustStore, path: &Path) -> Option<Str
     match store.file(path) {
         Some(stamp) if stamp.matches_disk(path) => None,
         Some(_) => Some(format!("changed {}", path.display())),
-        // Absent then and now: there is nothing to start.
+        // Absent then and now: nothing to start.
         None if !path.exists() => None,
         None => Some(format!("never trusted: {}", path.display())),
     }
 }
 
-/// Why a file with a secret is not used: it appeared where agents may write.
+/// Why a file with a secret is not used: it was created where agents may write.
 pub(crate) fn untrusted_secret(store: &TrustStore, path: &Path) -> Option<String> {
     let is_planted = path.exists() && is_exposed(store, path) && store.file(path).is_none();
     is_planted.then(|| format!("never trusted: {}", path.display()))

@@ -1,4 +1,4 @@
-//! Of which files and folders the command of a worker or an MCP server consists.
+//! Determines which files and folders the command of a worker or MCP server consists of.
 
 use std::path::{Path, PathBuf};
 
@@ -8,51 +8,51 @@ mod locate;
 use command_line::{CommandSyntax, WordRole, absolute_word, classify_words, existing_paths, path_candidates};
 use locate::{locate, shebang_command, strip_env};
 
-/// Longer command lines are looked at as far as this.
+/// Arguments past this limit are not examined.
 const MAX_ARGUMENTS: usize = 64;
-/// The interpreter of a script may be a script itself.
+/// A script's interpreter may itself be a script.
 const MAX_INTERPRETERS: usize = 2;
-/// Variables that name folders with code of the program.
+/// Variables with folders of the program's code.
 const CODE_FOLDERS: &[&str] = &["PYTHONPATH", "NODE_PATH"];
-/// Variables that name folders with libraries, often of the whole system: they count where agents may write.
+/// Variables with library folders, often of the whole system: they count only where agents may write.
 const LIBRARY_FOLDERS: &[&str] = &["PYTHONHOME", "RUBYLIB", "PERL5LIB", "LD_LIBRARY_PATH"];
-/// Variables that name files with code.
+/// Variables that name code files.
 const CODE_FILES: &[&str] = &["PYTHONSTARTUP", "BASH_ENV", "ENV", "LD_PRELOAD"];
-/// Options for every program of that interpreter.
+/// Options for every Node program.
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
-/// What has to be looked at to know a command again.
+/// The files and folders that identify a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GuardedProgram {
-    /// The program, its scripts and other files it is given.
+    /// The program, its scripts and other files named in its arguments.
     pub(crate) files: Vec<PathBuf>,
-    /// Folders that its scripts load code from.
+    /// Folders its scripts load code from.
     pub(crate) folders: Vec<PathBuf>,
-    /// What it has to read to run at all: the above, and the interpreter with its packages.
+    /// What it must be able to read to run: the above, the interpreter and its packages.
     pub(crate) readable: Vec<PathBuf>,
 }
 
-/// Surroundings that decide what a command line means.
+/// The environment in which a command line is resolved.
 pub(crate) struct ProgramContext<'a> {
-    /// Where the program and the words of its command are looked for.
+    /// Where the program and its arguments are looked up.
     pub(crate) base: &'a Path,
-    /// Where it runs; `None` for a private folder, in which nobody else writes.
+    /// Its working directory; `None` for a private folder, where no other process writes.
     pub(crate) working_folder: Option<&'a Path>,
-    /// The variable `PATH`.
+    /// The value of `PATH`.
     pub(crate) search_path: Option<&'a str>,
     pub(crate) home: Option<&'a Path>,
-    /// A variable of the program.
+    /// Looks up a variable of the program's environment.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
-    /// May an agent write there?
+    /// Whether an agent may write to a path.
     pub(crate) is_agent_writable: &'a dyn Fn(&Path) -> bool,
 }
 
-/// The command line as it is started: the very program that was looked at, by its absolute path; and, for one that runs in a
-/// private folder, absolute paths of what its words name.
+/// The command line as it is started: the examined program by its absolute path and, if it runs in a private folder,
+/// absolute paths for arguments that name files.
 pub(crate) fn resolved_command(command: &[String], around: &ProgramContext<'_>) -> Vec<String> {
     let Some((name, arguments)) = command.split_first() else { return Vec::new() };
     let found = locate(name, around.base, around.search_path).found;
-    // What is not there is not found at its start either.
+    // A program that is not found now fails at the start as well.
     let program = found.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| name.clone());
     let arguments = match around.working_folder {
         Some(_) => arguments.to_vec(),
@@ -71,7 +71,7 @@ impl GuardedProgram {
         let (Some(name), Some((_, arguments))) = (command.first(), started.split_first()) else { return found };
         let command: Vec<String> = [name.clone()].into_iter().chain(arguments.iter().cloned()).collect();
         found.add_command(&command, around, MAX_INTERPRETERS);
-        // Whatever a program is, it may load code from the folder it runs in.
+        // Any program may load code from its working folder.
         let folder = around.working_folder;
         found.folders.extend(folder.filter(|folder| (around.is_agent_writable)(folder)).map(Path::to_owned));
         found.add_variables(around);
@@ -86,7 +86,7 @@ impl GuardedProgram {
         found
     }
 
-    /// A program with its arguments, and, so many levels deep, the interpreter that its first line names.
+    /// Adds a program with its arguments and the interpreter of its shebang line, up to `levels` deep.
     fn add_command(&mut self, command: &[String], around: &ProgramContext<'_>, levels: usize) {
         let Some((name, arguments)) = command.split_first() else { return };
         let located = locate(name, around.base, around.search_path);
@@ -143,7 +143,7 @@ impl GuardedProgram {
         files.filter(|path| path.is_file()).for_each(|file| self.add_file(&file));
     }
 
-    /// A file with the folder that it lies in: what lies beside a script is loaded by it.
+    /// Adds a file and its folder, as a script may load files beside it.
     fn add_file(&mut self, path: &Path) {
         self.files.push(path.to_owned());
         self.add_folder_of(path);
@@ -151,11 +151,12 @@ impl GuardedProgram {
 
     fn add_folder_of(&mut self, script: &Path) {
         self.folders.extend(script.parent().map(Path::to_owned));
-        // An interpreter looks beside the real file.
+        // An interpreter looks beside the real file, not beside the symlink.
         self.folders.extend(script.canonicalize().ok().and_then(|real| real.parent().map(Path::to_owned)));
     }
 
-    /// `bin/python` of an environment or installation needs what lies beside `bin`. Both by its name and where it leads.
+    /// `bin/python` of an environment or installation needs the siblings of `bin`, at its path and at its symlink
+    /// target.
     fn add_prefix(&mut self, program: &Path) {
         for path in [Some(program.to_owned()), program.canonicalize().ok()].into_iter().flatten() {
             let folder = path.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "bin"));
@@ -165,7 +166,8 @@ impl GuardedProgram {
 }
 
 impl ProgramContext<'_> {
-    /// What a value means where the program runs. In a private folder a relative path means nothing that others could write.
+    /// Resolves a value in the program's working folder. In a private folder a relative path cannot name anything other
+    /// processes could write.
     fn resolve_path(&self, value: &str) -> Option<PathBuf> {
         let path = Path::new(value);
         match self.working_folder {
@@ -174,7 +176,7 @@ impl ProgramContext<'_> {
         }
     }
 
-    /// What of it exists, also with an ending that may be left out.
+    /// The existing paths for a value, also with an omitted extension.
     fn existing_paths(&self, value: &str) -> Vec<PathBuf> {
         self.resolve_path(value).map(|path| existing_paths(Path::new("/"), &path.to_string_lossy())).unwrap_or_default()
     }

@@ -1,12 +1,12 @@
-//! Trusted content, fingerprints and exposed folders: one small file each, written whole, so that several processes can use
-//! the store at once.
+//! Stores trusted content, fingerprints and exposed folders: one small file each, replaced atomically, so that several
+//! processes can use the store at once.
 //!
-//! There are usually two folders: that of the data directory named by flag or environment, and that of the user's own. A
-//! command that is started without the flag must still know what a server with it has exposed. A configuration file never
-//! chooses the store: it would vouch for itself.
+//! There are usually two folders: that of the data directory named by flag or environment, and the user's default one.
+//! A command started without the flag must still know what a server with the flag has exposed. A configuration file
+//! never chooses the store, as it could then vouch for itself.
 //!
-//! Each record has a number, one higher than the last of its path in any folder. Where the folders differ, the higher number
-//! counts, also when what it says is that there is nothing.
+//! Each record has a generation, one higher than the previous one for its path in any folder. If the folders differ,
+//! the highest generation counts, also if it records an absence.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -31,12 +31,12 @@ mod trusted_paths;
 pub(super) use hold_marks::FileIdentity;
 pub(super) use trusted_paths::{TrustedPathIndex, TrustedPaths};
 
-/// Name of the store in a data directory.
+/// The store's folder in a data directory.
 const STORE_FOLDER: &str = "trust";
 const FILE_MODE: u32 = 0o600;
-/// A longer record is not ours.
+/// A longer file is not a record.
 const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
-/// Sets the data directory, as any key can be set.
+/// The environment variable that overrides `data_dir`.
 const DATA_DIR_VARIABLE: &str = "PATCHBOARD__DATA_DIR";
 
 #[derive(Debug, Clone)]
@@ -63,25 +63,25 @@ impl RecordKind {
     }
 }
 
-/// A record names its path, so that a person can read the store.
+/// Contains the path in clear, so that a person can read the store.
 #[derive(Debug, Serialize, Deserialize)]
 struct VersionedRecord<T> {
     path: String,
     #[serde(default)]
     generation: u64,
-    /// `None`: that there is nothing is what is trusted.
+    /// `None`: absence is the trusted state.
     value: Option<T>,
 }
 
 impl TrustStore {
-    /// `flag` is `--data-dir`, absolute.
+    /// `flag`: the value of `--data-dir`, absolute.
     pub(crate) fn find(flag: Option<PathBuf>, env: &Environment, folders: &UserFolders) -> Self {
         let named = flag.or_else(|| env.get(DATA_DIR_VARIABLE).map(PathBuf::from)).filter(|path| path.is_absolute());
         let data_dirs = [named, folders.default_data_dir.clone()].into_iter().flatten();
         let mut found: Vec<PathBuf> = Vec::new();
         for data_dir in data_dirs {
             let folder = data_dir.join(STORE_FOLDER);
-            // Where others could have written, what is there vouches for nothing, and nothing is added to it.
+            // A folder that others could write to is not read and not written.
             if !found.contains(&folder) && may_hold_records(&data_dir, &folder) {
                 found.push(folder);
             }
@@ -94,29 +94,29 @@ impl TrustStore {
         Self { folders: vec![data_dir.join(STORE_FOLDER)] }
     }
 
-    /// Where it is kept: closed to everything the server runs.
+    /// The folders of the store: inaccessible to every process of the server.
     pub(crate) fn folders(&self) -> &[PathBuf] {
         &self.folders
     }
 
     pub(crate) fn is_exposed(&self, folder: &Path) -> bool {
-        // Only what is certainly not there says no.
+        // Only a definite "not found" counts as not exposed.
         let is_absent =
             |file: PathBuf| fs::symlink_metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         self.folders.iter().any(|store| !is_absent(record_path(store, RecordKind::Exposed, folder)))
     }
 
-    /// Whether it is certainly on record. What cannot be looked at has to be recorded, which then fails.
+    /// True only if the record certainly exists. If it cannot be read, recording is attempted, which then fails.
     pub(crate) fn has_exposure(&self, folder: &Path) -> bool {
         self.folders.iter().any(|store| record_path(store, RecordKind::Exposed, folder).exists())
     }
 
-    /// On disk when this returns `Ok`.
+    /// The record is on disk when this returns `Ok`.
     pub(crate) fn expose(&self, folder: &Path) -> io::Result<()> {
         self.put(RecordKind::Exposed, folder, Some(&true))
     }
 
-    /// The data directories of the store: what is written there is the server's own.
+    /// The data directories of the store.
     pub(crate) fn data_dirs(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().filter_map(|folder| folder.parent())
     }
@@ -129,7 +129,7 @@ impl TrustStore {
         self.put(RecordKind::Config, path, Some(&content))
     }
 
-    /// Its absence is what is trusted.
+    /// Records absence as the trusted state.
     pub(crate) fn forget_config(&self, path: &Path) -> io::Result<()> {
         self.forget(RecordKind::Config, path)
     }
@@ -154,7 +154,7 @@ impl TrustStore {
         self.put(RecordKind::Folder, path, Some(print))
     }
 
-    /// What never was on record needs no record.
+    /// Paths without a record need none.
     fn forget(&self, kind: RecordKind, path: &Path) -> io::Result<()> {
         match self.newest_record::<serde::de::IgnoredAny>(kind, path) {
             Some(VersionedRecord { value: Some(_), .. }) => self.put::<()>(kind, path, None),
@@ -169,16 +169,16 @@ impl TrustStore {
     fn newest_record<T: DeserializeOwned>(&self, kind: RecordKind, path: &Path) -> Option<VersionedRecord<T>> {
         let found = self.folders.iter().filter_map(|store| read_record(&record_path(store, kind, path)));
         let found = found.filter(|record: &VersionedRecord<T>| record.path == escape_path(path));
-        // Of equal ones the first.
+        // Of equal generations the first counts.
         found.reduce(|newest, other| if other.generation > newest.generation { other } else { newest })
     }
 
-    /// In every folder of the store; one that cannot be written is an error only if it is the first.
+    /// Writes to every folder of the store; a failure is an error only in the first.
     fn put<T: Serialize>(&self, kind: RecordKind, path: &Path, value: Option<&T>) -> io::Result<()> {
         let before = self.newest_record::<serde_json::Value>(kind, path);
         let value = serde_json::to_value(value).map_err(io::Error::other)?;
         let generation = match &before {
-            // The same again is no newer.
+            // Writing the same value again does not raise the generation.
             Some(before) if before.value == non_null(&value) => before.generation,
             Some(before) => before.generation.saturating_add(1),
             None => 0,
@@ -200,19 +200,19 @@ impl TrustStore {
         write(&file_in(first))?;
         for other in folders {
             if let Err(error) = write(&file_in(other)) {
-                tracing::debug!(%error, store = %other.display(), "a second record of trust cannot be written");
+                tracing::debug!(%error, store = %other.display(), "the copy of a trust record cannot be written");
             }
         }
         Ok(())
     }
 }
 
-/// As it is read back: nothing is no value.
+/// Deserialisation reads a null as no value.
 fn non_null(value: &serde_json::Value) -> Option<serde_json::Value> {
     (!value.is_null()).then(|| value.clone())
 }
 
-/// What this user wrote there; what others could have written is no record.
+/// Reads a record; files that others could have written are ignored.
 fn read_record<T: DeserializeOwned>(file: &Path) -> Option<T> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(file, flags, Mode::empty()).ok()?);
@@ -229,7 +229,7 @@ fn write_record(file: &Path, record: &[u8]) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         create_private_folder(folder).map_err(io::Error::other)?;
     }
-    // The same record again would only cost a flush.
+    // Skips the write and its flush if the record is unchanged.
     if fs::read(file).is_ok_and(|there| there == record) {
         return Ok(());
     }
@@ -246,12 +246,12 @@ fn path_digest(path: &Path) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Injective, also for paths that are not text.
+/// Injective, also for paths that are not UTF-8.
 fn escape_path(path: &Path) -> String {
     path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
 }
 
-/// The other way round.
+/// The inverse of `escape_path`.
 fn unescape_path(shown: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(shown.len());
     let mut rest = shown.bytes();

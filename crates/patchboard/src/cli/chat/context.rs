@@ -1,4 +1,5 @@
-//! What `chat` asks of the server: who speaks, to whom, about what. The one place where its requests are built.
+//! The context of a conversation: channel, account, peer, agent, model and folder. The only place where requests of
+//! `chat` are built.
 
 use patchboard_core::access::OPERATOR_CHANNEL;
 use patchboard_core::id::SessionKey;
@@ -7,17 +8,17 @@ use serde_json::{Value, json};
 use super::ChatArgs;
 use crate::cli::caller_folder::CallerFolder;
 
-/// The conversation that is held now.
+/// The current conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChatContext {
     pub(super) channel: String,
     pub(super) account: String,
     pub(super) peer: String,
-    /// Left out, bindings decide.
+    /// `None`: bindings decide.
     pub(super) agent: Option<String>,
-    /// Left out, it is the agent's own.
+    /// `None`: the agent's own.
     pub(super) model: Option<String>,
-    /// Where its tools work.
+    /// The folder its tools work in.
     pub(super) folder: CallerFolder,
 }
 
@@ -39,7 +40,7 @@ impl ChatContext {
         let Self { channel, account, peer, agent, model, folder } = self;
         let mut params = json!({
             "channel": channel, "account": account, "peer": peer, "content": content,
-            // Questions are answered here, so nothing need be said about them in the answer.
+            // This client answers approvals itself, so the reply need not mention them.
             "approvals": true,
         });
         if let Some(fields) = params.as_object_mut() {
@@ -56,7 +57,7 @@ impl ChatContext {
         json!({ "channel": self.channel, "account": self.account, "limit": 100 })
     }
 
-    /// Whether an entry of such a list is this conversation.
+    /// Whether a list entry is this conversation.
     pub(super) fn is_session(&self, session: &Value) -> bool {
         let is = |key: &str, value: &str| session.get(key).and_then(Value::as_str) == Some(value);
         is("channel", &self.channel)
@@ -65,7 +66,7 @@ impl ChatContext {
             && self.agent.as_deref().is_none_or(|agent| is("agent", agent))
     }
 
-    /// The session's key, where the agent is known.
+    /// The session's key for this agent.
     pub(super) fn session_key(&self, agent: &str) -> String {
         SessionKey::conversation(agent, &self.channel, &self.account, &self.peer).to_string()
     }

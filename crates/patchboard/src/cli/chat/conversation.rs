@@ -1,5 +1,4 @@
-//! Carries a conversation over its connection: what is said goes there, what comes back is shown, and questions about tools
-//! are answered.
+//! Runs a conversation over its connection: sends messages, shows replies, and answers approval questions.
 
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,16 +22,16 @@ pub(super) struct Conversation {
     interrupt: Signal,
 }
 
-/// How a turn went.
+/// The outcome of a turn.
 #[derive(Debug)]
 pub(super) enum TurnOutcome {
     Completed,
     Failed,
-    /// Ctrl-C.
+    /// Cancelled by Ctrl-C.
     Cancelled,
-    /// A second Ctrl-C: nothing more is waited for.
+    /// A second Ctrl-C: leave without waiting.
     Aborted,
-    /// The server is gone.
+    /// The connection to the server is lost.
     Disconnected(CommandFailure),
 }
 
@@ -58,7 +57,7 @@ impl Conversation {
         })
     }
 
-    /// A server that was started again is as good as the one before.
+    /// Connects again, for instance to a restarted server. The context is kept.
     pub(super) async fn reconnect(&mut self, address: ServerAddress) -> Result<(), CommandFailure> {
         self.client = GatewayClient::connect(&address).await.map_err(CommandFailure::from_connect_error)?;
         self.address = address;
@@ -69,7 +68,7 @@ impl Conversation {
         self.client.call("ping", Value::Null).await.is_ok()
     }
 
-    /// A request beside the turns.
+    /// Sends a request outside of turns.
     pub(super) async fn request(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         self.client.call(method, params).await
     }
@@ -78,7 +77,7 @@ impl Conversation {
         self.client.list(method, params, 500).await
     }
 
-    /// A line a person types where there is no editor.
+    /// Reads a line where there is no editor.
     pub(super) async fn line(&mut self) -> Option<String> {
         tokio::select! {
             line = self.keyboard.line() => Some(line).filter(|line| !line.is_empty()),
@@ -148,7 +147,7 @@ impl Conversation {
             if frame.get("id").and_then(Value::as_str) != Some(&id) {
                 continue;
             }
-            // The folder is judged before anything of the turn is kept, so nothing is said twice.
+            // The server checks the folder before it stores anything of the turn, so the message can be sent again.
             let refusal = frame.get("error").and_then(Value::as_str);
             if let Some(told) = refusal.and_then(|refusal| self.context.folder.fall_back(refusal)) {
                 self.emit(|said| turn.line(output::plain(&told), said));
@@ -182,7 +181,7 @@ impl Conversation {
                     }
                 }
                 FrameEffect::AskApproval(question) => {
-                    // Without a person at the terminal nobody can agree, so the tool is refused at once.
+                    // Approval needs a person at the terminal, so without one the tool is refused at once.
                     let asked = match TerminalInput::is_interactive() && !self.json {
                         true => questions.add(question),
                         false => {
@@ -201,7 +200,7 @@ impl Conversation {
         }
     }
 
-    /// Nobody waits for what the server says to it; that comes among the frames.
+    /// Sends without waiting; the server's reply arrives among the frames.
     async fn answer(&mut self, approval: &str, approve: bool) -> anyhow::Result<()> {
         self.client.send("approval.answer", json!({ "approval_id": approval, "approve": approve })).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! The line editor: keys, history, completion. It has a thread of its own, as it waits for keys.
+//! The line editor with keys, history and completion. It has its own thread, as reading keys blocks.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ use super::slash;
 use crate::cli::output::{self, TextRole, paint};
 use crate::telemetry::LogColour;
 
-/// Entries of the history, and how long one may be: a longer paste is sent, and not kept.
+/// Limits of the history: number of entries, and length of one. A longer paste is sent but not stored.
 const MAX_HISTORY: usize = 1_000;
 const MAX_ENTRY: usize = 16 * 1024;
 const PROMPT: &str = "> ";
@@ -28,22 +28,22 @@ const PROMPT: &str = "> ";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EditorInput {
     Line(String),
-    /// Ctrl-C; what was typed is gone.
+    /// Ctrl-C; the typed text is discarded.
     Interrupted {
         was_empty: bool,
     },
-    /// Ctrl-D, or the terminal is gone.
+    /// Ctrl-D, or the terminal was closed.
     End,
 }
 
 pub(super) struct LineEditor {
     requests: mpsc::Sender<oneshot::Sender<EditorInput>>,
-    /// The terminal as it was, put back when the editor goes while it waits for keys.
+    /// The terminal mode before the editor, restored if the editor is dropped while it reads keys.
     saved_mode: Option<Termios>,
 }
 
 impl LineEditor {
-    /// `history`: the file, where there is a folder for it.
+    /// `history`: the history file, if there is a data directory.
     pub(super) fn start(history: Option<PathBuf>, known: SharedChatFacts, colour: LogColour) -> anyhow::Result<Self> {
         let before = tcgetattr(stdin()).ok();
         let config = Config::builder()
@@ -58,7 +58,7 @@ impl LineEditor {
             let Ok(mut editor) = Editor::<EditorHelper, FileHistory>::with_config(config) else { return };
             editor.set_helper(Some(EditorHelper { facts: known, colour, is_empty: Cell::new(true) }));
             if let Some(file) = &history {
-                // A history that cannot be read is begun anew.
+                // A history that cannot be read is started anew.
                 drop(editor.load_history(file));
             }
             while let Some(answer) = asked.blocking_recv() {
@@ -82,7 +82,7 @@ impl LineEditor {
 impl Drop for LineEditor {
     fn drop(&mut self) {
         if let Some(before) = &self.saved_mode {
-            // The thread may sit in the middle of a line: keys are read by the line again, and pastes are not marked.
+            // The thread may be in the middle of a line: restore line mode and turn off bracketed paste.
             tcsetattr(stdin(), OptionalActions::Now, before).ok();
             output::print("\x1b[?2004l");
         }
@@ -100,7 +100,7 @@ fn read(editor: &mut Editor<EditorHelper, FileHistory>, history: Option<&PathBuf
                 && editor.add_history_entry(line.as_str()).unwrap_or(false)
                 && let Some(file) = history
             {
-                // Without it the history lasts as long as the chat. The file is its owner's only.
+                // A failed write only loses the entry for later chats. The file's mode is owner only.
                 drop(editor.history_mut().append(file));
             }
             EditorInput::Line(line)
@@ -112,11 +112,11 @@ fn read(editor: &mut Editor<EditorHelper, FileHistory>, history: Option<&PathBuf
     }
 }
 
-/// What happens while a line is typed.
+/// The editor's callbacks for completion, hints, highlighting and validation.
 struct EditorHelper {
     facts: SharedChatFacts,
     colour: LogColour,
-    /// Ctrl-C tells nothing of the line it ends.
+    /// Whether the line was empty, stored here because Ctrl-C does not report the line it ends.
     is_empty: Cell<bool>,
 }
 
@@ -159,7 +159,7 @@ impl Hinter for EditorHelper {
 }
 
 impl Highlighter for EditorHelper {
-    /// What was pasted may hold what acts on a terminal; it is sent as it is, and shown as signs.
+    /// Replaces terminal control characters in the display; a paste may contain them, and it is sent unchanged.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         if line.contains(is_terminal_control) {
             Cow::Owned(line.replace(is_terminal_control, "\u{fffd}"))

@@ -1,4 +1,4 @@
-//! A person at the terminal: lines are typed, commands are done, the rest is said to the agent.
+//! The interactive loop: reads lines, runs slash commands, and sends the rest to the agent.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,19 +18,19 @@ use crate::cli::output::{self, OutputStream, PageLayout, TextRole, colour, paint
 use crate::cli::run::terminal::TerminalWriter;
 use crate::system::SystemClock;
 
-/// The name of the history in the data directory.
+/// The history file in the data directory.
 const HISTORY: &str = "chat_history";
-/// How long the first prompt waits to know the model's name.
+/// How long the first prompt waits for the model's name.
 const FIRST_STATUS: Duration = Duration::from_millis(400);
 
 enum LoopControl {
     Continue,
     Quit,
-    /// By a second Ctrl-C.
+    /// A second Ctrl-C.
     Interrupted,
 }
 
-/// As shells count a program that Ctrl-C ended.
+/// The exit code of shells for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 struct InteractiveChat<'a> {
@@ -41,7 +41,7 @@ struct InteractiveChat<'a> {
     background: TaskTracker,
 }
 
-/// Until the person leaves.
+/// Runs until the person leaves.
 pub(super) async fn run_interactive(
     conversation: &mut Conversation,
     args: &ChatArgs,
@@ -88,7 +88,8 @@ pub(super) async fn run_interactive(
     }
 }
 
-/// In the data directory, which is its owner's only; where there is none, the history lasts as long as the chat.
+/// The path of the history, in the data directory, which is private to its owner; without one the history is not
+/// stored.
 fn history(args: &ChatArgs) -> Option<PathBuf> {
     let folder = args.target.place.load().ok()?.config.data_dir;
     folder.is_dir().then(|| folder.join(HISTORY))
@@ -111,7 +112,7 @@ impl InteractiveChat<'_> {
                 drop(self.refresh_facts());
             }
             ParsedLine::Message(message) => {
-                // Asked first, so that nothing is said twice to find out.
+                // Checked first, so that no message is sent twice.
                 if !self.is_connected().await {
                     return Ok(LoopControl::Continue);
                 }
@@ -219,7 +220,7 @@ impl InteractiveChat<'_> {
         agents.iter().map(line).collect()
     }
 
-    /// Asks the server what there is, beside the conversation; what comes is there for the next prompt.
+    /// Refreshes the facts in the background; the next prompt shows them.
     fn refresh_facts(&self) -> tokio::task::JoinHandle<()> {
         let (address, talk) = (self.conversation.address.clone(), self.conversation.context.clone());
         self.background.spawn(self.facts.clone().refresh(address, talk, self.began))
@@ -230,7 +231,7 @@ impl InteractiveChat<'_> {
         output::eprint_line(&paint(&line, TextRole::Faint, colour(OutputStream::Err)));
     }
 
-    /// A server that is gone is looked for once more: it may have been started again.
+    /// Checks the connection and, if it is lost, looks for the server once more, as it may have been restarted.
     async fn is_connected(&mut self) -> bool {
         if self.conversation.is_alive().await {
             return true;

@@ -1,4 +1,4 @@
-//! What the server offers to choose from and what a chat has used: asked beside the conversation, and how it is shown.
+//! Lists of models, agents, sessions and tools, and the chat's usage: how they are requested and shown.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,17 +12,17 @@ use crate::cli::run::live_display::format_count;
 use crate::cli::screen::cut;
 use crate::client::{GatewayClient, ServerAddress};
 
-/// Items of a list that are kept for completion.
+/// List items that are stored for completion.
 const MAX_ITEMS: usize = 500;
 
-/// What is known of the server, filled in while the conversation goes on.
+/// Facts about the server, refreshed while the conversation runs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedChatFacts(Arc<Mutex<ChatFacts>>);
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChatFacts {
     pub(super) choices: CompletionChoices,
-    /// The agent that answers, and the model it uses by itself.
+    /// The answering agent and its default model.
     pub(super) agent: Option<String>,
     pub(super) model: Option<String>,
     pub(super) tokens: u64,
@@ -34,7 +34,7 @@ impl SharedChatFacts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks on a connection of its own; what cannot be had is left as it was.
+    /// Requests the facts on a separate connection; values that cannot be read keep their previous state.
     pub(super) async fn refresh(self, address: ServerAddress, talk: ChatContext, since: Timestamp) {
         let Ok(mut client) = GatewayClient::connect(&address).await else { return };
         if let Ok(sessions) = client.list("session.list", talk.owner_params(), MAX_ITEMS).await {
@@ -60,7 +60,7 @@ impl SharedChatFacts {
         if let Ok(tools) = client.list("tool.list", json!({ "limit": 500 }), MAX_ITEMS).await {
             self.lock().choices.tools = texts(&tools, "name");
         }
-        // Last, as a provider that does not answer is waited for.
+        // Last, as an unresponsive provider delays it.
         if let Ok(report) = client.call("models.list", json!({ "agent": agent })).await {
             let models = report.get("models").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             let is_default = |model: &&Value| model.get("default") == Some(&Value::Bool(true));
@@ -79,7 +79,7 @@ pub(super) fn text(item: &Value, key: &str) -> Option<String> {
 fn texts(items: &[Value], key: &str) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for text in items.iter().filter_map(|item| text(item, key)) {
-        // A name that would act on the terminal is not offered.
+        // Names with terminal control characters are not offered.
         if !texts.contains(&text) && output::one_line(&text) == text {
             texts.push(text);
         }
@@ -106,7 +106,7 @@ fn money(dollars: f64) -> String {
     if dollars >= 1.0 || dollars == 0.0 { format!("${dollars:.2}") } else { format!("${dollars:.4}") }
 }
 
-/// The models, the one in use marked.
+/// The models, with the current one marked.
 pub(super) fn models(report: &Value, talk: &ChatContext) -> Vec<String> {
     let list = |key: &str| report.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut lines: Vec<String> = list("models")
@@ -127,7 +127,7 @@ pub(super) fn models(report: &Value, talk: &ChatContext) -> Vec<String> {
     lines
 }
 
-/// The model that `wanted` names, or why there is none.
+/// The id of the model `wanted` names, or an error text.
 pub(super) fn find_model(report: &Value, wanted: &str) -> Result<String, String> {
     let list = |key: &str| report.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let ids = texts(list("models"), "id");
@@ -160,7 +160,7 @@ pub(super) fn unknown_name(what: &str, wanted: &str, known: &[String]) -> String
     output::one_line(&format!("there is no {what} {wanted}{meant}"))
 }
 
-/// The conversations, the newest first, the one that is held marked.
+/// The conversations, newest first, with the current one marked.
 pub(super) fn sessions(items: &[Value], talk: &ChatContext, page: PageLayout) -> Vec<String> {
     let columns = ["  NAME", "AGENT"].map(Column::whole).into_iter();
     let columns = columns.chain([Column::number("TURNS"), Column::whole("LAST USED")]);
@@ -178,7 +178,7 @@ pub(super) fn sessions(items: &[Value], talk: &ChatContext, page: PageLayout) ->
     table.lines(page)
 }
 
-/// A line a tool, or the whole of one.
+/// One line per tool, or the description of one tool.
 pub(super) fn tools(items: &[Value], wanted: Option<&str>, columns: usize) -> Result<Vec<String>, String> {
     if let Some(wanted) = wanted {
         let Some(found) = items.iter().find(|item| text(item, "name").as_deref() == Some(wanted)) else {
@@ -198,7 +198,7 @@ pub(super) fn tools(items: &[Value], wanted: Option<&str>, columns: usize) -> Re
     Ok(items.iter().zip(&names).map(line).collect())
 }
 
-/// What this chat has used, and what budgets leave.
+/// The chat's usage and the remaining budgets.
 pub(super) fn usage(facts: &ChatFacts, budget: &Value) -> Vec<String> {
     let mut lines = vec![match facts.tokens {
         0 => "nothing used in this chat yet".to_owned(),

@@ -1,12 +1,12 @@
-//! What a person types that is for this program and not for the agent: `/model`, `/quit` and the like.
+//! Slash commands such as `/model` and `/quit`, which are handled by this program and not sent to the agent.
 //!
-//! Pure: a line in, what is meant out; and what a line may go on to.
+//! Pure: parses a line, and computes completions and hints.
 
 use patchboard_core::text::nearest;
 
 use crate::cli::output::wrap;
 
-/// Completions offered at once; a longer list helps nobody.
+/// Completions offered at once; longer lists are of no use.
 const MAX_COMPLETIONS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,20 +21,20 @@ pub(super) enum SlashCommand {
     Quit,
 }
 
-/// What a typed line is.
+/// The meaning of a typed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParsedLine {
     Empty,
-    /// For the agent.
+    /// A message for the agent.
     Message(String),
     Command(SlashCommand),
-    /// A command there is none of, or one that is used wrongly: why.
+    /// An unknown or misused command, with the error text.
     Invalid(String),
 }
 
 pub(super) struct CommandHelp {
     pub(super) name: &'static str,
-    /// What may follow, empty for nothing.
+    /// The argument, empty if there is none.
     pub(super) argument: &'static str,
     pub(super) about: &'static str,
 }
@@ -50,7 +50,7 @@ pub(super) const COMMANDS: [CommandHelp; 8] = [
     CommandHelp { name: "/quit", argument: "", about: "leave; Ctrl-D does the same" },
 ];
 
-/// What the server offers to choose from.
+/// Names offered by the server for completion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CompletionChoices {
     pub(super) models: Vec<String>,
@@ -60,14 +60,14 @@ pub(super) struct CompletionChoices {
 }
 
 pub(super) fn parse_line(line: &str) -> ParsedLine {
-    // A line's end after a backslash was typed, not meant as an end.
+    // A backslash before a line break continues the line.
     let line = line.replace("\\\n", "\n");
     let trimmed = line.trim();
     if trimmed.is_empty() {
         return ParsedLine::Empty;
     }
     if !is_slash(&line) {
-        // The space that says that it is no command is not a part of the message.
+        // A leading space marks a message that begins with `/`; it is not part of the message.
         let message = if trimmed.starts_with('/') { line.trim_start() } else { &line };
         return ParsedLine::Message(message.trim_end().to_owned());
     }
@@ -83,7 +83,7 @@ pub(super) fn parse_line(line: &str) -> ParsedLine {
         "/tools" => SlashCommand::Tools(argument.clone()),
         "/usage" => SlashCommand::Usage,
         "/quit" | "/exit" => SlashCommand::Quit,
-        // What the built-in offline provider tells people to type is said to it.
+        // The built-in offline provider has its own `/call` command, so it is sent as a message.
         "/call" => return ParsedLine::Message(trimmed.to_owned()),
         unknown => return ParsedLine::Invalid(unknown_command(unknown)),
     };
@@ -95,7 +95,7 @@ pub(super) fn parse_line(line: &str) -> ParsedLine {
     }
 }
 
-/// Begins with a command's mark. A path at the beginning of a message, `/etc/hosts`, does not.
+/// True if a line begins with a command. A path such as `/etc/hosts` does not count.
 fn is_slash(line: &str) -> bool {
     let word = line.split(char::is_whitespace).next().unwrap_or_default();
     word.strip_prefix('/').is_some_and(|name| !name.contains('/') && !name.is_empty())
@@ -115,7 +115,7 @@ fn unknown_command(name: &str) -> String {
     )
 }
 
-/// What stands at the end of `line` may become one of these; the number is where it begins.
+/// Completions for the end of `line`, with the offset they replace.
 pub(super) fn completions(line: &str, choices: &CompletionChoices) -> (usize, Vec<String>) {
     let Some((name, argument)) = line.split_once(' ') else {
         let named = COMMANDS.iter().filter(|command| line.starts_with('/') && command.name.starts_with(line));
@@ -134,13 +134,13 @@ pub(super) fn completions(line: &str, choices: &CompletionChoices) -> (usize, Ve
     };
     let word = argument.trim_start();
     let start = line.len() - word.len();
-    // What begins so comes first; for a model also what is called so by its provider.
+    // Matches at the beginning come first, then matches elsewhere, such as a model's name after its provider.
     let begins = known.iter().filter(|one| one.starts_with(word));
     let holds = known.iter().filter(|one| !one.starts_with(word) && !word.is_empty() && one.contains(word));
     (start, begins.chain(holds).take(MAX_COMPLETIONS).cloned().collect())
 }
 
-/// What is shown behind a command that is being typed: its rest, which may be taken over, and what it is for.
+/// The hint behind a partial command: its rest, which can be accepted, and its description.
 pub(super) fn hint(line: &str) -> Option<(String, String)> {
     if !line.starts_with('/') || line.len() < 2 || line.contains(char::is_whitespace) {
         return None;
@@ -152,7 +152,7 @@ pub(super) fn hint(line: &str) -> Option<(String, String)> {
     Some((rest, format!("  {}", shown.collect::<Vec<_>>().join("  "))))
 }
 
-/// Below each other, within so many columns.
+/// One command per line, wrapped to `columns`.
 pub(super) fn help(columns: usize) -> Vec<String> {
     let wide = COMMANDS.iter().map(|one| one.name.len() + 1 + one.argument.len()).max().unwrap_or(0);
     let room = columns.saturating_sub(wide + 2).max(MIN_HELP_COLUMNS);
@@ -167,7 +167,7 @@ pub(super) fn help(columns: usize) -> Vec<String> {
     lines
 }
 
-/// Narrower, help would be a column of words.
+/// Minimum width of a description; narrower text would be one word per line.
 const MIN_HELP_COLUMNS: usize = 20;
 const KEY_HELP: [&str; 3] = [
     "Tab completes commands, models, agents and conversations. Arrow keys edit the line and go through what was said \

@@ -1,4 +1,4 @@
-//! One turn of a chat as it is shown: frames of the gateway in, words for the terminal out. Pure.
+//! The display of one chat turn: gateway frames in, terminal updates out. Pure.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::cli::run::questions::{ApprovalQuestion, prompt_text};
 use crate::cli::run::view::{DisplayUpdate, ProgressDisplay, ReplyTiming, arguments_text};
 
 const ERROR: &str = "error: ";
-/// What else lets a call through that nobody could be asked about.
+/// Other ways to approve a call where no person can be asked.
 const APPROVAL_HINT: &str = "`patchboard chat` at a terminal asks you, and `patchboard run --approvals wait` waits for `patchboard \
                     approvals`";
 
@@ -20,13 +20,13 @@ pub(super) struct ChatTurn {
     reply: ReplyTiming,
     progress: ProgressDisplay,
     display: LiveDisplay,
-    /// Names of the calls that were told, by their ids.
+    /// Names of announced calls, by id.
     calls: Vec<(String, String)>,
-    /// Plain text stands in the middle of a line.
+    /// Plain output is in the middle of a line.
     is_mid_line: bool,
-    /// The call that was asked about last.
+    /// The call of the latest approval question.
     asked: Option<ApprovalCall>,
-    /// Calls of which it was said that they are refused.
+    /// Calls whose refusal was shown.
     refused: Vec<String>,
 }
 
@@ -36,12 +36,12 @@ struct ApprovalCall {
     call: String,
 }
 
-/// What a frame means beyond what it shows.
+/// The effect of a frame apart from its display.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FrameEffect {
     Continue,
     AskApproval(ApprovalQuestion),
-    /// A call has its result: nobody need be asked about it any more.
+    /// A call has its result: its approval question is obsolete.
     CallFinished(String),
     Failed(String),
     Done,
@@ -66,7 +66,7 @@ impl ChatTurn {
         &mut self.display
     }
 
-    /// An event of the stream.
+    /// Handles one event of the stream.
     pub(super) fn event(&mut self, event: &str, data: &Value, said: &mut Vec<DisplayUpdate>) -> FrameEffect {
         match event {
             "text" => self.push_text(data.as_str().unwrap_or_default(), said),
@@ -119,7 +119,7 @@ impl ChatTurn {
         FrameEffect::Continue
     }
 
-    /// A line of its own on standard error. An error is followed by what to do about it, where that is known.
+    /// Shows a separate line on standard error. An error is followed by a hint if one is known.
     pub(super) fn line(&mut self, line: String, said: &mut Vec<DisplayUpdate>) {
         self.end_line(said);
         let Some(problem) = line.strip_prefix(ERROR) else { return self.display.remark(line, said) };
@@ -130,7 +130,7 @@ impl ChatTurn {
         }
     }
 
-    /// The call that was asked about last is refused, as there is nobody who could agree. It is said once.
+    /// Shows once that the call of the latest question is refused, as no person can approve it.
     pub(super) fn note_refusal(&mut self, said: &mut Vec<DisplayUpdate>) {
         let Some(ApprovalCall { id, name, call }) = self.asked.take().filter(|asked| !self.refused.contains(&asked.id))
         else {
@@ -140,7 +140,7 @@ impl ChatTurn {
         self.refused.push(id);
     }
 
-    /// Nothing is left half said.
+    /// Ends an open line and clears the live block.
     pub(super) fn end(&mut self, said: &mut Vec<DisplayUpdate>) {
         self.end_line(said);
         self.display.pause(said);
@@ -151,7 +151,7 @@ impl ChatTurn {
             return;
         }
         self.display.push_reply(text, said);
-        // Read by a program it is plain, and as it comes.
+        // Output read by a program is plain and unbuffered.
         if self.reply == ReplyTiming::AtEnd {
             self.is_mid_line = !text.ends_with('\n');
             said.push(DisplayUpdate::Text(plain(text)));

@@ -1,4 +1,4 @@
-//! Who may come in, and who could read what is kept.
+//! Checks which clients may connect, and which users could read stored data.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,12 +11,12 @@ use crate::config::LoadedConfig;
 use crate::data_dir::{self, DirSharing};
 use crate::serve;
 
-/// Others may change it.
+/// Group or others may write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Others may read it.
+/// Group or others may read.
 const READABLE_BY_OTHERS: u32 = 0o044;
 
-/// Files with keys and tokens: the operator's, those that `onboard` stored, and those that the configuration names.
+/// Files with keys and tokens: the operator's, those stored by `onboard`, and those named in the configuration.
 pub(super) fn key_files(loaded: &LoadedConfig) -> DoctorFinding {
     let config = &loaded.config;
     let mut files = data_dir::secret_files(&config.data_dir, &config.storage.path);
@@ -26,7 +26,7 @@ pub(super) fn key_files(loaded: &LoadedConfig) -> DoctorFinding {
     key_files_finding(&files)
 }
 
-/// Which listeners ask for no token, and whom they serve.
+/// Which listeners require no token, and which users they serve.
 pub(super) fn listeners(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     let open = serve::surfaces_without_token(&loaded.config);
     if open.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn listeners(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Whether others could have changed, or could change, what the server keeps.
+/// Whether other users could have changed, or could change, the data directory.
 pub(super) fn data_folder(loaded: &LoadedConfig) -> Option<DoctorFinding> {
     let folder = &loaded.config.data_dir;
     let sharing = DirSharing::of(&loaded.config);

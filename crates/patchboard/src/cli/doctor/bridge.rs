@@ -1,4 +1,4 @@
-//! The bridge and the workers behind it.
+//! Checks of the bridge and of worker pools.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -10,7 +10,7 @@ use crate::config::section::WorkerConfig;
 use crate::config::types::SecretRef;
 use crate::config::{Config, LoadedConfig};
 
-/// Who can use it. What must not be is a problem of the configuration and never gets here.
+/// How clients of the bridge are authenticated. Forbidden combinations are configuration errors and do not get here.
 pub(super) fn protection(config: &Config) -> Option<DoctorFinding> {
     let bridge = &config.bridge;
     bridge.listen.address()?;
@@ -34,7 +34,7 @@ pub(super) fn protection(config: &Config) -> Option<DoctorFinding> {
 }
 
 pub(super) fn socket(config: &Config) -> Option<DoctorFinding> {
-    // Off is off, on the socket too.
+    // `listen = "off"` disables the Unix socket too.
     config.bridge.listen.address()?;
     let path = config.bridge.unix_socket.as_deref()?;
     let shown = path.display();
@@ -60,7 +60,7 @@ pub(super) fn pools(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     let workers = &loaded.config.workers;
     let path = loaded.env.get(PATH).unwrap_or_default();
     let mut findings: Vec<DoctorFinding> = workers.iter().map(|worker| pool(worker, path)).collect();
-    // Workers that are forked from a warm process are made with the SDK.
+    // Workers forked from a warm process use the SDK.
     let unsure: Vec<&str> = workers.iter().filter(|worker| !worker.warm).map(|worker| worker.name.as_str()).collect();
     if !unsure.is_empty() {
         findings.push(DoctorFinding::Note(format!(
@@ -75,7 +75,7 @@ pub(super) fn pools(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
 fn pool(worker: &WorkerConfig, path: &str) -> DoctorFinding {
     let name = &worker.name;
     let folder = worker.working_folder.as_deref().unwrap_or(Path::new("."));
-    // The configuration was checked: there is a command, and the folder exists.
+    // Validation guarantees a command and an existing folder.
     let program = worker.command.first().map(String::as_str).unwrap_or_default();
     let is_text = |value: &&String| value.parse::<SecretRef>().is_err();
     let path = worker.env.get(PATH).filter(is_text).map_or(path, String::as_str);
@@ -105,7 +105,7 @@ enum ProgramLookupError {
     NotExecutable(PathBuf),
 }
 
-/// As the system looks for it: by its path, or in the folders of `PATH` in their order.
+/// Looks a program up as the system does: by its path, or in the folders of `PATH` in order.
 fn find_program(program: &str, folder: &Path, path: &str) -> Result<PathBuf, ProgramLookupError> {
     let places: Vec<PathBuf> = match program.contains('/') {
         true => vec![folder.join(program)],

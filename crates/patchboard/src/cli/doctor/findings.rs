@@ -1,16 +1,16 @@
-//! What was found, for people and for programs.
+//! The output of findings, as text and JSON.
 
 use serde::Serialize;
 
 use crate::cli::output::{self, PageLayout, TextRole, paint, wrap};
 use crate::config::problem::{ConfigProblems, Severity};
 
-/// `Bad` is what keeps a server from starting, answering, or doing all that is configured. The text begins with its topic:
-/// `sandbox: …`.
+/// A finding; its text begins with its topic: `sandbox: …`. `Bad` prevents a server from starting, from answering, or
+/// from doing all that is configured.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DoctorFinding {
     Good(String),
-    /// Works, with a limit worth knowing.
+    /// Works, with a limitation.
     Note(String),
     Bad {
         problem: String,
@@ -18,7 +18,7 @@ pub(super) enum DoctorFinding {
     },
 }
 
-/// A finding as programs read it.
+/// A finding in JSON.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct FindingRow<'a> {
     level: &'static str,
@@ -33,7 +33,7 @@ struct DoctorReport<'a> {
     findings: Vec<FindingRow<'a>>,
 }
 
-/// Room for the level before every line.
+/// Columns before each line, for the level.
 const MARGIN: usize = 6;
 
 impl DoctorFinding {
@@ -47,7 +47,7 @@ impl DoctorFinding {
         FindingRow { level, topic, text, hint }
     }
 
-    /// Paths and names may come from anywhere, so each line is made fit for a terminal.
+    /// Paths and names may have any content, so each line is sanitised for the terminal.
     fn lines(&self, page: PageLayout) -> Vec<String> {
         let (label, role, text, hint) = match self {
             Self::Good(text) => ("ok", TextRole::Good, text, None),
@@ -89,7 +89,7 @@ fn to_json(findings: &[DoctorFinding]) -> String {
     serde_json::to_string(&report).unwrap_or_default()
 }
 
-/// A configuration that cannot be used.
+/// Findings for problems of the configuration.
 pub(super) fn from_config_problems(problems: &ConfigProblems) -> Vec<DoctorFinding> {
     let finding = |problem: &crate::config::problem::ConfigProblem| {
         let mut said = problem.clone();

@@ -1,4 +1,4 @@
-//! Plugins and channels: what is refused or waits, who could change the files, and who may post.
+//! Checks of plugins and channels: refused or waiting plugins, writable files, and verification of webhooks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,14 +17,14 @@ use crate::config::section::{ChannelConfig, WebhookVerification};
 use crate::config::{Config, LoadedConfig};
 use crate::system::SystemClock;
 
-/// One byte more than a plugin may have.
+/// One byte more than a plugin may have, so that a longer file is noticed.
 const MAX_READ: u64 = 64 * 1024 * 1024 + 1;
-/// Files of the folder that are looked at, as many as the server takes.
+/// Examined files of the folder: the server's limit.
 const MAX_FILES: usize = 256;
-/// Others than the owner may write.
+/// Others may write.
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// What is known of a plugin without asking more of it.
+/// What is known of a plugin without a further call.
 struct PluginCapabilities {
     has_channel: bool,
 }
@@ -43,7 +43,7 @@ pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Of the server that runs on the data directory, if one does.
+/// The plugins of the server on the data directory, if one runs.
 async fn running_plugins(config: &Config) -> Option<Vec<PluginReport>> {
     let address = ServerAddress::of_data_dir(&config.data_dir)?;
     let mut client = GatewayClient::connect(&address).await.ok()?;
@@ -76,7 +76,7 @@ fn plugin_finding(plugin: &PluginReport) -> DoctorFinding {
     }
 }
 
-/// Names and files of the configuration, then of the folder.
+/// Names and files from the configuration, then from the folder.
 fn plugin_files(config: &Config) -> Vec<(String, PathBuf)> {
     let mut files: Vec<(String, PathBuf)> =
         config.plugins.iter().map(|plugin| (plugin.name.clone(), plugin.path.clone())).collect();
@@ -93,7 +93,7 @@ fn plugin_files(config: &Config) -> Vec<(String, PathBuf)> {
     files
 }
 
-/// As a server would that started now.
+/// Checks the files as a starting server would.
 async fn inspect_files(
     config: &Config,
     files: &[(String, PathBuf)],
@@ -145,7 +145,7 @@ async fn inspect_file(
     }
 }
 
-/// Places that whoever is on this machine may write to.
+/// Files and folders that every user of this machine may write to.
 fn world_writable(config: &Config, files: &[(String, PathBuf)]) -> Vec<DoctorFinding> {
     let is_open =
         |path: &&PathBuf| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & WRITABLE_BY_ALL != 0);
@@ -157,7 +157,7 @@ fn world_writable(config: &Config, files: &[(String, PathBuf)]) -> Vec<DoctorFin
     open.collect()
 }
 
-/// Plugins that agents could change: their tools work where the file is.
+/// Plugins whose files are in folders where agents' tools may write.
 fn agent_writable(config: &Config) -> Option<DoctorFinding> {
     let roots: Vec<PathBuf> = config.runs.allowed_roots.iter().map(|root| resolve_path(root)).collect();
     let is_reachable = |path: &Path| roots.iter().any(|root| resolve_path(path).starts_with(root));
@@ -172,7 +172,7 @@ fn agent_writable(config: &Config) -> Option<DoctorFinding> {
     })
 }
 
-/// Where a path leads, whether or not there is a file yet.
+/// The real path, even if the file does not exist yet.
 fn resolve_path(path: &Path) -> PathBuf {
     let beside = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())

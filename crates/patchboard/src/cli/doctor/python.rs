@@ -1,4 +1,4 @@
-//! Whether there is a Python for a local model.
+//! Checks for a Python that can run a local model.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -25,7 +25,7 @@ pub(super) fn finding(loaded: &LoadedConfig) -> DoctorFinding {
     }
 }
 
-/// The first on the search path that does not lie in the current folder, where an agent may have put it.
+/// The first in the search path outside the current folder, where an agent may have placed one.
 fn find(search_path: &str, here: &Path) -> Option<PathBuf> {
     let here = here.canonicalize().ok()?;
     let is_elsewhere = |path: &Path| path.canonicalize().is_ok_and(|real| !real.starts_with(&here));
@@ -36,12 +36,12 @@ fn find(search_path: &str, here: &Path) -> Option<PathBuf> {
         .find(|path| path.is_file() && is_elsewhere(path) && access(path, Access::EXEC_OK).is_ok())
 }
 
-/// Asked in an empty folder and without the user's settings, so that no other code is loaded.
+/// Runs it in an empty folder and without user settings, so that no other code is loaded.
 fn version(python: &Path) -> io::Result<Output> {
     let empty = std::env::temp_dir().join(format!("patchboard-doctor-{}", data_dir::random_secret()));
     DirBuilder::new().mode(0o700).create(&empty)?;
     let output = Command::new(python).args(["-I", "--version"]).current_dir(&empty).output();
-    // What stays behind is an empty folder.
+    // On failure an empty folder is left.
     drop(std::fs::remove_dir(&empty));
     output
 }

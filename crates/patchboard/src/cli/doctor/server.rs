@@ -1,4 +1,4 @@
-//! The server that runs on the data directory: whether it answers, and where it differs from what would start now.
+//! Compares the running server of the data directory with what would start now.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,7 +44,7 @@ pub(super) async fn findings(loaded: &LoadedConfig) -> Vec<DoctorFinding> {
 async fn check_reachable(config: &Config, record: &ServerRecord) -> DoctorFinding {
     let (pid, version) = (record.pid, &record.version);
     let listens = listening(record);
-    // Without a gateway nobody can ask it anything.
+    // Without a gateway the server cannot be queried.
     let Some(address) = ServerAddress::of_data_dir(&config.data_dir) else {
         return DoctorFinding::Good(format!("server: version {version} runs as pid {pid}; {listens}"));
     };
@@ -75,7 +75,7 @@ fn listening(record: &ServerRecord) -> String {
     if listening.is_empty() { "it listens nowhere".to_owned() } else { listening.join(", ") }
 }
 
-/// Where it listens elsewhere than it would now.
+/// Surfaces whose running address differs from the configured one.
 fn changed_addresses(config: &Config, record: &ServerRecord) -> Option<DoctorFinding> {
     let surfaces = [
         ("gateway", config.gateway.listen, record.gateway),
@@ -87,7 +87,7 @@ fn changed_addresses(config: &Config, record: &ServerRecord) -> Option<DoctorFin
         .into_iter()
         .filter_map(|(surface, listen, now)| {
             let is_same = match (listen.address(), now) {
-                // Any port will do where none was chosen.
+                // Port 0 matches any port.
                 (Some(wanted), Some(now)) => wanted.ip() == now.ip() && [0, now.port()].contains(&wanted.port()),
                 (None, None) => true,
                 (Some(_), None) | (None, Some(_)) => false,
@@ -98,7 +98,7 @@ fn changed_addresses(config: &Config, record: &ServerRecord) -> Option<DoctorFin
             (!is_same).then(|| format!("{surface} is {now} and would be {}", words(listen)))
         })
         .collect();
-    // Flags of `serve` are as good a reason as a changed file.
+    // Flags of `serve` cause a difference as well as a changed file.
     (!moved.is_empty()).then(|| {
         DoctorFinding::Note(format!(
             "server: started with other addresses than the configuration has now: {}",
@@ -115,7 +115,7 @@ fn changed_since<'a>(files: impl Iterator<Item = &'a Path>, start: SystemTime) -
     files.into_iter().find(|path| is_newer(path))
 }
 
-/// Pools that one of them has and the other has not.
+/// Pools that only the server or only the configuration has.
 async fn pools(config: &Config) -> Option<DoctorFinding> {
     let address = ServerAddress::of_data_dir(&config.data_dir)?;
     let mut client = GatewayClient::connect(&address).await.ok()?;

@@ -1,4 +1,4 @@
-//! What the server obeys, and what of it is not trusted.
+//! Guarded files that are not trusted.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub(super) fn findings(loaded: &LoadedConfig) -> Result<Vec<DoctorFinding>, std:
     let here = std::env::current_dir()?;
     let (store, obeyed) = (trust_store(loaded), guarded_files(loaded, &here));
     let mut found: Vec<DoctorFinding> = pending_files(loaded, &here, &store).iter().map(pending_finding).collect();
-    // Files that do not count and keys that are withheld are problems of the configuration.
+    // Untrusted files and withheld keys are reported as problems of the configuration.
     let is_distrusted =
         |problem: &ConfigProblem| matches!(problem.code, ProblemCode::UntrustedFile | ProblemCode::WithheldKey);
     if found.is_empty() && !loaded.warnings.iter().any(is_distrusted) {

@@ -81,7 +81,7 @@ pub(super) async fn list(args: ClientsArgs) -> Result<ExitCode, CommandFailure> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Versions can be sentences.
+/// Version strings can be long.
 const VERSION_COLUMNS: usize = 12;
 
 fn row(app: KnownApp) -> [TableCell; 6] {
@@ -108,7 +108,7 @@ fn row(app: KnownApp) -> [TableCell; 6] {
     ]
 }
 
-/// There is no such app; perhaps there is one with nearly that name.
+/// An error for an unknown app, with a similar name as a hint.
 pub(super) async fn unknown_app(client: &HubClient, name: &str) -> CommandFailure {
     let names = app_names(client).await;
     let failure = CommandFailure::failed(output::one_line(&format!("no app is called `{name}`")));
@@ -118,13 +118,14 @@ pub(super) async fn unknown_app(client: &HubClient, name: &str) -> CommandFailur
     })
 }
 
-/// Of all apps the hub knows, as far as it tells.
+/// Names of all apps the hub knows; empty if the request fails.
 pub(super) async fn app_names(client: &HubClient) -> Vec<String> {
     let items = client.clients().await.unwrap_or_default();
     items.iter().filter_map(|item| report::parse::<KnownApp>(item).ok()).map(|app| app.name).collect()
 }
 
-/// An app may be let in before it has ever asked; a slip of the pen lets in another one.
+/// Warns about an unknown name. An app may be approved before its first registration, so a typo would approve another
+/// app.
 fn warn_unknown_app(known: &[String], name: &str) {
     if known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return;

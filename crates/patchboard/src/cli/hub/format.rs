@@ -1,4 +1,4 @@
-//! Messages in words, for people. Whatever came from apps or users is made fit for a terminal here.
+//! Messages as text. Everything from apps and users is sanitised for the terminal here.
 
 use jiff::tz::TimeZone;
 use patchboard_core::app::message::CHOOSE_HINT;
@@ -6,7 +6,7 @@ use patchboard_core::app::message::CHOOSE_HINT;
 use super::report::{AppNotification, DeliveryAttempt, MessageReport, RoutingCandidate, RoutingDecision};
 use crate::cli::output::{self, clock};
 
-/// `ID STATE`, and why it is in that state.
+/// `ID STATE` and the reason for the state.
 pub(super) fn headline(report: &MessageReport) -> String {
     let MessageReport { id, state, .. } = report;
     match reason_text(report) {
@@ -15,13 +15,13 @@ pub(super) fn headline(report: &MessageReport) -> String {
     }
 }
 
-/// The reason without the command it ends with, which has a line of its own.
+/// The reason without the command it ends with, which gets its own line.
 fn reason_text(report: &MessageReport) -> Option<&str> {
     let reason = report.reason.as_deref()?;
     Some(reason.rsplit_once(CHOOSE_HINT).map_or(reason, |(why, _)| why))
 }
 
-/// What to type about a message that does not go on by itself.
+/// The command for a message that needs a decision.
 pub(super) fn next_step(report: &MessageReport) -> Option<String> {
     let id = &report.id;
     let step = match report.state.as_str() {
@@ -36,7 +36,7 @@ pub(super) fn next_step(report: &MessageReport) -> Option<String> {
     Some(output::one_line(&format!("next: {step}")))
 }
 
-/// What a message waits for that no app could take.
+/// A hint for a message that waits because no app is connected.
 pub(super) fn waits_for_app(report: &MessageReport) -> Option<&'static str> {
     let is_alone = report.state == "queued" && report.reason.as_deref() == Some("no app is connected");
     is_alone.then_some(
@@ -45,7 +45,7 @@ pub(super) fn waits_for_app(report: &MessageReport) -> Option<&'static str> {
     )
 }
 
-/// What to type about those of a list that are held.
+/// The command for the held messages of a list.
 pub(super) fn next_step_of_held(reports: &[MessageReport]) -> Option<String> {
     let held: Vec<&MessageReport> = reports.iter().filter(|report| report.state == "held").collect();
     match held.as_slice() {
@@ -89,7 +89,7 @@ pub(super) fn attempt(attempt: &DeliveryAttempt) -> String {
     })
 }
 
-/// The first line as a whole; further lines of the body follow, indented.
+/// The title and the first line, with further lines of the body indented.
 pub(super) fn notification(notification: &AppNotification) -> String {
     let AppNotification { client, title, body, priority } = notification;
     let mark = if priority == "high" { " (important)" } else { "" };
@@ -103,7 +103,7 @@ pub(super) fn notification(notification: &AppNotification) -> String {
     output::plain(&said).replace('\n', "\n  ")
 }
 
-/// Everything there is to know, in the order it happened as far as the hub tells.
+/// Everything known about a message, in chronological order as far as the hub reports it.
 pub(super) fn timeline(report: &MessageReport, zone: &TimeZone) -> Vec<String> {
     let mut lines = vec![headline(report)];
     lines.extend(next_step(report));
@@ -127,7 +127,7 @@ pub(super) fn timeline(report: &MessageReport, zone: &TimeZone) -> Vec<String> {
     lines
 }
 
-/// What was told already of a message that is followed.
+/// What has been printed of a followed message.
 #[derive(Debug, Default)]
 pub(super) struct PrintedProgress {
     decisions: usize,
@@ -136,9 +136,9 @@ pub(super) struct PrintedProgress {
 }
 
 impl PrintedProgress {
-    /// What is new since the last time.
+    /// The lines that are new since the last call.
     pub(super) fn take_new_lines(&mut self, report: &MessageReport) -> Vec<String> {
-        // Why nobody gets it is the reason of the state it comes to.
+        // A decision without a recipient is shown as the reason of the resulting state.
         let sent = |decision: &&RoutingDecision| !decision.clients.is_empty();
         let mut lines: Vec<String> = report.decisions.iter().skip(self.decisions).filter(sent).map(decision).collect();
         self.decisions = self.decisions.max(report.decisions.len());
@@ -148,7 +148,7 @@ impl PrintedProgress {
                 Some(state) => state.clone_from(&tried.state),
                 None => self.attempts.push(tried.state.clone()),
             }
-            // That it was sent is what the decision said.
+            // Sending is shown by the decision already.
             if tried.state != "sent" {
                 lines.push(attempt(tried));
             }

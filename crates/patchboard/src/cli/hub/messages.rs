@@ -140,7 +140,7 @@ pub(super) async fn resend(args: MessageIdArgs) -> Result<ExitCode, CommandFailu
 pub(super) async fn route(args: RouteArgs) -> Result<ExitCode, CommandFailure> {
     let client = args.target.client()?;
     let answer = client.route(&args.id, &args.app).await;
-    // Of the two that may be unknown, say which.
+    // Either the message or the app may be unknown: determine which.
     let is_unknown = matches!(answer, Err(HubError::Refused { status: 400 | 404, .. }));
     if is_unknown && client.message(&args.id).await.is_ok() {
         return Err(super::apps::unknown_app(&client, &args.app).await);

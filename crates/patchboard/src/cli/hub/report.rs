@@ -1,5 +1,5 @@
-//! What the hub says about a message, read from its JSON. What is missing is left empty: an older or newer hub is no
-//! reason to say nothing at all.
+//! The hub's message reports, parsed from JSON. Missing fields are left empty, so that a hub of another version can be
+//! read.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub(super) struct AppNotification {
 pub(super) struct RoutingDecision {
     pub(super) stage: String,
     pub(super) clients: Vec<String>,
-    /// What they get, where that is not the whole text.
+    /// The text they receive, if it is not the whole message.
     pub(super) text: Option<String>,
     pub(super) reason: String,
     pub(super) candidates: Vec<RoutingCandidate>,
@@ -61,7 +61,7 @@ pub(super) struct RoutingCandidate {
     pub(super) why: Vec<String>,
 }
 
-/// An app as the hub knows it.
+/// An app as the hub reports it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct KnownApp {
@@ -77,12 +77,12 @@ pub(super) struct KnownApp {
 }
 
 impl MessageReport {
-    /// Has somebody got it who has not answered yet?
+    /// Whether an app has received it and not responded yet.
     pub(super) fn is_pending(&self) -> bool {
         self.attempts.iter().any(|attempt| attempt.state == "sent")
     }
 
-    /// It ended without an app, or waits for a person because an app refused it.
+    /// Whether it ended without an app, or waits for a person because an app refused it.
     pub(super) fn is_undelivered(&self) -> bool {
         let is_refused = || self.attempts.iter().any(|attempt| attempt.state == "rejected");
         match self.state.as_str() {

@@ -1,4 +1,4 @@
-//! `patchboard hub send`
+//! `patchboard hub send`: submits a message and follows it.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -18,11 +18,11 @@ use crate::cli::output;
 use crate::client::hub::HubClient;
 use crate::config::nearest::nearest;
 
-/// How long is waited when nobody says how long.
+/// How long to wait by default.
 const DEFAULT_WAIT: Duration = Duration::from_secs(120);
-/// The longest that can be asked for.
+/// The longest accepted wait.
 const MAX_WAIT_SECONDS: u64 = 24 * 3600;
-/// What an app has to say often follows its acknowledgement at once.
+/// An app's notification often follows its acknowledgement at once.
 const FOLLOW_UP_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
@@ -47,21 +47,21 @@ pub(super) struct SendArgs {
     json: bool,
 }
 
-/// For how long answers are waited for.
+/// How long to wait for responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaitMode {
     No,
-    /// Until it has been answered or rests.
+    /// Until the message is answered or cannot progress.
     UntilSettled,
-    /// Also while it waits for an app to come.
+    /// Also while it waits for an app to connect.
     UpTo(Duration),
 }
 
-/// What is still to be expected of a message.
+/// The updates still expected for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedUpdates {
     Answers,
-    /// Everybody has answered; one of them may have something to add.
+    /// All apps have acknowledged; a notification may follow.
     FollowUp,
     NoMore,
 }
@@ -94,7 +94,7 @@ pub(super) async fn run(args: SendArgs) -> Result<ExitCode, CommandFailure> {
     Ok(if report.is_undelivered() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Says what happens to the message until nothing more is to be expected; leaves its newest form in `answer`.
+/// Prints the progress until no more updates are expected, and stores the newest report in `answer`.
 async fn follow(
     client: &HubClient,
     answer: &mut Value,
@@ -130,7 +130,7 @@ async fn follow(
         let is_last = outlook == ExpectedUpdates::FollowUp && wait != WaitMode::UntilSettled;
         let newer = async {
             match is_last {
-                // The hub knows how long apps have.
+                // The hub knows the apps' time limits.
                 true => client.message_settled(&report.id, patience).await,
                 false => client.message_after(&report.id, report.version, patience).await,
             }
@@ -138,7 +138,7 @@ async fn follow(
         let Ok(newer) = tokio::time::timeout(patience, newer).await else { break };
         *answer = newer.map_err(|error| HubErrorContext::Message.to_failure(error))?;
         let next: MessageReport = report::parse(answer)?;
-        // A hub that answers without news before the time is up must not be asked in a tight loop.
+        // A hub that responds early without news must not be polled in a tight loop.
         let is_news = next.version > report.version;
         report = next;
         if is_last && !is_news {
@@ -160,7 +160,7 @@ async fn follow(
     Ok(report)
 }
 
-/// Tells of an app with nearly the name that the text begins with, when no app has that name.
+/// Suggests an app whose name is similar to the one the text addresses, if no app has that name.
 async fn suggest_app_name(client: &HubClient, text: &str, report: &MessageReport) {
     let is_addressed = report.decisions.iter().any(|decision| matches!(decision.stage.as_str(), "direct" | "alias"));
     let Some((name, _)) = direct::split_address(text).filter(|_| !is_addressed) else { return };
@@ -180,15 +180,15 @@ fn expected_updates(report: &MessageReport, wait: WaitMode) -> ExpectedUpdates {
         "sent" => ExpectedUpdates::Answers,
         "delivered" if report.is_pending() => ExpectedUpdates::Answers,
         "delivered" if report.notifications.is_empty() => ExpectedUpdates::FollowUp,
-        // With a reason it has come to rest until an app registers; without one it is being routed.
+        // With a reason it waits for an app to register; without one it is being routed.
         "queued" if report.reason.is_some() && wait == WaitMode::UntilSettled => ExpectedUpdates::NoMore,
         "queued" => ExpectedUpdates::Answers,
         _ => ExpectedUpdates::NoMore,
     }
 }
 
-/// `--wait "some text"` swallows the text: what cannot be seconds, or leaves nothing to say, is what was meant to be
-/// said.
+/// `--wait "some text"` takes the text as its value: a value that is not a number of seconds, or leaves no text, is the
+/// text.
 fn text_and_wait(text: Option<String>, wait: Option<Option<String>>) -> Result<(String, WaitMode), CommandFailure> {
     let missing =
         || CommandFailure::unusable("there is nothing to say").hint("patchboard hub send \"notebook: buy milk\"");
@@ -209,7 +209,7 @@ fn text_and_wait(text: Option<String>, wait: Option<Option<String>>) -> Result<(
 
 fn from_stdin() -> Result<String, CommandFailure> {
     let mut bytes = Vec::new();
-    // Room for a line end, and one more, so that what is too long is told from what just fits.
+    // Room for a line break and one more byte, to distinguish a text that is too long from one that just fits.
     let most = MAX_TEXT + 3;
     std::io::stdin().lock().take(most as u64).read_to_end(&mut bytes)?;
     if bytes.len() == most {

@@ -1,4 +1,4 @@
-//! The last lines of a set of rotated files, and those that come after them.
+//! Reads the last lines of a set of rotated files, and follows them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -9,12 +9,12 @@ use rustix::fs::OFlags;
 
 use crate::telemetry::log_file::{LOG_FILES, log_name};
 
-/// A longer line is cut into pieces: nobody writes one on purpose.
+/// Longer lines are split; no real log line is that long.
 const MAX_LINE: usize = 1024 * 1024;
-/// More than a file holds, so that only what is no log is cut.
+/// Larger than any log file, so that only other files are cut.
 const MAX_READ: u64 = 64 * 1024 * 1024;
 
-/// The last `most` lines that are wanted, oldest first, and whoever reads on from there.
+/// The last `most` matching lines, oldest first, and a follower that continues after them.
 pub(super) fn open_log(
     folder: &Path,
     most: usize,
@@ -42,19 +42,19 @@ pub(super) fn open_log(
     Ok((newest_first, follower))
 }
 
-/// An open file, known by more than its name.
+/// An open file with its identity, which survives renaming.
 #[derive(Debug)]
 struct OpenLogFile {
     file: File,
     identity: (u64, u64),
 }
 
-/// Reads on where it stopped, however often the files are renamed meanwhile.
+/// Continues where it stopped, even if the files are renamed meanwhile.
 #[derive(Debug)]
 pub(super) struct LogFollower {
     folder: PathBuf,
     current: Option<OpenLogFile>,
-    /// The beginning of a line whose end is not written yet.
+    /// The beginning of a line that is not complete yet.
     partial_line: Vec<u8>,
 }
 
@@ -72,7 +72,7 @@ impl LogFollower {
 
     pub(super) fn read_new(&mut self) -> io::Result<NewLines> {
         let mut news = NewLines::default();
-        // Opened before the last look at the file that was read so far: once another has taken its place it is complete.
+        // Listed before the final read of the current file: if it has been replaced in this list, it is complete.
         let files = files(&self.folder)?;
         if let Some(current) = &mut self.current {
             news.lines = read_lines(&mut current.file, &mut self.partial_line)?;
@@ -94,7 +94,7 @@ impl LogFollower {
     }
 }
 
-/// The newest first. One that is renamed meanwhile may be met under both names, and is taken once.
+/// Newest first. A file renamed meanwhile may be found under both names, and is taken once.
 fn files(folder: &Path) -> io::Result<Vec<OpenLogFile>> {
     let mut files: Vec<OpenLogFile> = Vec::new();
     for age in 0..LOG_FILES {
@@ -115,7 +115,8 @@ fn files(folder: &Path) -> io::Result<Vec<OpenLogFile>> {
     Ok(files)
 }
 
-/// Whole lines up to the end of the file; what is left goes to `rest`, and what was left there comes first.
+/// Reads whole lines up to the end of the file. `rest` holds the incomplete line from the previous call and receives
+/// the new one.
 fn read_lines(file: &mut File, rest: &mut Vec<u8>) -> io::Result<Vec<String>> {
     file.take(MAX_READ).read_to_end(rest)?;
     let Some(end) = rest.iter().rposition(|&byte| byte == b'\n') else {

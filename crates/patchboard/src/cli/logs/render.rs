@@ -1,4 +1,4 @@
-//! A line of the log for people. What it holds may come from anybody, so nothing of it acts on the terminal.
+//! Renders log lines for people. Their content is untrusted, so it is sanitised for the terminal.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::LineLevel;
 use super::output::one_line;
 
-/// Fields with a place of their own, and those that say where in the program it was.
+/// Fields with a fixed position, and those that name the source location.
 const HIDDEN_FIELDS: &[&str] = &["timestamp", "level", "message", "target", "span", "spans"];
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct RenderStyle {
     pub(super) has_colour: bool,
 }
 
-/// What every line has.
+/// A parsed log line.
 #[derive(Debug)]
 pub(super) struct LogLine {
     pub(super) level: Option<LineLevel>,
@@ -24,7 +24,7 @@ pub(super) struct LogLine {
 }
 
 impl LogLine {
-    /// `None` for what this server did not write.
+    /// Returns `None` for lines that are not JSON objects.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
         let level = match fields.get("level").and_then(Value::as_str) {
@@ -43,7 +43,7 @@ impl LogLine {
     }
 }
 
-/// `2026-11-19 07:01:02.123  WARN the message key=value`, by the local clock.
+/// `2026-11-19 07:01:02.123  WARN the message key=value`, in local time.
 pub(super) fn line(raw: &str, style: &RenderStyle) -> String {
     let Some(line) = LogLine::parse(raw) else { return one_line(raw) };
     let when = match line.text("timestamp").parse::<Timestamp>() {
@@ -59,7 +59,7 @@ pub(super) fn line(raw: &str, style: &RenderStyle) -> String {
     shown
 }
 
-/// As it is kept. What would act on a terminal is escaped in JSON's own way, so that it reads back as the same.
+/// The line unchanged, except that control characters are escaped as JSON, so that it parses to the same value.
 pub(super) fn json(raw: &str) -> String {
     if LogLine::parse(raw).is_none() {
         return one_line(raw);

@@ -1,4 +1,4 @@
-//! What kind of block a line begins, and from where on that is certain.
+//! Determines the kind of block a line starts, and when that is certain.
 
 #[derive(Debug)]
 pub(super) enum BlockStart<'a> {
@@ -18,7 +18,7 @@ pub(super) enum ListMarker<'a> {
     Number(&'a str),
 }
 
-/// The kind of a line that is whole, or whose kind is certain. Spaces before it are cut off.
+/// The kind of a line that is complete or certain. Leading spaces have been removed.
 pub(super) fn parse_block_start(line: &str) -> BlockStart<'_> {
     let trimmed = line.trim_end();
     let Some(first) = trimmed.chars().next() else { return BlockStart::Blank };
@@ -49,10 +49,10 @@ pub(super) fn parse_block_start(line: &str) -> BlockStart<'_> {
     }
 }
 
-/// Whether a line that begins so is of the same kind, and its words begin at the same place, whatever follows. Only lines
-/// that flow are certain before their end.
+/// Whether the kind of a line and the position of its text are settled whatever follows. Only flowing lines can be
+/// certain before their end.
 pub(super) fn is_certain(line: &str) -> bool {
-    // What ends in a space of any kind may end there or go on, and can be another kind then.
+    // Trailing whitespace may be the end of the line or not, which can change its kind.
     let line = line.trim();
     let Some(first) = line.chars().next() else { return false };
     match first {
@@ -61,7 +61,7 @@ pub(super) fn is_certain(line: &str) -> bool {
         '-' | '*' | '_' | '+' => has_words(line.trim_start_matches(|c: char| c == first || c.is_whitespace())),
         '0'..='9' => {
             let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
-            // A number alone may be all there is; one with a point may begin an item.
+            // A number alone may be the whole line; one with a point may start an item.
             match rest.strip_prefix(['.', ')']) {
                 Some(text) if text.starts_with(' ') => has_words(text.trim_start()),
                 Some(text) => !text.is_empty(),
@@ -72,19 +72,19 @@ pub(super) fn is_certain(line: &str) -> bool {
     }
 }
 
-/// Whether words have begun after a mark. A task's box is a part of the mark.
+/// Whether text follows the marker. The box of a task belongs to the marker.
 fn has_words(rest: &str) -> bool {
     !rest.is_empty() && (rest.len() > 3 || !rest.starts_with('['))
 }
 
-/// Whether a line that begins so can still be a heading, a row or a fence, which are taken whole.
+/// Whether the line can still become a heading, row or fence, which are processed whole.
 fn may_be_whole(line: &str, first: char) -> bool {
     let run = line.chars().take_while(|c| *c == first).count();
     let after = line.chars().nth(run);
     match first {
         '|' => true,
         '#' => run <= 6 && after.is_none_or(|c| c == ' '),
-        // Backticks and tildes: three are a fence; fewer at the end may become three.
+        // Backticks and tildes: three start a fence; fewer at the end may become three.
         _ => run >= 3 || after.is_none(),
     }
 }
@@ -93,7 +93,7 @@ fn is_rule(line: &str, mark: char) -> bool {
     line.chars().all(|c| c == mark || c == ' ') && line.chars().filter(|c| *c == mark).count() >= 3
 }
 
-/// `12. ` or `12) `, and what follows.
+/// `12. ` or `12) `, and the rest.
 fn number(line: &str) -> Option<(&str, &str)> {
     let digits = line.chars().take_while(char::is_ascii_digit).count();
     let (mark, text) = line.split_at_checked(digits + 1)?;

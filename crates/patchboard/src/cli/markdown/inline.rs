@@ -1,11 +1,11 @@
-//! Marks inside a line: what is bold, code or a link.
+//! Inline markup: emphasis, code and links.
 
 use unicode_width::UnicodeWidthStr;
 
-/// An opening mark and its closing one are at most so far apart: words wait for the closing one.
+/// Maximum distance between opening and closing markup, as words are held back until the closing one.
 const MAX_LOOKAHEAD: usize = 400;
 
-/// How text looks; several at once.
+/// A set of text attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TextStyle(u8);
 
@@ -17,7 +17,7 @@ impl TextStyle {
     pub(super) const UNDERLINE: Self = Self(8);
     pub(super) const STRIKE: Self = Self(16);
     pub(super) const CODE: Self = Self(32);
-    /// The mark of an item.
+    /// The marker of a list item.
     pub(super) const MARK: Self = Self(64);
 
     pub(super) fn with(self, other: Self) -> Self {
@@ -28,7 +28,7 @@ impl TextStyle {
         self.0 & other.0 != 0
     }
 
-    /// The bytes that begin it.
+    /// The escape sequence that turns the style on.
     pub(super) fn begin(self) -> String {
         let codes = [
             (Self::BOLD, "1"),
@@ -46,19 +46,19 @@ impl TextStyle {
 
 pub(super) const RESET_SEQUENCE: &str = "\x1b[0m";
 
-/// Text of one look.
+/// Text in one style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextRun {
     pub(super) text: String,
     pub(super) style: TextStyle,
 }
 
-/// Columns that text takes.
+/// Columns that a text takes.
 pub(super) fn display_width(text: &str) -> usize {
     text.chars().filter(|c| *c == '\t').count() * 3 + text.width()
 }
 
-/// What can be shown whatever follows: as many bytes, up to a space outside of any mark that may still be closed, and their
+/// The prefix whose rendering cannot change: its length in bytes, up to a space outside of unclosed markup, and its
 /// runs.
 pub(super) fn stable_prefix(text: &str, base: TextStyle) -> (usize, Vec<TextRun>) {
     let mut last_space = 0;
@@ -73,27 +73,27 @@ pub(super) fn stable_prefix(text: &str, base: TextStyle) -> (usize, Vec<TextRun>
             SpanMatch::Incomplete => break,
         }
     }
-    // What is behind the space is seen again, so that every mark is understood as it was above.
+    // Parsed with the text after the space in view, so that markup is matched as in the loop above.
     let mut runs = Vec::new();
     parse_into(text, last_space, InputState::Partial, base, &mut runs);
     (last_space, runs)
 }
 
-/// The runs of a text that is whole.
+/// The runs of a complete text.
 pub(super) fn parse_runs(text: &str, base: TextStyle) -> Vec<TextRun> {
     let mut runs = Vec::new();
     parse_into(text, text.len(), InputState::Complete, base, &mut runs);
     runs
 }
 
-/// Whether more of a text may come.
+/// Whether more text may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InputState {
     Complete,
     Partial,
 }
 
-/// The runs of as many bytes.
+/// Adds the runs of the first `length` bytes.
 fn parse_into(text: &str, length: usize, end: InputState, base: TextStyle, runs: &mut Vec<TextRun>) {
     let mut at = 0;
     while at < length {
@@ -122,7 +122,7 @@ fn parse_into(text: &str, length: usize, end: InputState, base: TextStyle, runs:
                 add(runs, rest.get(..length).unwrap_or(rest), base);
                 at += length;
             }
-            // Only where the end is not known, and nothing is read from there on.
+            // Occurs only for partial input, where the rest is not read.
             SpanMatch::Incomplete => return,
         }
     }
@@ -136,13 +136,13 @@ fn add(runs: &mut Vec<TextRun>, text: &str, style: TextStyle) {
 }
 
 enum SpanMatch<'a> {
-    /// So many bytes of ordinary text.
+    /// Ordinary text of this many bytes.
     PlainText(usize),
     Span {
         end: usize,
         kind: InlineKind<'a>,
     },
-    /// A mark that may be closed by what is still to come.
+    /// Markup that later text may close.
     Incomplete,
 }
 
@@ -153,11 +153,12 @@ enum InlineKind<'a> {
     Link { words: &'a str, address: &'a str },
 }
 
-/// What is looked at to understand a mark. Nothing behind it counts, so that the same is found however much has come.
+/// The text examined to match markup. Later text is ignored, so that the result does not depend on how much has
+/// arrived.
 #[derive(Debug, Clone, Copy)]
 struct LookaheadWindow<'a> {
     text: &'a str,
-    /// A mark that is not closed in it stays open as long as more may come.
+    /// Unclosed markup stays open as long as the window can grow.
     is_complete: bool,
 }
 
@@ -177,13 +178,13 @@ impl<'a> LookaheadWindow<'a> {
         Self { text: self.text.get(begin..).unwrap_or_default(), ..self }
     }
 
-    /// Open while it may still be closed; after that so many bytes of it are ordinary text.
+    /// Incomplete while it may still be closed; after that ordinary text of `length` bytes.
     fn unclosed(self, length: usize) -> SpanMatch<'a> {
         if self.is_complete { SpanMatch::PlainText(length) } else { SpanMatch::Incomplete }
     }
 }
 
-/// What begins at `at`.
+/// Matches the markup at `at`.
 fn match_span(text: &str, at: usize, end: InputState) -> SpanMatch<'_> {
     let seen = LookaheadWindow::new(text.get(at..).unwrap_or_default(), end);
     let Some(first) = seen.text.chars().next() else { return SpanMatch::PlainText(1) };
@@ -229,10 +230,10 @@ fn code(seen: LookaheadWindow<'_>, at: usize) -> SpanMatch<'_> {
     seen.unclosed(length)
 }
 
-/// `before`: the character before it.
+/// `before`: the preceding character.
 fn emphasis(seen: LookaheadWindow<'_>, at: usize, mark: char, before: Option<char>) -> SpanMatch<'_> {
     let length = marker_length(seen.text, mark);
-    // Where as many are not closed, fewer of them may be.
+    // A long marker that is not closed is retried as a shorter one.
     let never_closed = seen.unclosed(1);
     let Some(next) = seen.from(length).text.chars().next() else { return never_closed };
     let inside_word = mark == '_' && before.is_some_and(char::is_alphanumeric);
@@ -255,7 +256,7 @@ fn emphasis(seen: LookaheadWindow<'_>, at: usize, mark: char, before: Option<cha
             continue;
         }
         if here.text.starts_with('`') {
-            // Marks inside code are none.
+            // Markup inside code is ignored.
             from = match code(here, begin) {
                 SpanMatch::Span { end, .. } => end,
                 SpanMatch::PlainText(length) => begin + length,

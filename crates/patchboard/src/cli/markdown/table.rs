@@ -1,17 +1,17 @@
-//! A table: rows are kept until it is whole, then laid out for the width there is.
+//! A table: rows are buffered until it is complete, then laid out for the available width.
 
 use super::MarkupMode;
 use super::inline::{TextRun, TextStyle, parse_runs};
 use super::wrapping::{split_words, wrap_runs};
 
-/// A longer table is shown in parts.
+/// A longer table is written in parts.
 const MAX_ROWS: usize = 300;
 const MAX_BYTES: usize = 64 * 1024;
-/// Between two columns.
+/// Columns between two table columns.
 const GAP: usize = 3;
-/// No column is narrower, unless its cells are.
+/// Minimum width of a column, unless its cells are narrower.
 const MIN_COLUMN_WIDTH: usize = 6;
-/// Cells are as wide as this at most before there is need to look at the others.
+/// Upper bound of a cell's width before columns are shrunk.
 const MAX_CELL_WIDTH: usize = 400;
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl MarkdownTable {
         &self.rows
     }
 
-    /// `None` when the second row does not say that it is a table.
+    /// Returns `None` if the second row is not a delimiter row.
     pub(super) fn lines(&self, columns: usize, marks: MarkupMode) -> Option<Vec<Vec<TextRun>>> {
         let (head, rest) = self.rows.split_first()?;
         let (second, body) = rest.split_first()?;
@@ -74,7 +74,7 @@ impl MarkdownTable {
     }
 }
 
-/// How wide each column is; `None` when there are too many for the width there is.
+/// The width of each column; `None` if there are too many for the available width.
 fn widths(head: &[Vec<TextRun>], body: &[Vec<Vec<TextRun>>], room: usize) -> Option<Vec<usize>> {
     let rows = || std::iter::once(head).chain(body.iter().map(Vec::as_slice));
     let widest = |column: usize| rows().filter_map(|row| row.get(column)).map(|cell| length(cell)).max().unwrap_or(0);
@@ -109,7 +109,7 @@ fn grid(
     lines
 }
 
-/// A row takes as many lines as its tallest cell.
+/// The lines of a row, as many as its tallest cell needs.
 fn row(cells: &[Vec<TextRun>], widths: &[usize], aligns: &[ColumnAlign]) -> Vec<Vec<TextRun>> {
     let cells: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| wrap_runs(cell, *width)).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
@@ -136,7 +136,7 @@ fn row(cells: &[Vec<TextRun>], widths: &[usize], aligns: &[ColumnAlign]) -> Vec<
     (0..height).map(line).collect()
 }
 
-/// Where columns do not fit beside each other: every row as a list of its cells.
+/// Used if the columns do not fit side by side: each row as a list of its cells.
 fn list(head: &[Vec<TextRun>], body: &[Vec<Vec<TextRun>>], room: usize) -> Vec<Vec<TextRun>> {
     let mut lines = Vec::new();
     for (number, cells) in body.iter().enumerate() {
@@ -152,14 +152,14 @@ fn list(head: &[Vec<TextRun>], body: &[Vec<Vec<TextRun>>], room: usize) -> Vec<V
     lines
 }
 
-/// The cells of a row; a `\|` and one inside code are text.
+/// The cells of a row; a `\|` and a bar inside code are text.
 fn cells(row: &str) -> Vec<String> {
     let row = row.strip_prefix('|').unwrap_or(row);
     let mut cells = vec![String::new()];
     let (mut in_code, mut chars) = (false, row.chars().peekable());
     while let Some(c) = chars.next() {
         if c == '|' && !in_code {
-            // The last one ends the row.
+            // The final bar ends the row.
             if chars.peek().is_some() {
                 cells.push(String::new());
             }

@@ -1,9 +1,9 @@
-//! Words put on lines of a terminal, one after the other.
+//! Wraps words into terminal lines.
 
 use super::MarkupMode;
 use super::inline::{self, RESET_SEQUENCE, TextRun, TextStyle, display_width};
 
-/// A word that never ends is shown in parts.
+/// A longer word is written in parts.
 const MAX_PENDING: usize = 4096;
 
 #[derive(Debug)]
@@ -11,19 +11,19 @@ pub(super) struct WrappingWriter {
     columns: usize,
     marks: MarkupMode,
     out: String,
-    /// Columns taken on the last line.
+    /// Columns used on the current line.
     column: usize,
     is_mid_line: bool,
-    /// What further lines of the block begin with, and how its words look.
+    /// The prefix of continuation lines, and the base style of the block.
     hanging_indent: String,
     base_style: TextStyle,
-    /// Text whose look is not certain yet.
+    /// Text whose style is not certain yet.
     pending: String,
-    /// Spaces before the next word, which a line's end swallows.
+    /// Spaces before the next word, dropped at a line break.
     spaces: usize,
 }
 
-/// What stands between two spaces, and the spaces before it.
+/// A word with the spaces before it.
 #[derive(Debug, Default)]
 pub(super) struct StyledWord {
     pub(super) spaces: usize,
@@ -58,19 +58,19 @@ impl WrappingWriter {
         self.is_mid_line
     }
 
-    /// What was put out since the last time.
+    /// The output since the previous call.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(&mut self.out)
     }
 
-    /// Begins words that flow; further lines begin with `hang`.
+    /// Starts flowing text; continuation lines begin with `hang`.
     pub(super) fn start_block(&mut self, hang: &str, base: TextStyle) {
         hang.clone_into(&mut self.hanging_indent);
         self.base_style = base;
         self.spaces = 0;
     }
 
-    /// As many of them as are certain.
+    /// Adds text and writes the part that is certain.
     pub(super) fn push_text(&mut self, text: &str) {
         self.pending.push_str(text);
         let (ready, runs) = match self.marks {
@@ -89,7 +89,7 @@ impl WrappingWriter {
         }
     }
 
-    /// Nothing more comes that could change how they look.
+    /// Writes the pending text; no later text can change its style.
     pub(super) fn flush_text(&mut self) {
         let text = std::mem::take(&mut self.pending);
         let runs = match self.marks {
@@ -99,7 +99,7 @@ impl WrappingWriter {
         self.push_runs(&runs);
     }
 
-    /// Text as it is, wherever it ends.
+    /// Writes text without wrapping.
     pub(super) fn write_text(&mut self, text: &str, style: TextStyle) {
         if text.is_empty() {
             return;
@@ -120,7 +120,7 @@ impl WrappingWriter {
         }
     }
 
-    /// A line's end, whatever stands on it.
+    /// Ends the line, even if it is empty.
     pub(super) fn newline(&mut self) {
         self.out.push('\n');
         self.is_mid_line = false;
@@ -147,7 +147,7 @@ impl WrappingWriter {
             self.write_text(&spaces, TextStyle::PLAIN);
         }
         for run in &word.runs {
-            // A word longer than a line goes on where the line ends.
+            // A word longer than a line is broken at the line's end.
             let mut begin = 0;
             for (at, c) in run.text.char_indices() {
                 let width = display_width(c.encode_utf8(&mut [0; 4]));
@@ -183,12 +183,12 @@ impl WrappingWriter {
     }
 }
 
-/// Words whose marks stay.
+/// A run for text whose markup is kept.
 fn unstyled_run(text: &str) -> Vec<TextRun> {
     vec![TextRun { text: text.to_owned(), style: TextStyle::PLAIN }]
 }
 
-/// The words of these runs, and the spaces after the last one.
+/// Splits runs into words, and returns the number of trailing spaces.
 pub(super) fn split_words(runs: &[TextRun]) -> (Vec<StyledWord>, usize) {
     let mut words = Vec::new();
     let mut word = StyledWord::default();
@@ -215,7 +215,7 @@ pub(super) fn split_words(runs: &[TextRun]) -> (Vec<StyledWord>, usize) {
     (words, 0)
 }
 
-/// The same words on lines of so many columns.
+/// Wraps runs into lines of at most `width` columns.
 pub(super) fn wrap_runs(runs: &[TextRun], width: usize) -> Vec<(Vec<TextRun>, usize)> {
     let mut lines = Vec::new();
     let (mut line, mut taken): (Vec<TextRun>, usize) = (Vec::new(), 0);

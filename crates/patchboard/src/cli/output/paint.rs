@@ -1,5 +1,4 @@
-//! Colour, where a person looks: on a terminal, unless `NO_COLOR` is set or the terminal is a dumb one. What is said must
-//! be understood without it.
+//! Colour: on a terminal, unless `NO_COLOR` is set or the terminal is dumb. Output must be understandable without it.
 
 use std::io::{IsTerminal, stderr, stdout};
 use std::sync::OnceLock;
@@ -8,24 +7,24 @@ use crate::config::Environment;
 use crate::config::env::{NO_COLOR, TERM};
 use crate::telemetry::LogColour;
 
-/// Where text goes: each may be a terminal, or not.
+/// An output stream; each may be a terminal or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputStream {
     Out,
     Err,
 }
 
-/// What a piece of text is; how that looks is decided here.
+/// The role of a text, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextRole {
-    /// A title or the head of a table.
+    /// A title or a table heading.
     Title,
-    /// Something that can be typed: a command, a flag, a name.
+    /// Something the user can type: a command, a flag, a name.
     Name,
     Good,
     Note,
     Bad,
-    /// What matters less than the rest.
+    /// Less important text.
     Faint,
 }
 
@@ -42,7 +41,7 @@ impl TextRole {
     }
 }
 
-/// Whether that stream shows colour.
+/// Whether the stream shows colour; determined once per process.
 pub(crate) fn colour(stream: OutputStream) -> LogColour {
     static OUT: OnceLock<LogColour> = OnceLock::new();
     static ERR: OnceLock<LogColour> = OnceLock::new();
@@ -57,7 +56,7 @@ fn detect_colour(is_terminal: bool, env: &Environment) -> LogColour {
     if is_terminal && !is_dumb && env.get(NO_COLOR).is_none() { LogColour::On } else { LogColour::Off }
 }
 
-/// The text as it is shown. It must be fit for a terminal already.
+/// Adds the colour of a role. The text must be sanitised already.
 pub(crate) fn paint(text: &str, role: TextRole, colour: LogColour) -> String {
     match colour {
         LogColour::On if !text.is_empty() => format!("\x1b[{}m{text}\x1b[0m", role.code()),

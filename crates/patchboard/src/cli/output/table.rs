@@ -1,5 +1,5 @@
-//! Tables. On a terminal they are as wide as it is: what may be shortened or wrapped is, and what must stay whole and has
-//! no room beside the rest gets a line of its own below its row. Elsewhere every value is whole.
+//! Tables. On a terminal they use its width: columns that may be cut or wrapped are, and values that must stay whole
+//! but do not fit get a line below their row. Elsewhere every value is whole.
 
 use std::io::{IsTerminal, stdout};
 
@@ -9,17 +9,17 @@ use super::{one_line, print_line};
 use crate::cli::screen::TerminalSize;
 use crate::telemetry::LogColour;
 
-/// Between two columns.
+/// Columns between two table columns.
 const GAP: usize = 2;
-/// A column that may be shortened is never narrower than this, as far as it is that wide at all.
+/// Minimum width of a column that may be shortened, unless its values are narrower.
 const MIN_COLUMN_WIDTH: usize = 16;
-/// Before what stands below a row.
+/// Indentation of lines below a row.
 const INDENT: &str = "  ";
 
-/// Where a table is shown.
+/// The layout of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageLayout {
-    /// `None` where nobody minds how long a line is.
+    /// `None`: unlimited.
     pub(crate) columns: Option<usize>,
     pub(crate) colour: LogColour,
 }
@@ -30,16 +30,16 @@ impl PageLayout {
         Self { columns, colour: colour(OutputStream::Out) }
     }
 
-    /// The same page, for lines that are moved to the right by so many columns.
+    /// The same layout for lines indented by `by` columns.
     pub(crate) fn inset(self, by: usize) -> Self {
         Self { columns: self.columns.map(|columns| columns.saturating_sub(by)), ..self }
     }
 }
 
-/// What happens to values that have no room.
+/// How values that do not fit are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnFit {
-    /// They move below their row: a name or an id that somebody copies.
+    /// Moved below their row: names and ids, which users copy.
     Whole,
     Cut,
     Wrap,
@@ -76,7 +76,7 @@ impl Column {
     }
 }
 
-/// A value, made fit for a terminal.
+/// A sanitised value.
 #[derive(Debug, Clone)]
 pub(crate) struct TableCell {
     text: String,
@@ -118,21 +118,21 @@ impl TextTable {
         Self { columns: columns.into(), rows: Vec::new() }
     }
 
-    /// A cell for each column.
+    /// Adds a row, with one cell per column.
     pub(crate) fn push_row(&mut self, cells: impl Into<Vec<TableCell>>) {
         let cells = cells.into();
         debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
         self.rows.push(TableRow { cells, remarks: Vec::new() });
     }
 
-    /// A remark below the newest row.
+    /// Adds a remark below the newest row.
     pub(crate) fn add_remark(&mut self, remark: &str) {
         if let Some(row) = self.rows.last_mut() {
             row.remarks.push(one_line(remark));
         }
     }
 
-    /// On standard output.
+    /// Prints to standard output.
     pub(crate) fn print(&self) {
         self.lines(PageLayout::of_stdout()).iter().for_each(|shown| print_line(shown));
     }
@@ -149,7 +149,7 @@ impl TextTable {
         lines
     }
 
-    /// How wide each column is; `None` for one whose values stand below their rows.
+    /// The width of each column; `None` if its values are moved below their rows.
     fn widths(&self, columns: Option<usize>) -> Vec<Option<usize>> {
         let natural: Vec<usize> = self.columns.iter().enumerate().map(|(index, _)| self.natural_width(index)).collect();
         let mut widths: Vec<Option<usize>> = natural.iter().copied().map(Some).collect();
@@ -166,7 +166,7 @@ impl TextTable {
                 self.share_width(room - gaps, &mut widths);
                 return widths;
             }
-            // The first column says whose row it is.
+            // The first column identifies the row and is never moved.
             let others = || shown().filter(|(index, _)| *index > 0);
             let flexible =
                 others().filter(|(index, _)| self.fit(*index) != ColumnFit::Whole).map(|(index, _)| index).next_back();
@@ -178,7 +178,7 @@ impl TextTable {
         }
     }
 
-    /// Gives columns that may be shortened what the others leave, evenly, and no more than they can use.
+    /// Distributes the remaining width evenly to the flexible columns, up to what each can use.
     fn share_width(&self, room: usize, widths: &mut [Option<usize>]) {
         let is_whole = |index: usize| self.fit(index) == ColumnFit::Whole;
         let taken: usize =
@@ -209,7 +209,7 @@ impl TextTable {
         self.columns.get(index).map_or(ColumnFit::Whole, |column| column.fit)
     }
 
-    /// The lines of a row, its columns side by side.
+    /// The lines of a row, with its columns side by side.
     fn row_lines(&self, cells: &[TableCell], widths: &[Option<usize>], colour: LogColour) -> Vec<String> {
         let shown: Vec<(Vec<String>, usize, TextAlign, Option<TextRole>)> = cells
             .iter()
@@ -229,7 +229,7 @@ impl TextTable {
         (0..height)
             .map(|line| {
                 let mut text = String::new();
-                // Spaces are written only before something, so that no line ends in them.
+                // Spaces are written only before text, so that no line has trailing spaces.
                 let mut owed = 0;
                 for (lines, columns, side, role) in &shown {
                     let part = lines.get(line).map_or("", String::as_str);
@@ -255,7 +255,7 @@ impl TextTable {
             .collect()
     }
 
-    /// The values of a row that have no room beside the others, and what else is said of it.
+    /// The values of a row that do not fit beside the others, and its remarks.
     fn overflow_lines(&self, row: &TableRow, widths: &[Option<usize>], page: PageLayout) -> Vec<String> {
         let room = page.columns.map(|columns| columns.saturating_sub(INDENT.len()).max(MIN_COLUMN_WIDTH));
         let moved = row.cells.iter().zip(widths).zip(&self.columns).filter(|((_, width), _)| width.is_none());

@@ -1,13 +1,12 @@
-//! How much room text takes on a terminal, and how it is made to fit. For text without control characters.
+//! The width of text on a terminal, cutting and wrapping. For text without control characters.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Columns that a text takes.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// At most so many columns, the last of them an ellipsis where something is missing.
+/// At most `columns` columns, with an ellipsis if the text was cut.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -17,7 +16,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Lines of at most so many columns, broken between words; a word that is longer is broken where the line ends.
+/// Lines of at most `columns` columns, broken between words; a longer word is broken at the line's end.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(2);
     let mut lines: Vec<String> = Vec::new();
@@ -44,7 +43,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// As many whole characters as fit. What adds no width stays with the character it follows.
+/// The characters that fit. Zero-width characters stay with the one before.
 fn fitting_prefix(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let end = text.char_indices().find_map(|(index, c)| {

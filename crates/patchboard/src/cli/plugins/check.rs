@@ -1,4 +1,4 @@
-//! `patchboard plugins check`: what a server would say about a file.
+//! `patchboard plugins check`: checks a file as a server would.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,9 +19,9 @@ use crate::cli::{block_on, output};
 use crate::config::problem::plain_reason;
 use crate::system::SystemClock;
 
-/// One byte more than a plugin may have, so that a longer file is noticed and not read.
+/// One byte more than a plugin may have, so that a longer file is noticed without reading it.
 const MAX_READ: u64 = 64 * 1024 * 1024 + 1;
-/// Interfaces that are of no use without a grant, and that grant.
+/// Interfaces that need a grant to be of use, with that grant.
 const GRANT_PATTERNS: &[(&str, &str)] =
     &[("http", "http:HOST"), ("store", "store:NAME"), ("host-functions", "host-function:NAME")];
 
@@ -53,7 +53,7 @@ pub(super) fn run(args: &PluginCheckArgs) -> Result<ExitCode, CommandFailure> {
 
 fn read(file: &Path) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
-    // Opening a pipe would wait for somebody to write to it.
+    // Opening a pipe would block until it has a writer.
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
@@ -61,7 +61,7 @@ fn read(file: &Path) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// A server refuses to load it, so it counts as something that could not be tried.
+/// A rejected file. Reported as unusable input, since a server would refuse to load it.
 fn refusal_failure(file: &str, refusal: &PluginFileError) -> CommandFailure {
     let failure =
         CommandFailure::unusable(format!("`{file}` cannot be a plugin: {}", output::one_line(refusal.reason())));
@@ -71,7 +71,7 @@ fn refusal_failure(file: &str, refusal: &PluginFileError) -> CommandFailure {
     }
 }
 
-/// `patchboard:plugin@1.0.0`, as it stands in the WIT.
+/// `patchboard:plugin@1.0.0`, from the WIT file.
 fn world() -> &'static str {
     let package = new::WORLD.lines().find_map(|line| line.strip_prefix("package "));
     package.map(|package| package.trim_end_matches(';')).unwrap_or_default()
@@ -87,7 +87,7 @@ fn lines(file: &str, checked: &CheckedPlugin) -> Vec<String> {
         format!("  imports   {}", listed(checked.imports.iter().map(|name| &**name))),
     ];
     if !checked.wasi.is_empty() {
-        // `wasi:cli/exit@0.2.6` and a dozen like it are in whatever a compiler makes.
+        // Compilers add imports such as `wasi:cli/exit@0.2.6` by the dozen, so only packages are shown.
         let packages =
             checked.wasi.iter().map(|name| name.split_once('/').map_or(name.as_str(), |(package, _)| package));
         let packages: BTreeSet<&str> = packages.collect();
@@ -117,7 +117,7 @@ fn usable_grants(checked: &CheckedPlugin) -> Vec<&'static str> {
     GRANT_PATTERNS.iter().filter(|(name, _)| imported(name)).map(|(_, grant)| *grant).collect()
 }
 
-/// `text, times?: integer`: names of properties, with `?` where they may be left out, and their types.
+/// `text, times?: integer`: names of properties, `?` for optional ones, and their types.
 fn arguments(tool: &ToolSpec) -> String {
     let schema = &tool.input_schema;
     let required: Vec<&str> =

@@ -1,14 +1,14 @@
-//! Plugins in words, for people. Whatever came from plugins is made fit for a terminal here.
+//! Plugins as text. Everything from plugins is sanitised for the terminal here.
 
 use super::report::PluginReport;
 use crate::cli::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
 
-/// Where there is nothing to show.
+/// Shown for an empty value.
 const NONE: &str = "–";
-/// Digits of a hash that tell two versions apart.
+/// Shown digits of a hash.
 const SHORT: usize = 12;
 
-/// A row for each plugin, and beneath it what is wrong with it or what it waits for.
+/// A row per plugin, with its error or pending approval below.
 pub(super) fn plugins(plugins: &[PluginReport], page: PageLayout) -> Vec<String> {
     if plugins.is_empty() {
         return vec!["no plugin is there: [[plugins]], or a file in the plugins folder, adds one".to_owned()];

@@ -1,4 +1,4 @@
-//! `patchboard plugins new`: a project of a plugin that builds as it is.
+//! `patchboard plugins new`: creates a plugin project that builds as it is.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,9 +10,9 @@ use clap::{Args, ValueEnum};
 use crate::cli::failure::CommandFailure;
 use crate::cli::output;
 
-/// The world, as this server knows it.
+/// The WIT world of this server.
 pub(super) const WORLD: &str = include_str!("../../../../../wit/patchboard.wit");
-/// Words that Cargo takes for no package, or the compiler for no crate, that is a library.
+/// Names that Cargo rejects for a package, or the compiler for a library crate.
 const RESERVED_NAMES: &str = "abstract alloc as async await become box break const continue core crate do dyn else enum extern \
     false final fn for gen if impl in let loop macro match mod move mut override priv proc_macro pub ref return self static \
     std struct super test trait true try type typeof unsafe unsized use virtual where while yield";
@@ -43,7 +43,7 @@ pub(super) fn run(args: &NewArgs) -> Result<ExitCode, CommandFailure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder it made.
+/// Returns the created folder.
 fn create_project(args: &NewArgs) -> Result<PathBuf, CommandFailure> {
     if let Some(complaint) = name_problem(&args.name) {
         let message = format!("`{}` cannot be the name of a plugin: {complaint}", output::one_line(&args.name));
@@ -54,7 +54,7 @@ fn create_project(args: &NewArgs) -> Result<PathBuf, CommandFailure> {
     Ok(folder)
 }
 
-/// Why a name cannot be that of a plugin and of a package at once.
+/// Why a name cannot be that of both a plugin and a package.
 fn name_problem(name: &str) -> Option<&'static str> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.is_empty() || name.len() > 64 {
@@ -68,7 +68,7 @@ fn name_problem(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Every file of the project with its content.
+/// All files of the project with their contents.
 fn files(name: &str, kind: PluginKind) -> Vec<(&'static str, String)> {
     let (source, readme, snippet) = match kind {
         PluginKind::Tool => (
@@ -93,18 +93,18 @@ fn files(name: &str, kind: PluginKind) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Cargo names the file it builds as the crate, and tools of several plugins must not all have one name.
+/// Cargo names the built file after the crate; tool names need a prefix, as they must differ between plugins.
 fn fill_template(text: &str, name: &str) -> String {
     let crate_name = name.replace('-', "_");
     text.replace("@NAME@", name).replace("@FILE@", &crate_name).replace("@TOOL@", &tool_prefix(&crate_name))
 }
 
-/// With `_greet` after it, still no longer than the name of a tool may be.
+/// Short enough that the name with `_greet` stays within the limit for tool names.
 fn tool_prefix(crate_name: &str) -> String {
     crate_name.to_ascii_lowercase().chars().take(56).collect()
 }
 
-/// Into a folder that was not there before: nothing is ever overwritten.
+/// Writes into a newly created folder, so that nothing is overwritten.
 fn write(folder: &Path, files: &[(&str, String)]) -> Result<(), CommandFailure> {
     let shown = output::one_line(&folder.display().to_string());
     fs::create_dir(folder).map_err(|error| {

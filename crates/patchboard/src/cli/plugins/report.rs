@@ -1,5 +1,5 @@
-//! What the server says about its plugins, read from its JSON. What is missing is left empty: an older or newer server is
-//! no reason to say nothing at all.
+//! The server's plugin reports, parsed from JSON. Missing fields are left empty, so that a server of another version
+//! can be read.
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -23,14 +23,14 @@ pub(in crate::cli) struct PluginReport {
     pub(in crate::cli) waiting_for_approval: Option<PendingVersion>,
 }
 
-/// A newer version that wants more than the one before.
+/// A newer version that requires more than the previous one.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(in crate::cli) struct PendingVersion {
     pub(in crate::cli) changes: Vec<String>,
 }
 
-/// As the server says it: not a page, but all of them.
+/// `plugin.list` is not paged: the response is the whole list.
 pub(in crate::cli) async fn fetch_plugins(client: &mut GatewayClient) -> anyhow::Result<Vec<Value>> {
     let mut answer = client.call("plugin.list", json!({})).await?;
     let items = answer.as_array_mut().context("the server's answer is no list of plugins")?;

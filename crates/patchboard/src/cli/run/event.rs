@@ -1,4 +1,4 @@
-//! Events of a run as the terminal needs them; kinds it shows nothing of are left unread.
+//! Events of a run as far as the terminal shows them; other kinds are ignored.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(super) enum RunEventKind {
         content: String,
         id: String,
     },
-    /// Reasoning, and drafts that are not for the user.
+    /// Reasoning, and drafts that are not part of the reply.
     ThoughtChunk {
         content: String,
         id: String,
@@ -55,7 +55,7 @@ pub(super) enum RunEventKind {
         call_id: Option<String>,
         name: String,
         arguments: Value,
-        /// Why it is asked, where that is more than the policy.
+        /// Set if there is a reason beyond the policy.
         reason: Option<String>,
     },
     TotExpand {
@@ -85,7 +85,7 @@ pub(super) enum RunEventKind {
     Values {
         state: Value,
     },
-    /// An event inside an event, as `runs.strict_clients` sends what old clients do not know.
+    /// An event inside an event: `runs.strict_clients` sends kinds unknown to old clients this way.
     Custom {
         value: Value,
     },
@@ -97,7 +97,7 @@ impl RunEvent {
     pub(super) fn parse(text: &str) -> serde_json::Result<Self> {
         let mut event: Self = serde_json::from_str(text)?;
         if let RunEventKind::Custom { value } = event.kind {
-            // Somebody else's value is not an event, and no reason to stop.
+            // A custom value that is not an event is ignored.
             event.kind = RunEventKind::deserialize(value).unwrap_or(RunEventKind::Other);
         }
         Ok(event)

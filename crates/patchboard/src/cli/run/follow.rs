@@ -1,4 +1,4 @@
-//! Follows one run over its connection, and carries what a person says back to it.
+//! Follows one run over its connection and sends the user's answers.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::cli::failure::CommandFailure;
 use crate::cli::{output, remedy};
 use crate::client::runs::{RunEnd, RunFrame, RunsClient};
 
-/// How long a cancelled run may take to say that it is over.
+/// How long a cancelled run may take to end.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
-/// Exit codes of programs ended by these signals, as shells count them.
+/// Exit codes of shells for programs ended by these signals.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 
-/// What Ctrl-C means.
+/// The effect of Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InterruptAction {
-    /// The run is this command's.
+    /// Cancels the run, which belongs to this command.
     CancelRun,
-    /// The run is only watched.
+    /// Stops following; the run goes on.
     Detach,
 }
 
@@ -170,7 +170,7 @@ impl RunFollower {
         Ok(())
     }
 
-    /// A person at the terminal is asked; elsewhere it is told how to answer.
+    /// Asks the person at the terminal; without one, shows how to answer.
     fn request_approval(&mut self, call_id: &str, call: &str, reason: Option<&str>) {
         if self.responder == ApprovalResponder::Person {
             let (id, words) = (call_id.to_owned(), prompt_text(call, reason));
@@ -204,7 +204,7 @@ impl RunFollower {
         Ok(())
     }
 
-    /// Somebody else has answered, or nobody has in time.
+    /// Drops a question that another client answered or that expired.
     fn settled(&mut self, call_id: &str) {
         if self.questions.remove_call(call_id) {
             output::eprint_line("(settled)");
@@ -219,7 +219,7 @@ impl RunFollower {
         } else {
             self.terminal.show(self.view.ended(end));
         }
-        // Cancelled too late: it came to its end all the same.
+        // The run ended before the cancellation took effect.
         self.pending_exit.map_or(ExitCode::SUCCESS, |leaving| ExitCode::from(leaving.code)).into()
     }
 
@@ -280,7 +280,7 @@ impl RunFollower {
     }
 }
 
-/// With why it is asked, where that is more than the policy.
+/// Prepends the reason if there is one beyond the policy.
 fn with_reason(reason: Option<&str>, text: String) -> String {
     match reason {
         Some(reason) => format!("{reason}\n{text}"),
@@ -288,7 +288,7 @@ fn with_reason(reason: Option<&str>, text: String) -> String {
     }
 }
 
-/// Ctrl-C, and what `kill` sends.
+/// SIGINT and SIGTERM.
 struct ExitSignals {
     interrupt: Signal,
     terminate: Signal,

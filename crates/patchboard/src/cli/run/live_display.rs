@@ -1,7 +1,7 @@
-//! What a person sees while an agent works: its words, its tools and, at the end of the screen, what it is doing now.
+//! The live display of a working agent: its reply, its tool calls, and a status block at the end of the screen.
 //!
-//! Pure: what happens goes in, what is shown comes out. Shared by `run` and `chat`. What was put out stays; only the block at
-//! the end of the screen is drawn again in its place, and only while no line of the reply is open above it.
+//! Pure: events in, display updates out. Shared by `run` and `chat`. Written lines stay; only the block at the end of
+//! the screen is redrawn in place, and only while no line of the reply is open above it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::cli::markdown::{MarkdownLayout, MarkdownRenderer};
 use crate::cli::output::one_line;
 use crate::cli::screen::cut;
 
-/// How often the block at the end of the screen changes by itself.
+/// Redraw interval of the status block.
 pub(in crate::cli) const TICK_INTERVAL: Duration = Duration::from_millis(120);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// Columns of a line about a tool.
+/// Maximum columns of a line about a tool.
 const ASIDE_COLUMNS: usize = 160;
-/// Lines of a tool's result that are shown, and columns of each.
+/// Shown lines of a tool's result.
 const RESULT_LINES: usize = 3;
-/// What happened last, below a picture.
+/// Recent notes shown below a diagram.
 const MAX_RECENT: usize = 4;
-/// Of a thought only its end is shown while it grows, and its beginning once it is over.
+/// Maximum length of a stored thought: while it grows its end is shown, afterwards its beginning.
 const MAX_THOUGHT: usize = 4 * 1024;
-/// A token is about so many bytes, until the model says how many there were.
+/// Estimated bytes per token until the model reports the count.
 const BYTES_OF_TOKEN: u64 = 4;
 
 pub(in crate::cli) struct LiveDisplay {
@@ -34,13 +34,13 @@ pub(in crate::cli) struct LiveDisplay {
     activity: Option<String>,
     thought: Option<ThoughtText>,
     tokens: u64,
-    /// Bytes that came since the tokens were last counted.
+    /// Bytes received since the last token count.
     streamed: u64,
     diagram: Vec<String>,
     recent: VecDeque<String>,
-    /// The reply stands below the picture: what still changes in it would be drawn over the reply.
+    /// The reply is below the diagram: redrawing the diagram would overwrite it.
     has_replied: bool,
-    /// The call that was shown last; a result of another one says whose it is.
+    /// The last shown call; the result of another call repeats its tool's name.
     last_call: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl LiveDisplay {
         self.markdown.resize(columns);
     }
 
-    /// Time goes on.
+    /// Updates the elapsed time and redraws.
     pub(in crate::cli) fn tick(&mut self, elapsed: Duration) -> Vec<DisplayUpdate> {
         self.elapsed = elapsed;
         let mut said = Vec::new();
@@ -85,7 +85,7 @@ impl LiveDisplay {
         self.elapsed
     }
 
-    /// What it does from now on: the name of a node, or words.
+    /// Sets the current activity: a node's name or a text.
     pub(in crate::cli) fn set_activity(&mut self, what: &str, said: &mut Vec<DisplayUpdate>) {
         self.end_thought(said);
         self.activity = Some(cut(&one_line(node_label(what)), ASIDE_COLUMNS));
@@ -95,7 +95,7 @@ impl LiveDisplay {
         self.draw(said);
     }
 
-    /// Words of the reply.
+    /// Adds text of the reply.
     pub(in crate::cli) fn push_reply(&mut self, text: &str, said: &mut Vec<DisplayUpdate>) {
         self.streamed += text.len() as u64;
         if self.reply == ReplyTiming::AtEnd {
@@ -110,7 +110,7 @@ impl LiveDisplay {
         }
     }
 
-    /// What is said next stands on a line of its own.
+    /// Ends the reply's line, so that the next output starts on a new one.
     pub(in crate::cli) fn finish_reply(&mut self, said: &mut Vec<DisplayUpdate>) {
         let words = self.markdown.finish();
         if !words.is_empty() {
@@ -119,7 +119,7 @@ impl LiveDisplay {
         }
     }
 
-    /// Words that are not for the user: reasoning, drafts.
+    /// Adds text that is not part of the reply: reasoning and drafts.
     pub(in crate::cli) fn push_thought(&mut self, of: &str, text: &str, said: &mut Vec<DisplayUpdate>) {
         self.streamed += text.len() as u64;
         if self.thought.as_ref().is_some_and(|thought| thought.node != of) {
@@ -128,7 +128,7 @@ impl LiveDisplay {
         let thought = self.thought.get_or_insert_with(|| ThoughtText { node: of.to_owned(), text: String::new() });
         thought.text.push_str(text);
         if thought.text.len() > MAX_THOUGHT {
-            // The beginning is what is shown in the end, the rest what is shown now.
+            // The beginning is shown at the end of the thought, the tail while it grows.
             let keep = thought.text.len() - MAX_THOUGHT / 2;
             let from = (keep..thought.text.len()).find(|at| thought.text.is_char_boundary(*at)).unwrap_or(0);
             let head: String = thought.text.chars().take(ASIDE_COLUMNS).collect();
@@ -136,7 +136,7 @@ impl LiveDisplay {
         }
     }
 
-    /// Arguments as they are written.
+    /// Counts argument text that is being streamed.
     pub(in crate::cli) fn count_arguments(&mut self, text: &str) {
         self.streamed += text.len() as u64;
     }
@@ -149,7 +149,7 @@ impl LiveDisplay {
         self.draw(said);
     }
 
-    /// The first lines of a tool's result.
+    /// Shows the first lines of a tool's result.
     pub(in crate::cli) fn result(
         &mut self,
         id: &str,
@@ -179,13 +179,13 @@ impl LiveDisplay {
         self.draw(said);
     }
 
-    /// The model has said how many tokens a call took, both ways together.
+    /// Adds the reported tokens of a call, input and output together.
     pub(in crate::cli) fn add_tokens(&mut self, tokens: u64) {
         self.tokens += tokens;
         self.streamed = 0;
     }
 
-    /// A picture above what happens now.
+    /// Shows a diagram above the status.
     pub(super) fn show_diagram(&mut self, lines: Vec<String>, said: &mut Vec<DisplayUpdate>) {
         if self.progress == ProgressDisplay::Live && !self.has_replied {
             self.diagram = lines;
@@ -193,7 +193,7 @@ impl LiveDisplay {
         }
     }
 
-    /// One line about what happens. Below a picture it goes with the block, elsewhere it stays.
+    /// Adds one line about an event. Below a diagram it is part of the block, elsewhere it stays.
     pub(in crate::cli) fn note(&mut self, text: &str, said: &mut Vec<DisplayUpdate>) {
         let line = format!("· {}", one_line(text));
         if self.is_below_diagram() {
@@ -207,14 +207,14 @@ impl LiveDisplay {
         }
     }
 
-    /// A line that stays, whatever is drawn.
+    /// Adds a line that stays above the block.
     pub(in crate::cli) fn remark(&mut self, line: String, said: &mut Vec<DisplayUpdate>) {
         self.finish_reply(said);
         self.clear(said);
         said.push(DisplayUpdate::Line(line));
     }
 
-    /// What an ended run leaves: whole lines, the picture, and nothing that looks as if it went on.
+    /// Leaves the final state: whole lines and the diagram, without the status.
     pub(in crate::cli) fn pause(&mut self, said: &mut Vec<DisplayUpdate>) {
         self.end_thought(said);
         self.activity = None;
@@ -238,7 +238,7 @@ impl LiveDisplay {
         said.push(DisplayUpdate::DimLine(cut(line, columns.min(ASIDE_COLUMNS))));
     }
 
-    /// What was thought is folded to a line.
+    /// Folds the thought into one line.
     fn end_thought(&mut self, said: &mut Vec<DisplayUpdate>) {
         let Some(thought) = self.thought.take() else { return };
         let text = one_line(thought.text.split_whitespace().collect::<Vec<_>>().join(" ").trim());
@@ -284,7 +284,7 @@ impl LiveDisplay {
     }
 }
 
-/// What a node of a strategy does. Nodes that are not known, and what are words already, stay as they are.
+/// The label of a strategy's node. Unknown names and texts are returned unchanged.
 fn node_label(node: &str) -> &str {
     match node {
         "think" | "plan" => "thinking",
@@ -301,7 +301,7 @@ fn node_label(node: &str) -> &str {
     }
 }
 
-/// The last so many columns.
+/// The last `columns` columns of a text.
 fn last_columns(text: &str, columns: usize) -> String {
     let mut taken = 0;
     let kept: Vec<char> = text
@@ -316,7 +316,7 @@ fn last_columns(text: &str, columns: usize) -> String {
     if kept.len() == text.len() { kept } else { format!("…{}", kept.trim_start()) }
 }
 
-/// `7 s`, `2 min 05 s`.
+/// Formats as `7 s` or `2 min 05 s`.
 pub(in crate::cli) fn format_elapsed(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     match seconds / 60 {
@@ -325,7 +325,7 @@ pub(in crate::cli) fn format_elapsed(elapsed: Duration) -> String {
     }
 }
 
-/// `1,234`.
+/// Formats as `1,234`.
 pub(in crate::cli) fn format_count(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();

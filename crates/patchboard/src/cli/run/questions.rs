@@ -1,10 +1,10 @@
-//! Tool calls that wait for the person at the terminal, asked about one after the other.
+//! The queue of approval questions for the person at the terminal, asked one after the other.
 
 use std::collections::VecDeque;
 
 use crate::cli::output::{one_line, plain};
 
-/// Questions that may wait to be asked; answers to further ones must come from elsewhere.
+/// Queued questions; past this limit a question must be answered by another client.
 const MAX_QUESTIONS: usize = 64;
 
 #[derive(Debug, Default)]
@@ -12,23 +12,23 @@ pub(in crate::cli) struct QuestionQueue(VecDeque<ApprovalQuestion>);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cli) struct ApprovalQuestion {
-    /// How the server knows it.
+    /// The server's id of the approval.
     pub(in crate::cli) id: String,
-    /// The call it is about.
+    /// The id of the tool call.
     pub(in crate::cli) call: String,
     pub(in crate::cli) prompt: String,
 }
 
-/// What became of a new question.
+/// The outcome of adding a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum EnqueueOutcome {
     Current,
     Queued,
-    /// Too many wait: somebody else must answer it.
+    /// The queue is full: another client must answer.
     Full,
 }
 
-/// The words of a question. `what`: the tool with its arguments. `reason`: why it is asked, where that is more than the policy.
+/// The text of a question. `what`: the tool with its arguments. `reason`: set if there is one beyond the policy.
 pub(in crate::cli) fn prompt_text(what: &str, reason: Option<&str>) -> String {
     let what = one_line(what);
     match reason {
@@ -60,17 +60,17 @@ impl QuestionQueue {
         }
     }
 
-    /// The one that is asked now.
+    /// The question being asked.
     pub(in crate::cli) fn current(&self) -> Option<&ApprovalQuestion> {
         self.0.front()
     }
 
-    /// It was answered here.
+    /// Removes the question that was answered here.
     pub(in crate::cli) fn pop(&mut self) -> Option<ApprovalQuestion> {
         self.0.pop_front()
     }
 
-    /// A call has its result: somebody else has answered, or nobody has in time. Whether it was the one asked now.
+    /// Removes a call's question, as it was answered by another client or expired. Returns whether it was being asked.
     pub(in crate::cli) fn remove_call(&mut self, call: &str) -> bool {
         let was_asked = self.0.front().is_some_and(|question| question.call == call);
         self.0.retain(|question| question.call != call);

@@ -1,14 +1,14 @@
-//! The graph of tasks of a `got` run, as far as its events tell.
+//! The task graph of a `got` run, built from its events.
 
 use serde_json::Value;
 
 use crate::cli::output::one_line;
 use crate::cli::screen::cut;
 
-/// Names and descriptions are shown up to this many columns each.
+/// Maximum columns of names and descriptions.
 const NAME_COLUMNS: usize = 24;
 const TEXT_COLUMNS: usize = 120;
-/// No graph has so many; a server that says so is not believed.
+/// No real graph has as many tasks; further ones from a faulty server are dropped.
 const MAX_TASKS: usize = 1_000;
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ enum TaskState {
 }
 
 impl TaskGraph {
-    /// Another plan takes the place of the one before.
+    /// Replaces the previous plan.
     pub(super) fn planned(&mut self, ids: &[String]) {
         self.nodes.clear();
         for id in ids {
@@ -53,7 +53,8 @@ impl TaskGraph {
         self.set(id, TaskState::Failed(error.to_owned()));
     }
 
-    /// What only a state tells: descriptions, edges, tasks that were added, and how far those are that were never seen.
+    /// Takes what only a state event has: descriptions, edges, added tasks, and the status of tasks whose events were
+    /// missed.
     pub(super) fn apply_state(&mut self, state: &Value) {
         let Some(graph) = state.get("task_graph") else { return };
         let list = |key: &str| graph.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -81,7 +82,7 @@ impl TaskGraph {
         }
     }
 
-    /// A head, then a line a task: how far it is, its name, what it is, and what it waits for.
+    /// A heading, then one line per task: status, name, dependencies and description.
     pub(super) fn lines(&self) -> Vec<String> {
         let done = self.nodes.iter().filter(|task| task.state == TaskState::Done).count();
         let mut lines = vec![format!("graph of tasks: {done} of {} done", self.nodes.len())];
@@ -117,7 +118,7 @@ impl TaskGraph {
         }
     }
 
-    /// The task of that name, made if it is new.
+    /// Returns the task with this id, adding it if it is new.
     fn find(&mut self, id: &str) -> Option<&mut TaskNode> {
         let known = self.nodes.iter().position(|task| task.id == id);
         if known.is_none() && self.nodes.len() < MAX_TASKS {

@@ -1,4 +1,4 @@
-//! Where a run's words go, and where a person's come from.
+//! The terminal of a run or chat: output, and lines typed by the user.
 
 use std::io::{self, IsTerminal, stderr, stdin, stdout};
 use std::os::fd::OwnedFd;
@@ -17,13 +17,13 @@ use crate::config::Environment;
 use crate::config::env::TERM;
 use crate::telemetry::LogColour;
 
-/// An answer to a question is no longer.
+/// Maximum length of a typed answer.
 const MAX_LINE: usize = 64 * 1024;
 
-/// Does what a view says.
+/// Writes display updates to the terminal.
 pub(in crate::cli) struct TerminalWriter {
     live_block: LiveBlock,
-    /// A question stands at the end of the screen: what is said meanwhile waits.
+    /// Set while a question is at the end of the screen: updates are held back.
     deferred: Option<Vec<DisplayUpdate>>,
     echo_guard: Option<KeyEchoGuard>,
 }
@@ -55,7 +55,8 @@ impl TerminalWriter {
         size.columns
     }
 
-    /// Keys that are pressed while somebody works are not shown: they would tear up what is drawn. They are not lost.
+    /// Turns off the echo of typed keys while the agent works, as it would damage the live block. The keys are not
+    /// lost.
     pub(in crate::cli) fn hide_typing(&mut self) {
         if self.echo_guard.is_none() && Self::progress_display() == ProgressDisplay::Live {
             self.echo_guard = KeyEchoGuard::disable_echo();
@@ -68,17 +69,17 @@ impl TerminalWriter {
 
     pub(in crate::cli) fn show(&mut self, said: Vec<DisplayUpdate>) {
         match &mut self.deferred {
-            // What is drawn in place is drawn again anyway.
+            // Live blocks need not be held back: they are redrawn anyway.
             Some(held) => held.extend(said.into_iter().filter(|one| !matches!(one, DisplayUpdate::LiveBlock(_)))),
             None => said.into_iter().for_each(|one| self.write(one)),
         }
     }
 
-    /// Puts a question at the end of the screen and holds everything else back until it is settled.
+    /// Shows a question at the end of the screen and holds back everything else until `resume`.
     pub(in crate::cli) fn ask(&mut self, question: &str) {
         self.live_block.commit();
         self.show_typing();
-        // What was typed before the question stood there is no answer to it.
+        // Keys typed before the question was shown are not its answer.
         tcflush(stdin(), QueueSelector::IFlush).ok();
         output::eprint(question);
         self.deferred.get_or_insert_default();
@@ -115,7 +116,7 @@ pub(in crate::cli) fn can_draw() -> bool {
     Environment::from_process().get(TERM).is_some_and(|term| term != "dumb")
 }
 
-/// The terminal as it was before keys were hidden; it is put back when this goes.
+/// The terminal mode before echo was turned off; restored on drop.
 struct KeyEchoGuard(Termios);
 
 impl KeyEchoGuard {
@@ -134,7 +135,7 @@ impl Drop for KeyEchoGuard {
     }
 }
 
-/// Lines a person types as answers. Nothing is read before it is asked for.
+/// Reads lines typed as answers. Nothing is read before a question is asked.
 pub(in crate::cli) struct TerminalInput {
     input: Option<AsyncFd<OwnedFd>>,
     typed: Vec<u8>,
@@ -145,12 +146,12 @@ impl TerminalInput {
         Self { input: None, typed: Vec::new() }
     }
 
-    /// Can a person be asked?
+    /// Whether a person can be asked.
     pub(in crate::cli) fn is_interactive() -> bool {
         stdin().is_terminal() && stderr().is_terminal()
     }
 
-    /// The next line, empty when there are no more; never when nobody can type. Safe to drop while it waits.
+    /// The next line, empty at the end of input; pending forever if input cannot be read. Cancel-safe.
     pub(in crate::cli) async fn line(&mut self) -> String {
         loop {
             if let Some(end) = self.typed.iter().position(|byte| *byte == b'\n') {
@@ -176,7 +177,7 @@ impl TerminalInput {
         let Some(input) = &self.input else { return Ok(0) };
         loop {
             let mut ready = input.readable().await?;
-            // The terminal is not in non-blocking mode, which it shares with whoever else uses it.
+            // The terminal is not set to non-blocking mode, as it is shared with other processes.
             let mut polled = [PollFd::new(input, PollFlags::IN)];
             if poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? == 0 {
                 ready.clear_ready();
@@ -190,14 +191,14 @@ impl TerminalInput {
     }
 }
 
-/// Time that goes by while somebody is at work.
+/// Measures the time a run or turn takes.
 pub(in crate::cli) struct TickTimer {
     started: tokio::time::Instant,
     interval: Option<tokio::time::Interval>,
 }
 
 impl TickTimer {
-    /// Beats only where something is drawn.
+    /// Ticks only if a live block is drawn.
     pub(in crate::cli) fn new(asides: ProgressDisplay) -> Self {
         let beat = (asides == ProgressDisplay::Live).then(|| {
             let mut beat = tokio::time::interval(super::live_display::TICK_INTERVAL);
@@ -207,7 +208,7 @@ impl TickTimer {
         Self { started: tokio::time::Instant::now(), interval: beat }
     }
 
-    /// How long it has been. Safe to drop while it waits.
+    /// The elapsed time at the next tick. Cancel-safe.
     pub(in crate::cli) async fn next(&mut self) -> Duration {
         match &mut self.interval {
             Some(beat) => {

@@ -1,21 +1,21 @@
-//! The tree of thoughts of a `tot` run, as far as its events tell.
+//! The tree of thoughts of a `tot` run, built from its events.
 
 use crate::cli::output::one_line;
 use crate::cli::screen::cut;
 
-/// Thoughts are shown up to this many columns, so that scores and branches stay in sight.
+/// Maximum columns of a thought, so that scores and branches stay visible.
 const THOUGHT_COLUMNS: usize = 200;
-/// A search never proposes so many; a server that does is not believed.
+/// No real search proposes as many; further ones from a faulty server are dropped.
 const MAX_THOUGHTS: usize = 2_000;
 
 #[derive(Debug, Default)]
 pub(super) struct ThoughtTree {
     nodes: Vec<ThoughtNode>,
-    /// Proposed, and not yet placed: only the state after the node says how deep.
+    /// Proposed and not yet placed: their depth is known only from the state after the node.
     proposed: Option<Vec<String>>,
-    /// Thoughts of the latest proposal, in its order.
+    /// The latest proposal's thoughts, in its order.
     latest: Vec<usize>,
-    /// From the first thought on.
+    /// The followed thoughts, from the root.
     path: Vec<usize>,
     last_backtrack: Option<String>,
 }
@@ -42,7 +42,7 @@ impl ThoughtTree {
         self.proposed = Some(candidates.to_vec());
     }
 
-    /// Places what was proposed: one deeper than the path unless the state says otherwise.
+    /// Places the proposed thoughts: one level below the path unless `depth` is given.
     pub(super) fn place_proposed(&mut self, depth: Option<usize>) {
         let Some(candidates) = self.proposed.take() else { return };
         let depth = depth.unwrap_or(self.path.len() + 1).max(1);
@@ -73,7 +73,7 @@ impl ThoughtTree {
         }
     }
 
-    /// Goes back to where there is another thought to try, and on to the best of those.
+    /// Returns to the depth with an untried thought and follows the best of those.
     pub(super) fn backtracked(&mut self, reason: &str, to_depth: usize) {
         for id in self.path.split_off(to_depth.min(self.path.len())) {
             if let Some(thought) = self.nodes.get_mut(id) {
@@ -90,7 +90,7 @@ impl ThoughtTree {
         }
     }
 
-    /// A head, then every thought under the one it follows.
+    /// A heading, then every thought below its parent.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = vec!["tree of thoughts".to_owned()];
         self.branch(None, "", &mut lines);
@@ -111,7 +111,7 @@ impl ThoughtTree {
             };
             let score = thought.score.map_or_else(|| " …  ".to_owned(), |score| format!("{score:.2}"));
             lines.push(format!("{indent}{fork} {mark} {score} {}", thought.text));
-            // Parents come before their children, so this ends.
+            // Parents come before their children, so the recursion ends.
             self.branch(Some(*id), &format!("{indent}{below} "), lines);
         }
     }
@@ -129,8 +129,8 @@ impl ThoughtTree {
         self.path = path;
     }
 
-    /// The thought of this depth that is gone on with now: the one on the path, or when others have been gone on with
-    /// already, the best of those that have not.
+    /// The thought at this depth that is expanded now: the one on the path or, if it already has children, the
+    /// best-scored thought without any.
     fn parent_at(&self, depth: usize) -> Option<usize> {
         let has_children = |id: usize| self.nodes.iter().any(|thought| thought.parent == Some(id));
         let on_path = self.path.get(depth.checked_sub(1)?).copied();
@@ -143,7 +143,7 @@ impl ThoughtTree {
     }
 }
 
-/// The first of the best-scored.
+/// The first thought with the highest score.
 fn best<'a>(thoughts: impl Iterator<Item = (usize, &'a ThoughtNode)>) -> Option<usize> {
     let score = |thought: &ThoughtNode| thought.score.unwrap_or(0.0);
     let better = |best: (usize, &'a ThoughtNode), next: (usize, &'a ThoughtNode)| {

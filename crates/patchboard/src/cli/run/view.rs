@@ -1,7 +1,7 @@
-//! What a person sees of a run: the reply on standard output, exactly once; everything else on standard error.
+//! The view of a run: the reply on standard output, exactly once; everything else on standard error.
 //!
-//! Pure: events in, words out. On a terminal the reply appears as it is written, laid out; where it is read by a program it
-//! comes whole at the end and as it is, without what the agent said on the way.
+//! Pure: events in, display updates out. On a terminal the reply is laid out and shown as it is streamed. Read by a
+//! program it is written unchanged at the end, without the text that came before tool calls.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::cli::markdown::MarkdownLayout;
 use crate::cli::output::plain;
 use crate::client::runs::{RunEnd, TokenUsage};
 
-/// Nodes whose words are for the user. What others write is a draft: plans, candidates, votes, results of tasks.
+/// Nodes whose text is the reply. Other nodes write drafts: plans, candidates, votes, task results.
 const REPLY_NODES: [&str; 4] = ["think", "plan", "answer", "aggregate"];
-/// Nodes in which nothing can be seen to happen.
+/// Nodes without visible activity.
 const QUIET_NODES: [&str; 2] = ["observe", "compress"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,35 +27,35 @@ pub(in crate::cli) enum ReplyTiming {
     AtEnd,
 }
 
-/// What is told beside the reply.
+/// What is shown besides the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum ProgressDisplay {
-    /// Standard error is not a terminal: only what it cost.
+    /// Standard error is not a terminal: only the token counts.
     None,
-    /// A line for everything that happens.
+    /// One line per event.
     Lines,
-    /// The same, and a picture of searches and graphs, drawn in its place.
+    /// Also a diagram of searches and graphs, redrawn in place.
     Live,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cli) enum DisplayUpdate {
-    /// Words for standard output.
+    /// Text for standard output.
     Text(String),
-    /// A line for standard error, of little weight.
+    /// A line for standard error, painted faint.
     DimLine(String),
     /// A line for standard error.
     Line(String),
-    /// What the block at the end of the screen shows now.
+    /// The current content of the block at the end of the screen.
     LiveBlock(Vec<String>),
 }
 
 pub(super) struct RunView {
     reply: ReplyTiming,
     display: LiveDisplay,
-    /// The node whose words are being written, and the words.
+    /// The node that writes the reply, and its text so far.
     reply_node: Option<(String, String)>,
-    /// The node entered last, of those seen from their beginning.
+    /// The last entered node of those seen from their beginning.
     last_entered: Option<String>,
     diagram: Option<ProgressDiagram>,
 }
@@ -80,7 +80,7 @@ impl RunView {
         self.display.resize(columns);
     }
 
-    /// Time goes on.
+    /// Updates the elapsed time and redraws.
     pub(super) fn tick(&mut self, elapsed: Duration) -> Vec<DisplayUpdate> {
         self.display.tick(elapsed)
     }
@@ -123,20 +123,20 @@ impl RunView {
         said
     }
 
-    /// The reply, unless it stands there already, and what it took.
+    /// Shows the reply unless it was streamed already, and the token counts.
     pub(super) fn ended(&mut self, end: &RunEnd) -> Vec<DisplayUpdate> {
         let mut said = Vec::new();
         let (node, spoken) = self.reply_node.take().unwrap_or_default();
         let is_end = !spoken.is_empty() && end.reply.ends_with(&spoken);
         match self.reply {
-            // Joined in the middle of the reply, its end is all that was asked for.
+            // After attaching in the middle of the reply only its end is shown.
             ReplyTiming::Streamed if is_end => {}
             ReplyTiming::Streamed => {
                 self.display.finish_reply(&mut said);
                 self.display.push_reply(&end.reply, &mut said);
             }
             ReplyTiming::AtEnd => {
-                // What was said before tools were called is a part of the reply, and not of what a program asked for.
+                // Text before tool calls is part of the reply, but not of what a program expects as the result.
                 let is_last = is_end && self.last_entered.as_deref() == Some(&*node);
                 let words = plain(if is_last { &spoken } else { &end.reply });
                 self.display.pause(&mut said);
@@ -158,7 +158,7 @@ impl RunView {
         said
     }
 
-    /// Standard output is left at the beginning of a line, and the picture as it is.
+    /// Ends an open line of standard output and leaves the diagram.
     pub(super) fn pause(&mut self) -> Vec<DisplayUpdate> {
         let mut said = Vec::new();
         self.display.pause(&mut said);
@@ -168,7 +168,7 @@ impl RunView {
     fn node_exited(&mut self, event: &RunEvent, name: &str, result: &Value, said: &mut Vec<DisplayUpdate>) {
         if let Some(problem) = result.get("Err").and_then(Value::as_str) {
             self.display.note(&format!("{name} failed: {problem}"), said);
-            // Half an answer is no answer: it is asked for again, or the run fails.
+            // A partial reply is dropped: the node is repeated, or the run fails.
             if self.reply_node.take_if(|(node, _)| *node == event.node_id).is_some() {
                 self.display.finish_reply(said);
             }
@@ -177,7 +177,7 @@ impl RunView {
 
     fn push_reply(&mut self, event: &RunEvent, name: &str, content: &str, said: &mut Vec<DisplayUpdate>) {
         let begins = self.reply_node.as_ref().is_none_or(|(node, words)| *node != event.node_id || words.is_empty());
-        // The space between two paragraphs of the reply: here they stand on lines of their own anyway.
+        // Leading line breaks separate paragraphs of the reply; here each part starts on a new line anyway.
         let content = if begins { content.trim_start_matches('\n') } else { content };
         if !REPLY_NODES.contains(&name) || content.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! A server's state in words.
+//! A server's state as text.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,10 +8,10 @@ use crate::cli::output::{one_line, wrap};
 use crate::cli::run::live_display::format_count as shown;
 use crate::data_dir::process::LastStop;
 
-/// Before what a row says.
+/// Columns before a row's text.
 const MARGIN: usize = 13;
 
-/// `all` is what `--json` prints; `columns` is how wide the terminal is, where there is one.
+/// `all` is the object `--json` prints; `columns` is the terminal's width, if there is one.
 pub(super) fn lines(
     all: &Value,
     is_answered: bool,
@@ -26,7 +26,7 @@ pub(super) fn lines(
             Some(columns) => wrap(&text, columns.saturating_sub(MARGIN)),
             None => vec![text],
         };
-        // A title stands before the first line only.
+        // Only the first line has the title.
         let titles = std::iter::once(title).chain(std::iter::repeat(""));
         lines.extend(titles.zip(parts).map(|(title, part)| format!("  {title:<10} {part}")));
     };

@@ -1,4 +1,4 @@
-//! A process to be signalled. Where the kernel gives a handle of it, that handle never means another process.
+//! A process to signal. A pidfd, where the kernel has them, never refers to another process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 #[derive(Debug)]
 pub(super) struct ProcessHandle {
     pid: Pid,
-    /// `None` where the kernel has no such handles.
+    /// `None` if the kernel has no pidfds.
     handle: Option<OwnedFd>,
 }
 
@@ -26,7 +26,7 @@ impl ProcessHandle {
             None => kill_process(self.pid, signal),
         };
         match sent {
-            // It has just gone, as it was meant to.
+            // It ended meanwhile, as intended.
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(errno) => Err(errno.into()),
         }

@@ -1,4 +1,4 @@
-//! `patchboard tools call`
+//! `patchboard tools call`: calls one tool.
 
 use std::io::{IsTerminal, Read, stderr, stdin};
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use crate::cli::{ServerTarget, approvals, block_on, output};
 use crate::client::GatewayClient;
 use crate::config::nearest::did_you_mean;
 
-/// Arguments read from standard input are at most this long.
+/// Maximum length of arguments from standard input.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
-/// When a call is looked after for the first time, as it may wait for an answer, and how often once it takes its time.
+/// First and longest interval at which open approvals are checked during a call.
 const FIRST_POLL: Duration = Duration::from_millis(5);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -51,7 +51,7 @@ pub(super) fn run(args: CallArgs) -> Result<ExitCode, CommandFailure> {
             Ok(called) => return Ok(show(&called, args.json)),
             Err(failure) => failure,
         };
-        // The folder is judged before the tool runs, so nothing is done twice.
+        // The server checks the folder before the tool runs, so the call can be repeated.
         let Some(told) = folder.fall_back(refused.message()) else { return Err(refused) };
         output::eprint_line(&output::one_line(&told));
         let called = call(&args, params(&args.name, &arguments, &folder)).await?;
@@ -61,13 +61,13 @@ pub(super) fn run(args: CallArgs) -> Result<ExitCode, CommandFailure> {
 
 struct CallOutcome {
     answer: Value,
-    /// What is wrong with the arguments of a call that failed, as far as the tool's schema tells.
+    /// What is wrong with the arguments of a failed call, according to the tool's schema.
     hint: Option<String>,
     is_refused_unasked: bool,
 }
 
 async fn call(args: &CallArgs, params: Value) -> Result<CallOutcome, CommandFailure> {
-    // Two connections, so that the call can be asked about while it is under way.
+    // The call blocks its connection, so approvals need a second one.
     let mut client = args.target.connect().await?;
     let mut beside = args.target.connect().await?;
     let before = approvals::list_open(&mut beside).await?;
@@ -100,15 +100,15 @@ async fn call(args: &CallArgs, params: Value) -> Result<CallOutcome, CommandFail
     Ok(CallOutcome { answer, hint, is_refused_unasked: approval.is_refused_unasked })
 }
 
-/// Who agrees, if somebody has to.
+/// How an approval is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConsentMode {
     Given,
-    /// A person at the terminal.
+    /// By a person at the terminal.
     Asked,
-    /// Nobody, so the call is refused.
+    /// Refused, as no person can be asked.
     Refused,
-    /// The operator, elsewhere.
+    /// By another client.
     Awaited,
 }
 
@@ -126,12 +126,12 @@ impl CallArgs {
 }
 
 struct ApprovalWatch {
-    /// What waited before the call did.
+    /// Approvals that were open before the call.
     open_before: Vec<Value>,
     call: Value,
     consent: ConsentMode,
     is_settled: bool,
-    /// It was refused because nobody could be asked, and that was told.
+    /// The call was refused because no person could be asked, and this was printed.
     is_refused_unasked: bool,
 }
 
@@ -172,7 +172,7 @@ impl ApprovalWatch {
     }
 }
 
-/// Is it the question about this very call? A tool of a worker may be asked about without the pool's name before it.
+/// Whether the approval belongs to this call. For a worker's tool it may lack the pool's name.
 fn is_for_call(approval: &Value, call: &Value) -> bool {
     let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (asked, called) = (name(approval), name(call));
@@ -209,7 +209,7 @@ fn params(name: &str, arguments: &Value, folder: &CallerFolder) -> Value {
     params
 }
 
-/// What is to be said of arguments that the tool does not have.
+/// A hint if the arguments do not match the tool's schema.
 fn argument_hint(tools: &[Value], name: &str, call: &Value) -> Option<String> {
     let is_called = |tool: &&Value| tool.get("name").and_then(Value::as_str) == Some(name);
     let schema = tools.iter().find(is_called)?.get("input_schema")?;
@@ -234,7 +234,7 @@ fn is_failed(answer: &Value) -> bool {
     answer.get("is_error").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// A tool that failed answers on standard error.
+/// The error of a failed tool goes to standard error.
 fn show(CallOutcome { answer, hint, is_refused_unasked }: &CallOutcome, json: bool) -> ExitCode {
     let failed = is_failed(answer);
     let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
@@ -242,7 +242,7 @@ fn show(CallOutcome { answer, hint, is_refused_unasked }: &CallOutcome, json: bo
     match (json, failed) {
         (true, _) => output::print_line(&answer.to_string()),
         (false, false) => output::print_line(&content),
-        // No user refused it, as the answer says to whoever reads only that.
+        // The content would say that the user refused, which is wrong here.
         (false, true) if *is_refused_unasked => {}
         (false, true) => {
             output::eprint_line(&format!("error: {content}"));

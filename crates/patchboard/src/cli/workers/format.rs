@@ -1,14 +1,14 @@
-//! Pools in words, for people. Whatever came from workers is made fit for a terminal here.
+//! Pools as text. Everything from workers is sanitised for the terminal here.
 
 use jiff::Timestamp;
 
 use super::report::{PoolStatus, WorkerStatus};
 use crate::cli::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
 
-/// Where something is not known, or not yet.
+/// Shown for an unknown value.
 const UNKNOWN: &str = "–";
 
-/// A paragraph for each pool, with an empty line between them.
+/// A paragraph per pool, separated by empty lines.
 pub(super) fn pools(pools: &[PoolStatus], now: Timestamp, page: PageLayout) -> Vec<String> {
     if pools.is_empty() {
         return vec!["no pool of workers is configured: [[workers]] adds one".to_owned()];
@@ -86,7 +86,7 @@ fn memory(bytes: u64) -> String {
     if mib < 1024.0 { format!("{mib:.1} MiB") } else { format!("{:.1} GiB", mib / 1024.0) }
 }
 
-/// The two largest units. A clock that is behind the server's makes nobody younger than new.
+/// The two largest units. A clock behind the server's gives an age of zero.
 fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);
     match seconds {

@@ -1,5 +1,5 @@
-//! What the server says about its pools, read from its JSON. What is missing is left empty: an older or newer server is
-//! no reason to say nothing at all.
+//! The server's pool reports, parsed from JSON. Missing fields are left empty, so that a server of another version can
+//! be read.
 
 use serde::Deserialize;
 use serde_json::Value;

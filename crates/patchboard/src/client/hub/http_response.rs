@@ -1,11 +1,11 @@
-//! An HTTP/1.1 answer that has come to its end.
+//! Parses a complete HTTP/1.1 response.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::HubError;
 
-/// The body of a good answer, or what a bad one says.
+/// The body of a successful response, or the error of another one.
 pub(super) fn parse_response(bytes: &[u8]) -> Result<Value, HubError> {
     let (status, body) = split_response(bytes).map_err(|why| HubError::Unreadable(why.to_owned()))?;
     if (200..300).contains(&status) {
@@ -17,7 +17,7 @@ pub(super) fn parse_response(bytes: &[u8]) -> Result<Value, HubError> {
     Err(HubError::Refused { status, message: error_message(status, &body) })
 }
 
-/// What the hub says went wrong. A guard in front of it speaks plain text.
+/// The hub's error message. Layers in front of the hub send plain text.
 fn error_message(status: u16, body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct ErrorBody {
@@ -65,7 +65,7 @@ fn split_response(bytes: &[u8]) -> Result<(u16, Vec<u8>), &'static str> {
     Ok((status, body.to_owned()))
 }
 
-/// A body sent in chunks; `None` when the last one is missing.
+/// Decodes a chunked body; `None` if the last chunk is missing.
 fn decode_chunked(mut chunks: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {

@@ -70,7 +70,7 @@ fn what_another_user_put_into_an_open_folder_is_refused() {
         let secured = close_to_other_users(folder.0.path(), DirSharing::OwnerOnly);
         match secured {
             Err(UnsafeFolder::ForeignEntry { path, owner, .. }) => assert_eq!((path, owner), (planted, 12345)),
-            // Nobody else could write there.
+            // No other user could write there.
             other => assert!(mode == 0o755 && other.is_ok(), "{mode:o} {other:?}"),
         }
         // Left as it is while it is refused, or the next start would not look.

@@ -1,4 +1,4 @@
-//! Batches on their way to the collector. Tries again for a while, then lets go: traces are no reason to hold anything up.
+//! Sends batches to the collector. Retries for a while, then drops the batch: tracing must not hold up anything else.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::FinishedSpan;
 use super::wire::{self, Resource};
 use crate::telemetry::{Redactor, metric};
 
-/// Spans of one request.
+/// Spans per request.
 const MAX_BATCH_SPANS: usize = 512;
-/// However long the collector asks for, it is tried again after this.
+/// Upper bound for the delay the collector asks for.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -28,19 +28,19 @@ pub(crate) struct SpanExporter {
     resource: Resource,
     redactor: Arc<Redactor>,
     timing: ExportTiming,
-    /// What was last said to be wrong, while it is.
+    /// The current problem, as it was last logged.
     last_problem: Option<String>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct ExportTiming {
-    /// How long spans gather before they leave.
+    /// How long spans are collected into one batch.
     pub(super) batch_window: Duration,
-    /// One attempt.
+    /// Time limit of one attempt.
     pub(super) attempt_timeout: Duration,
-    /// Pauses before a batch is tried again; after the last one it is dropped.
+    /// Delays between attempts; after the last attempt the batch is dropped.
     pub(super) retry_delays: Vec<Duration>,
-    /// How long the server's end waits for what is left.
+    /// How long shutdown waits for the remaining spans.
     pub(super) shutdown_timeout: Duration,
 }
 
@@ -55,10 +55,10 @@ impl Default for ExportTiming {
     }
 }
 
-/// Why a batch did not get there.
+/// Why a batch was not accepted.
 #[derive(Debug)]
 enum ExportError {
-    /// Another attempt may do better, after the pause the collector asked for.
+    /// Another attempt may succeed, after the delay the collector asked for.
     Retryable(String, Option<Duration>),
     Permanent(String),
 }
@@ -74,7 +74,7 @@ impl SpanExporter {
         Self { finished, pool: ClientPool::new(), address, resource, redactor, timing: pace, last_problem: None }
     }
 
-    /// Sends until `stop`, and then what is left if that can be done at once.
+    /// Sends until `stop`, then flushes the rest once within the shutdown timeout.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         tracing::info!("traces are sent to {}", self.address.host());
         let mut left = Vec::new();
@@ -87,7 +87,7 @@ impl SpanExporter {
         self.flush_on_shutdown(left).await;
     }
 
-    /// The next batch; `None` when it is time to stop. What has gathered by then is still in the queue or returned.
+    /// Collects the next batch; `None` if stopped. Spans received until then stay in the queue or are returned.
     async fn next_batch(&mut self, stop: &CancellationToken) -> Option<Vec<FinishedSpan>> {
         let mut batch = Vec::new();
         tokio::select! {
@@ -108,7 +108,7 @@ impl SpanExporter {
         Some(batch)
     }
 
-    /// Gives back what it was stopped with.
+    /// Returns the batch if interrupted by `stop`.
     async fn send_with_retry(
         &mut self,
         batch: Vec<FinishedSpan>,
@@ -128,6 +128,7 @@ impl SpanExporter {
                 }
                 (Err(ExportError::Retryable(problem, asked)), Some(pause)) => {
                     self.warn_on_new_problem(problem);
+                    // `max`, as `clamp` panics if its bounds are reversed.
                     asked.map_or(pause, |asked| asked.clamp(pause, MAX_RETRY_DELAY.max(pause)))
                 }
                 (Err(ExportError::Retryable(problem, _) | ExportError::Permanent(problem)), _) => {
@@ -164,7 +165,7 @@ impl SpanExporter {
         }
     }
 
-    /// One attempt; says how many spans were not wanted.
+    /// One attempt; returns how many spans were rejected.
     async fn attempt(&self, batch: &[FinishedSpan], within: Duration) -> Result<usize, ExportError> {
         let body = wire::encode(&self.resource, batch, &self.redactor);
         match self.pool.post_json(&self.address, body, within).await {
@@ -186,14 +187,14 @@ impl SpanExporter {
         metric::spans_sent(count - rejected);
         if rejected > 0 {
             metric::spans_dropped("refused", rejected);
-            return self.warn_on_new_problem(format!("{} does not want some of them", self.address.host()));
+            return self.warn_on_new_problem(format!("{} rejected some spans", self.address.host()));
         }
         if self.last_problem.take().is_some() {
             tracing::info!("traces are sent again");
         }
     }
 
-    /// Said once, not with every batch.
+    /// Logs a problem once, not with every batch.
     fn warn_on_new_problem(&mut self, problem: String) {
         if self.last_problem.as_ref() != Some(&problem) {
             tracing::warn!(problem, "traces cannot be sent; they are dropped until they can");
@@ -202,7 +203,7 @@ impl SpanExporter {
     }
 }
 
-/// A collector may take a batch and still refuse some of it.
+/// The number of spans a collector rejected from an accepted batch (partial success).
 fn rejected_count(answer: &[u8]) -> usize {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -214,7 +215,7 @@ fn rejected_count(answer: &[u8]) -> usize {
     struct PartialSuccess {
         rejected_spans: Option<RejectedCount>,
     }
-    /// 64-bit numbers are text, though not everybody knows.
+    /// OTLP encodes 64-bit integers as strings, though not every collector does.
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum RejectedCount {

@@ -1,4 +1,4 @@
-//! Listens to the spans of the program and makes spans of a trace from those that belong into one.
+//! The tracing layer: turns the program's own spans into trace spans.
 
 use patchboard_core::tool::ToolKind;
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry, SpanRef};
 use super::span::TraceSampler;
 use super::{AttributeValue, FinishedSpan, SpanQueue, TraceSpanKind};
 
-/// How the core finds its way in the traces kept here.
+/// The callbacks by which the core reads and sets the position in a trace.
 pub(super) const SPAN_BACKEND: SpanBackend = SpanBackend { current_position: position, set_parent: adopt };
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl TraceLayer {
         Self { spans, sampler, clock }
     }
 
-    /// The spans it has to see, whatever is logged.
+    /// Passes the spans needed for traces, independent of the log filter.
     pub(crate) fn filter() -> FilterFn<fn(&Metadata<'_>) -> bool> {
         let belongs: fn(&Metadata<'_>) -> bool = |metadata| {
             metadata.is_span() && metadata.target().starts_with("patchboard") && name::ALL.contains(&metadata.name())
@@ -44,13 +44,13 @@ impl TraceLayer {
     }
 }
 
-/// What is kept with a span while it is open.
+/// The state of an open span.
 #[derive(Debug)]
 struct OpenSpan {
     trace: [u8; 16],
     span: [u8; 8],
     parent: Option<[u8; 8]>,
-    /// Of one that is not, only the position is kept: what comes after it has to know.
+    /// If false, only ids are kept, for the children to inherit.
     is_sampled: bool,
     start: Timestamp,
     attributes: Vec<(&'static str, AttributeValue)>,
@@ -84,7 +84,7 @@ where
             start: self.clock.now(),
             attributes: Vec::new(),
         };
-        // Not sampled by itself, it may still be adopted into a trace that is.
+        // A root that is not sampled may still be adopted into a trace that is.
         if is_sampled || parent.is_none() {
             attributes.record(&mut AttributeCollector(&mut open.attributes));
         }
@@ -125,11 +125,11 @@ fn finish(name: &'static str, open: OpenSpan, end: Timestamp) -> FinishedSpan {
         AttributeValue::Text(_) | AttributeValue::Int(_) | AttributeValue::Float(_) | AttributeValue::Bool(_) => None,
     });
     add_conventions(name, &mut attributes);
-    // A clock that was set back makes no span end before it began.
+    // If the clock was set back, the span must not end before it starts.
     FinishedSpan { trace, span, parent, name: Cow::Borrowed(name), kind, start, end: end.max(start), attributes, error }
 }
 
-/// What OpenTelemetry's conventions for generative AI call the same things.
+/// The attribute names of OpenTelemetry's conventions for generative AI.
 const CONVENTIONS: &[(&str, &str)] = &[
     (field::SESSION, "gen_ai.conversation.id"),
     (field::AGENT, "gen_ai.agent.name"),
@@ -155,7 +155,7 @@ fn add_conventions(name: &str, attributes: &mut Vec<(&'static str, AttributeValu
     attributes.extend(again);
 }
 
-/// The last word on a field counts; a field that has nothing yet is not there.
+/// Collects attributes: the last value of a field wins; fields without a value are absent.
 struct AttributeCollector<'a>(&'a mut Vec<(&'static str, AttributeValue)>);
 
 impl AttributeCollector<'_> {
@@ -197,7 +197,7 @@ fn position_of<'a, R: LookupSpan<'a>>(span: SpanRef<'a, R>) -> Option<TraceParen
     span.scope().find_map(|span| span.extensions().get::<OpenSpan>().map(OpenSpan::position))
 }
 
-/// Where the program is right now, on this thread.
+/// The current position on this thread.
 fn position() -> Option<TraceParent> {
     let found = tracing::Span::current()
         .with_subscriber(|(id, dispatch)| position_of(dispatch.downcast_ref::<Registry>()?.span(id)?));

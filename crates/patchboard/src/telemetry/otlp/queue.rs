@@ -1,4 +1,4 @@
-//! Spans that wait to be sent: as many as there are places for, so that a collector that is gone costs no memory.
+//! The queue of finished spans. Bounded, so that an unreachable collector costs no memory.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 use super::{FinishedSpan, IdSource};
 use crate::telemetry::metric;
 
-/// Spans that wait at most; a further one is dropped and counted. They take some two megabytes.
+/// Capacity; past it a span is dropped and counted. A full queue takes about two megabytes.
 pub(super) const QUEUE_CAPACITY: usize = 2048;
 
-/// Cheap to clone. Never waits: whoever ends a span has other things to do.
+/// Cheap to clone. `push` never waits, as it runs where a span ends.
 #[derive(Debug, Clone)]
 pub(crate) struct SpanQueue {
     sender: mpsc::Sender<FinishedSpan>,

@@ -1,4 +1,4 @@
-//! A span that is over, where ids come from, and which traces are kept.
+//! Finished spans, the source of ids, and the sampler.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +16,11 @@ pub(crate) struct FinishedSpan {
     pub(crate) start: Timestamp,
     pub(crate) end: Timestamp,
     pub(crate) attributes: Vec<(&'static str, AttributeValue)>,
-    /// Why it failed, in one word.
+    /// The error type, one word.
     pub(crate) error: Option<String>,
 }
 
-/// Numbered as on the wire.
+/// Numbered as in OTLP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TraceSpanKind {
     Internal = 1,
@@ -36,7 +36,7 @@ pub(crate) enum AttributeValue {
     Bool(bool),
 }
 
-/// A longer text is cut.
+/// Longer texts are truncated.
 const MAX_TEXT_BYTES: usize = 256;
 
 impl AttributeValue {
@@ -49,8 +49,8 @@ impl AttributeValue {
     }
 }
 
-/// Ids that nobody else draws, which is all they have to be. A counter scrambled so that every bit changes (the mixing
-/// function of SplitMix64): one number in, one number out, so none comes twice in a process.
+/// Ids that are unique but not secret. A counter passed through the bijective mixing function of SplitMix64, so no id
+/// repeats within a process.
 #[derive(Debug)]
 pub(crate) struct IdSource(AtomicU64);
 
@@ -74,7 +74,7 @@ impl IdSource {
         self.next().to_be_bytes()
     }
 
-    /// Never zero, which means none.
+    /// Never zero, which OTLP treats as no id.
     fn next(&self) -> u64 {
         loop {
             let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl IdSource {
     }
 }
 
-/// Decides by the trace's id, so that everyone with the same ratio decides alike.
+/// Decides by the trace id, so that all services with the same ratio decide alike.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TraceSampler {
     threshold: u64,
@@ -102,6 +102,7 @@ impl TraceSampler {
 
     pub(crate) fn is_sampled(self, trace: [u8; 16]) -> bool {
         let [.., a, b, c, d, e, f, g, h] = trace;
+        // 63 bits, as a threshold for a ratio of 1 must fit into 64.
         u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.threshold
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON of OTLP: ids in hexadecimal, 64-bit numbers as text.
+//! OTLP's JSON: ids in hexadecimal, 64-bit integers as strings.
 
 use std::borrow::Cow;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 use super::{AttributeValue, FinishedSpan};
 use crate::telemetry::Redactor;
 
-/// Who says all this.
+/// The resource attributes of this process.
 #[derive(Debug, Clone)]
 pub(super) struct Resource {
     pub(super) service: String,
     pub(super) version: &'static str,
-    /// Differs from start to start.
+    /// Differs with every start.
     pub(super) instance: String,
 }
 
-/// The body of one request. Secrets are cut out of every text.
+/// The body of one request. Secrets are redacted in every text.
 pub(super) fn encode(resource: &Resource, spans: &[FinishedSpan], redactor: &Redactor) -> Vec<u8> {
     let text = |key, text: &'static str| KeyValue { key, value: AnyValue::String(text.into()) };
     let about = vec![
@@ -37,7 +37,7 @@ pub(super) fn encode(resource: &Resource, spans: &[FinishedSpan], redactor: &Red
             }],
         }],
     };
-    // Nothing here can fail to be written: all keys are text.
+    // Serialisation cannot fail: all keys are strings.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
@@ -88,7 +88,7 @@ struct SpanBody<'a> {
     status: Option<SpanStatus<'a>>,
 }
 
-/// Only spans that are kept are sent.
+/// Only sampled spans are sent.
 const SAMPLED: u32 = 1;
 
 impl<'a> SpanBody<'a> {
@@ -154,7 +154,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Times before 1970 are none.
+/// Times before 1970 become 0.
 fn unix_nanos(at: Timestamp) -> String {
     at.as_nanosecond().max(0).to_string()
 }

@@ -37,7 +37,7 @@ fn what_a_file_asks_for_is_said_in_words() {
     assert_eq!(review_config("= nonsense").into_lines(), ["is not valid TOML"]);
 }
 
-/// More lines than anybody reads, before and behind which something is asked for.
+/// More harmless lines than a person would read, to place around a dangerous one.
 fn harmless(count: usize) -> String {
     (0..count).map(|number| format!("key{number:03} = \"{}\"\n", "x".repeat(1000))).collect()
 }

@@ -1,4 +1,4 @@
-//! What is trusted of an obeyed file or folder at the moment in which it becomes exposed, or is held for a process.
+//! The trusted state of a guarded path when it becomes exposed or is held for a process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::trust::pending_trust::existing_fingerprint;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GuardedPath {
-    /// Its content is kept. A project's counts only if it was trusted once.
+    /// A file whose content is stored. A project's file counts only if it was trusted before.
     Content(PathBuf, FileLayer),
     File(PathBuf),
     Folder(PathBuf),
 }
 
-/// Read and not yet on record.
+/// A state that was read and not yet recorded.
 #[derive(Debug)]
 pub(super) struct Baseline<'a> {
     pub(super) guarded: &'a GuardedPath,
@@ -27,9 +27,9 @@ pub(super) struct Baseline<'a> {
 
 #[derive(Debug)]
 enum BaselineContent {
-    /// Nothing that could be trusted.
+    /// There is nothing that could be trusted.
     Nothing,
-    /// What is on record holds.
+    /// The existing record is still right.
     Unchanged,
     Text(String),
     File(FileFingerprint),
@@ -50,7 +50,8 @@ impl GuardedPath {
         }
     }
 
-    /// By any of its keys: another one that is new, such as that of a link, says nothing about what was written before.
+    /// True if any key is exposed: another key that is new, such as that of a symlink, does not show that nothing was
+    /// written.
     pub(super) fn is_exposed(&self, store: &TrustStore) -> bool {
         match self {
             Self::Content(path, _) | Self::File(path) => is_exposed(store, path),
@@ -58,10 +59,10 @@ impl GuardedPath {
         }
     }
 
-    /// `own` are data of the server.
+    /// `own`: paths of the server's own data.
     pub(super) fn baseline(&self, store: &TrustStore, own: &[PathBuf]) -> Baseline<'_> {
         let found = match self {
-            // One that nobody trusted must not become trusted by a command that runs beside it.
+            // An untrusted project file must not become trusted because a command runs beside it.
             Self::Content(path, FileLayer::Project) if store.config(path).is_none() => BaselineContent::Nothing,
             Self::Content(path, layer) => {
                 let file = ConfigFile { layer: *layer, path: path.clone(), shown: path.clone() };
@@ -73,7 +74,7 @@ impl GuardedPath {
             Self::File(path) if store.file(path).is_some_and(|trusted| trusted.matches_disk(path)) => {
                 BaselineContent::Unchanged
             }
-            // What cannot be looked at is not trusted.
+            // A file that cannot be read is not trusted.
             Self::File(path) => {
                 existing_fingerprint(path).ok().flatten().map_or(BaselineContent::Nothing, BaselineContent::File)
             }

@@ -1,5 +1,5 @@
-//! Files that are mounted read-only for processes which run now. While one does, a mark is on disk; when the last has ended,
-//! either the file is still the one that was held, or its folder becomes exposed.
+//! Files that are mounted read-only for running processes. A mark is on disk while such a process runs; when the last
+//! process has ended, either the file is still the one that was held, or its folder becomes exposed.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::trust::store::FileIdentity;
 #[derive(Debug)]
 pub(super) struct FileHolds {
     store: TrustStore,
-    /// Name of this server's marks: that of its data directory, so that the next server there knows them as its own.
+    /// Names this server's marks: a hash of the data directory, so that the next server there recognises them.
     server: String,
     held: Mutex<HashMap<PathBuf, HeldFile>>,
 }
@@ -26,11 +26,11 @@ pub(super) struct FileHolds {
 struct HeldFile {
     processes: usize,
     identity: FileIdentity,
-    /// Keeps the number of the inode from being used again.
+    /// Keeps the inode number from being reused.
     _open_file: Option<File>,
 }
 
-/// Lives as long as a process that has these files within its reach.
+/// Lives as long as a process that can reach these files.
 #[derive(Debug)]
 pub(super) struct HoldGuard {
     holds: Arc<FileHolds>,
@@ -42,7 +42,7 @@ impl FileHolds {
         let digest = Sha256::digest(data_dir.as_os_str().as_encoded_bytes());
         let server = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let holds = Self { store, server, held: Mutex::default() };
-        // Nobody else works on this data directory, and what the last server there ran ended with it.
+        // Only one server uses a data directory, and the processes of the previous one ended with it.
         for (path, identity) in holds.store.held_files_of(&holds.server) {
             holds.end_hold(&path, &identity);
         }
@@ -53,12 +53,12 @@ impl FileHolds {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a process run for which this very file is held?
+    /// Whether a running process has this file mounted read-only.
     pub(super) fn is_held(&self, path: &Path) -> bool {
         self.held().contains_key(path)
     }
 
-    /// Real paths. On disk when this returns `Ok`.
+    /// Takes real paths. The marks are on disk when this returns `Ok`.
     pub(super) fn acquire(self: &Arc<Self>, files: &[PathBuf]) -> io::Result<HoldGuard> {
         let mut hold = HoldGuard { holds: Arc::clone(self), files: Vec::new() };
         for path in files {
@@ -66,7 +66,7 @@ impl FileHolds {
             match held.get_mut(path) {
                 Some(one) => one.processes += 1,
                 None => {
-                    // Opened first: what is marked is then a file that stays.
+                    // Opened before the mark is written, so that the marked inode cannot be reused.
                     let open = open_regular(path).ok();
                     let gone = || io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", path.display()));
                     let identity = FileIdentity::of(path).ok_or_else(gone)?;
@@ -79,7 +79,7 @@ impl FileHolds {
         Ok(hold)
     }
 
-    /// The process has ended.
+    /// Called when a process has ended.
     fn release(&self, path: &Path) {
         let mut held = self.held();
         let Some(one) = held.get_mut(path) else { return };
@@ -91,13 +91,13 @@ impl FileHolds {
         }
     }
 
-    /// No process is left that could have written there.
+    /// Called when no process is left that could have written to the path.
     fn end_hold(&self, path: &Path, identity: &FileIdentity) {
         if FileIdentity::of(path).as_ref() != Some(identity) {
             let exposed = exposure_keys(path).iter().try_for_each(|folder| self.store.expose(folder));
             if let Err(error) = exposed {
-                // The mark stays, which comes to the same.
-                tracing::warn!(%error, path = %path.display(), "it cannot be recorded that a process could write there");
+                // The mark stays, which has the same effect.
+                tracing::warn!(%error, path = %path.display(), "the exposure of a held file cannot be recorded");
                 return;
             }
         }

@@ -1,22 +1,22 @@
-//! What the words of a command line name.
+//! Classifies the words of a command line.
 
 use std::path::{Path, PathBuf};
 
-/// Their first argument that is not an option names what they run, a folder too.
+/// The first argument that is not an option names what they run; it may be a folder.
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "nodejs", "ruby", "perl", "php", "bun", "deno", "sh", "bash"];
-/// What they run may be named without its ending.
+/// Extensions that may be omitted from the name of a script.
 const CODE_EXTENSIONS: &[&str] = &["js", "mjs", "cjs", "ts", "py"];
-/// Their first argument that is not an option names a package, never a file of that name.
+/// The first argument that is not an option names a package, never a file.
 const PACKAGE_RUNNERS: &[&str] = &["npx", "bunx", "pnpx", "uvx", "pipx"];
-/// Options of these that a value follows.
+/// Options of package runners that take a value.
 const RUNNER_VALUE_OPTIONS: &[&str] =
     &["-p", "--package", "--from", "--with", "--python", "--index", "--spec", "-c", "--call"];
-/// Options that the name of a folder follows.
+/// Options that take a folder.
 const FOLDER_OPTIONS: &[&str] =
     &["-C", "-d", "--cwd", "--dir", "--directory", "--path", "--prefix", "--project", "--root", "--workdir"];
-/// Short options of interpreters that look for code in the working folder: a module, and a program on the command line.
+/// Short options of interpreters that load code from the working folder: `-m` and `-c`.
 const CODE_OPTIONS: &[char] = &['m', 'c'];
-/// The rest of the word is their value.
+/// Options that take the rest of the word as their value.
 const VALUE_OPTIONS: &[char] = &['X', 'W'];
 
 /// How a program reads its command line.
@@ -41,31 +41,30 @@ impl CommandSyntax {
     }
 }
 
-/// What a word is, by its place.
+/// The role of a word, by its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WordRole {
-    /// Before what an interpreter runs, or just that.
+    /// What an interpreter runs, or a word before it.
     UpToScript,
-    /// The name of a package or module, or the value of an option that names one: no path, unless it looks like one.
+    /// The name of a package or module, or the value of an option that names one: not a path unless it looks like one.
     PackageName,
     /// After what is run.
     Argument,
-    /// The value of an option that names a folder.
+    /// The value of an option that takes a folder.
     Folder,
-    /// An argument, or a subcommand.
+    /// An argument or a subcommand.
     Unclear,
 }
 
-/// A word with its place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommandWord<'a> {
     pub(super) text: &'a str,
     pub(super) role: WordRole,
-    /// An option of an interpreter that takes code from the working folder.
+    /// An interpreter's option that loads code from the working folder.
     pub(super) takes_code: bool,
 }
 
-/// The arguments of a program, each with its place. `folder` is where they are looked for.
+/// The arguments of a program with their roles. `folder` is where paths are looked up.
 pub(super) fn classify_words<'a>(
     reader: CommandSyntax,
     arguments: &'a [String],
@@ -91,7 +90,7 @@ pub(super) fn classify_words<'a>(
             CommandSyntax::Interpreter if !is_run && takes_code(text) => {
                 (is_run, next, word.takes_code) = (true, Some(WordRole::PackageName), true);
             }
-            // The value of an option may stand before what is run, and names no file.
+            // The value of an option may precede the script and names no file.
             CommandSyntax::Interpreter if !is_run && !text.starts_with('-') => {
                 is_run = !existing_paths(folder, text).is_empty();
             }
@@ -107,7 +106,7 @@ pub(super) fn classify_words<'a>(
     })
 }
 
-/// `-m`, `-c`, and short options that end in or hold one of them.
+/// True for `-m`, `-c` and groups of short options that contain one of them.
 fn takes_code(word: &str) -> bool {
     let Some(options) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else { return false };
     options.chars().take_while(|option| !VALUE_OPTIONS.contains(option)).any(|option| CODE_OPTIONS.contains(&option))
@@ -125,7 +124,7 @@ pub(super) fn path_candidates(word: &str) -> Vec<&str> {
     values.into_iter().filter(|value| !value.is_empty()).collect()
 }
 
-/// What of these exists: the path itself, and the same with an ending that may be left out.
+/// The existing ones among the path itself and the path with an omitted extension.
 pub(super) fn existing_paths(folder: &Path, value: &str) -> Vec<PathBuf> {
     let path = folder.join(value);
     let with_ending = CODE_EXTENSIONS.iter().map(|ending| {
@@ -138,9 +137,9 @@ pub(super) fn existing_paths(folder: &Path, value: &str) -> Vec<PathBuf> {
     if path.exists() { [path].into_iter().chain(with_ending).collect() } else { with_ending }
 }
 
-/// The word for a program that runs in another folder than `folder`: what names a file or folder there becomes absolute. A word
-/// without a slash may as well be a subcommand, so a folder counts only where one is expected, and a file where
-/// one is expected or its name has an ending.
+/// Rewrites a word for a program that runs in another folder than `folder`: a name of an existing file or folder
+/// becomes absolute. A word without a slash may be a subcommand, so a folder counts only where one is expected, and a
+/// file only where one is expected or its name has an extension.
 pub(super) fn absolute_word(word: CommandWord<'_>, folder: &Path) -> String {
     let (option, value) = match word.text.strip_prefix('-').and_then(|_| word.text.split_once('=')) {
         Some((option, value)) => (Some(option), value),
@@ -160,7 +159,7 @@ pub(super) fn absolute_word(word: CommandWord<'_>, folder: &Path) -> String {
     if value.is_empty() || is_option || !(is_named || (is_path && !existing_paths(folder, value).is_empty())) {
         return word.text.to_owned();
     }
-    // What cannot be said in text stays relative, and is not found.
+    // A path that is not UTF-8 stays relative and is not found.
     let Some(path) = path.to_str() else { return word.text.to_owned() };
     option.map_or_else(|| path.to_owned(), |option| format!("{option}={path}"))
 }

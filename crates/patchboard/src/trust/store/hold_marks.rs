@@ -1,8 +1,8 @@
-//! Marks of files that are mounted read-only for a process that runs.
+//! Marks for files that are mounted read-only for a running process.
 //!
-//! Such a mount goes away when its owner renames another file over the name, or removes the file; the process can then write
-//! what lies there. So a mark says which file was held. Whoever finds another file at a marked path must not obey it: the mark
-//! was there before the process started, and stays when the server is killed.
+//! Such a mount disappears when the owner renames another file over the name, or removes the file; the process can then
+//! write at that path. A mark therefore records the file's identity. A different file at a marked path must not be
+//! trusted. The mark is written before the process starts and stays if the server is killed.
 
 use std::fs;
 use std::io;
@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 use super::{TrustStore, escape_path, path_digest, read_record, unescape_path};
 use crate::credentials::create_private_folder;
 
-/// Folder of the marks in a store; in it one folder for each path, with one mark for each server.
+/// The folder of the marks in a store: one subfolder per path with one mark per server.
 const MARKS_FOLDER: &str = "held";
 
-/// Tells a file from one that takes its place.
+/// Distinguishes a file from one that replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
     device: u64,
     inode: u64,
-    /// Numbers of inodes are used again; the time at which one was made cannot be chosen. Not every file system keeps it.
+    /// Inode numbers are reused; the creation time cannot be set. Not every file system stores it.
     made: Option<(u64, u32)>,
 }
 
@@ -34,7 +34,7 @@ struct HoldMark {
 }
 
 impl FileIdentity {
-    /// Of what lies there, links not followed; `None` where nothing does.
+    /// Of the path itself, not following symlinks; `None` if it does not exist.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let found = fs::symlink_metadata(path).ok()?;
         let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -44,7 +44,7 @@ impl FileIdentity {
 }
 
 impl TrustStore {
-    /// Not flushed: no process outlives a loss of power.
+    /// Not flushed: no process survives a power loss.
     pub(crate) fn write_hold_mark(&self, path: &Path, server: &str, identity: &FileIdentity) -> io::Result<()> {
         let mark = HoldMark { path: escape_path(path), identity: identity.clone() };
         let mark = serde_json::to_vec(&mark).map_err(io::Error::other)?;
@@ -54,7 +54,7 @@ impl TrustStore {
                 if let Some(folder) = file.parent() {
                     create_private_folder(folder).map_err(io::Error::other)?;
                 }
-                // Nobody sees half a mark.
+                // Renamed into place, so that no reader sees a partial mark.
                 let pending = file.with_extension("new");
                 fs::write(&pending, &mark)?;
                 fs::rename(&pending, file)
@@ -73,14 +73,14 @@ impl TrustStore {
         }
     }
 
-    /// Does another file lie there than a process was kept from writing?
+    /// Whether the path now has another file than the one that was held.
     pub(crate) fn was_replaced_while_held(&self, path: &Path) -> bool {
         let mut marks = Vec::new();
         for store in &self.folders {
             match fs::read_dir(store.join(MARKS_FOLDER).join(path_digest(path))) {
                 Ok(listed) => marks.push(listed),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // There may be one.
+                // A mark may exist.
                 Err(_) => return true,
             }
         }
@@ -90,14 +90,14 @@ impl TrustStore {
             return false;
         }
         let now = FileIdentity::of(path);
-        // A mark that cannot be read may be of any file, unless it went away meanwhile.
+        // A mark that cannot be read may be for any file, unless it was removed meanwhile.
         files.any(|file| match read_record::<HoldMark>(&file) {
             Some(mark) => Some(mark.identity) != now,
             None => file.exists(),
         })
     }
 
-    /// What this server, or the last one on its data directory, has marked.
+    /// The marks of this server or of the previous one on the same data directory.
     pub(crate) fn held_files_of(&self, server: &str) -> Vec<(PathBuf, FileIdentity)> {
         let folders =
             self.folders.iter().filter_map(|store| fs::read_dir(store.join(MARKS_FOLDER)).ok()).flatten().flatten();

@@ -1,5 +1,5 @@
-//! Which paths a store vouches for, of whatever configuration. Kept in memory: a command must not wait until all records have
-//! been read.
+//! The paths that have a record in a store, from any configuration. Cached in memory, as starting a command must not
+//! wait until all records have been read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,18 +11,18 @@ use serde::Deserialize;
 
 use super::{RecordKind, TrustStore, read_record, record_path, unescape_path};
 
-/// A folder that changed less than this before it was listed may change again without another time of change.
+/// If a folder changed less than this before it was listed, a later change may have the same modification time.
 const MIN_SETTLE_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TrustedPaths {
-    /// Files of which the content is kept.
+    /// Files whose content is stored.
     pub(crate) configs: BTreeSet<PathBuf>,
     pub(crate) files: BTreeSet<PathBuf>,
     pub(crate) folders: BTreeSet<PathBuf>,
 }
 
-/// As many as the owner has ever trusted.
+/// Unbounded: one entry per path the owner ever trusted.
 #[derive(Debug, Default)]
 pub(crate) struct TrustedPathIndex {
     listings: BTreeMap<PathBuf, RecordFolderListing>,
@@ -31,9 +31,9 @@ pub(crate) struct TrustedPathIndex {
 #[derive(Debug)]
 struct RecordFolderListing {
     kind: RecordKind,
-    /// When the folder had changed last; `None` if that was too short before.
+    /// The folder's modification time at the listing; `None` if it was too recent.
     changed: Option<SystemTime>,
-    /// By the name of the record, which says the path: what was read once stays right.
+    /// By record file name, which is derived from the path, so an entry never becomes stale.
     paths: BTreeMap<OsString, Option<PathBuf>>,
 }
 
@@ -89,7 +89,7 @@ impl RecordFolderListing {
     }
 }
 
-/// Those that are being written begin with a dot.
+/// Files being written have a name that begins with a dot.
 fn is_record(name: &OsString) -> bool {
     !name.as_encoded_bytes().starts_with(b".")
 }

@@ -132,13 +132,13 @@ async fn answers_and_what_follows_from_them() {
             &["200 OK {\"partialSuccess\":{\"rejectedSpans\":\"1\"}}"],
             1,
             vec![lost(1), sent(1)],
-            vec![unwell("HOST does not want some of them")],
+            vec![unwell("HOST rejected some spans")],
         ),
         (
             &["200 OK {\"partialSuccess\":{\"rejectedSpans\":99}}"],
             1,
             vec![lost(2), sent(0)],
-            vec![unwell("HOST does not want some of them")],
+            vec![unwell("HOST rejected some spans")],
         ),
     ];
     for (answers, requests, metrics, logged) in cases {
@@ -212,7 +212,7 @@ async fn a_batch_that_was_being_tried_is_tried_once_more_at_the_end() {
 async fn nobody_there_costs_the_end_nothing() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _metrics = metrics::set_default_local_recorder(&recorder);
-    // Bound, so that nobody else gets the port, but nobody listens at it.
+    // Bound, so that no other process gets the port, but not listened on.
     let closed = tokio::net::TcpSocket::new_v4().unwrap();
     closed.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());

@@ -378,7 +378,7 @@ async fn which_traces_are_kept() {
     for (ratio, client, kept) in [
         (0.0, None, 0),
         (1.0, None, 3),
-        // Whoever began the trace has decided.
+        // The caller that began the trace decides.
         (0.0, Some(CLIENT), 3),
         (1.0, Some(CLIENT_UNSAMPLED), 0),
         // What is no position begins a new trace.
