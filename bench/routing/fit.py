@@ -3,7 +3,7 @@
     cargo run --release -p patchboard-matcher --example routing -- FILE 0 5/1 5/2 10/1 20/0 20/1 40 --signals > FILE.signals
     python3 fit.py FILE FILE.signals [FILE FILE.signals …]
 
-Prints the weights for `knobs.rs`, and for each file how good weights are that were fitted to the other files alone.
+Prints the weights for `tuning.rs`, and for each file how good weights are that were fitted to the other files alone.
 """
 
 import json

@@ -5,7 +5,7 @@ from patchboard import serve, tool
 
 @tool(read_only=True)
 def greet(name: str, times: int = 1) -> str:
-    """Greets somebody, several times if need be."""
+    """Greets a person, once or several times."""
     return " ".join([f"Hello, {name}!"] * times)
 
 
