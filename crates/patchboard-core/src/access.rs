@@ -1,84 +1,148 @@
 //! Access control: one table of required grants, checked in one place before a command is executed.
 
 use crate::caller::{Caller, Grant, Surface};
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::command::{CallTool, Command, StartRun, WorkspaceCommand};
+use crate::command::{
+    AddWorkspaceThread, AnswerApproval, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
+    CallInSession, CallTool, CancelMessage, CancelRun, ClearSession, CloseSession, Command, ConfirmAppAlive,
+    CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer, DescribeSession, DetachRun, ExplainRouting, FindRun,
+    FindTool, FolderChoice, ForgetApp, ListAgents, ListApprovals, ListApps, ListHostTools, ListMessages, ListModels,
+    ListPlugins, ListSessions, ListTools, ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin,
+    NextInboxEvent, OpenSession, PairApp, ReadHistory, ReadMessage, ReadMessages, ReceiveWebhook, RegisterApp,
+    RegisterTools, ReloadSettings, RemoveWorkspaceThread, ResendMessage, SearchMemory, SessionRef, SetModel, StartRun,
+    SubmitMessage, SummariseUsage, TouchSession, UnloadPlugin,
+};
 use crate::error::{BoardError, ErrorKind};
 
-/// The table of required grants. The match is exhaustive, so that a new command does not compile without a row.
-pub fn required_grant(command: &Command) -> Grant {
-    match command {
-        // Only the operator may grant a folder outside the configured roots.
-        Command::StartRun(StartRun { folder, .. }) | Command::CallTool(CallTool { folder, .. })
-            if folder.is_granted() =>
-        {
-            Grant::Operate
-        }
-        Command::StartRun(_)
-        | Command::CancelRun(_)
-        | Command::DetachRun(_)
-        | Command::CallTool(_)
-        | Command::FindRun(_)
-        | Command::AnswerApproval { .. }
-        | Command::ListApprovals(_)
-        | Command::SubmitMessage(_)
-        | Command::RegisterApp(_)
-        | Command::NextInboxEvent
-        | Command::ConfirmAppAlive
-        | Command::DeregisterApp
-        | Command::OpenSession(_)
-        | Command::ReceiveWebhook { .. }
-        | Command::CloseSession { .. }
-        | Command::TouchSession { .. }
-        | Command::RegisterTools(_)
-        | Command::CallInSession(_)
-        | Command::SetModel { .. }
-        | Command::Workspaces(
-            WorkspaceCommand::Create { .. }
-            | WorkspaceCommand::AddThread { .. }
-            | WorkspaceCommand::RemoveThread { .. },
-        )
-        | Command::AnswerMessage { .. } => Grant::Converse,
-        Command::ListSessions { .. }
-        | Command::ReadHistory { .. }
-        | Command::SearchMemory { .. }
-        | Command::BudgetStatus { .. }
-        | Command::UsageReport { .. }
-        | Command::ReadMessages { .. }
-        | Command::ListTools { .. }
-        | Command::ListAgents
-        | Command::ListModels { .. }
-        | Command::Workspaces(WorkspaceCommand::List | WorkspaceCommand::ListThreads { .. })
-        | Command::ReadMessage { .. }
-        | Command::ListMessages { .. }
-        | Command::ExplainRouting { .. }
-        | Command::ListApps
-        | Command::ListPlugins
-        | Command::DescribeSession { .. }
-        | Command::FindTool { .. }
-        | Command::ListHostTools { .. }
-        | Command::ListWorkers
-        | Command::DescribeNode => Grant::Inspect,
-        Command::ClearSession { .. } | Command::ResendMessage { .. } | Command::CancelMessage(_) => Grant::Manage,
-        Command::DescribeServer
-        | Command::ReloadSettings
-        | Command::ApproveTools { .. }
-        | Command::LoadPlugin { .. }
-        | Command::ApprovePlugin { .. }
-        | Command::UnloadPlugin { .. }
-        | Command::ApproveApp { .. }
-        | Command::PairApp { .. }
-        | Command::ForgetApp { .. } => Grant::Operate,
+/// A command with its row in the access table.
+pub trait Guarded: Command {
+    /// Accepted while the server shuts down, because it helps running work to its end.
+    const WHILE_DRAINING: bool = false;
+
+    /// The grant it needs.
+    fn required_grant(&self) -> Grant;
+
+    /// The channel that it names, and what for.
+    fn channel_use(&self) -> Option<(Cow<'_, str>, ChannelUse)> {
+        None
     }
 }
 
-pub fn authorise(caller: &Caller, command: &Command) -> Result<(), BoardError> {
-    let grant = required_grant(command);
+/// What a caller does in a channel that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelUse {
+    Write,
+    Read,
+}
+
+/// Refuses a command that needs a grant which the caller does not have.
+pub fn authorise(caller: &Caller, command: &impl Guarded) -> Result<(), BoardError> {
+    let grant = command.required_grant();
     if caller.grants.has(grant) {
         return Ok(());
     }
     Err(BoardError::new(ErrorKind::Forbidden, format!("not allowed: this needs the {} grant", name(grant))))
+}
+
+/// Rows of commands that need the same grant whatever they hold, and name no channel.
+macro_rules! grants {
+    ($($grant:ident (while draining: $while_draining:literal): $($command:ty),+;)+) => {
+        $($(impl Guarded for $command {
+            const WHILE_DRAINING: bool = $while_draining;
+
+            fn required_grant(&self) -> Grant {
+                Grant::$grant
+            }
+        })+)+
+    };
+}
+
+grants! {
+    Converse (while draining: false): FindRun, ListApprovals, SubmitMessage, RegisterApp, NextInboxEvent,
+        ConfirmAppAlive, AnswerMessage, OpenSession, CloseSession, TouchSession, RegisterTools, CallInSession,
+        ReceiveWebhook, SetModel, CreateWorkspace, AddWorkspaceThread, RemoveWorkspaceThread;
+    Converse (while draining: true): CancelRun, DetachRun, AnswerApproval, DeregisterApp;
+    Inspect (while draining: false): ListSessions, SummariseUsage, ListTools, ListAgents, ListModels, ListWorkspaces,
+        ListWorkspaceThreads, ReadMessage, ListMessages, ExplainRouting, ListApps, ListPlugins, DescribeSession, FindTool,
+        ListHostTools, ListWorkers, DescribeNode;
+    Manage (while draining: false): ResendMessage, CancelMessage;
+    Operate (while draining: false): ReloadSettings, ApproveTools, LoadPlugin, ApprovePlugin, UnloadPlugin, ApproveApp,
+        PairApp, ForgetApp;
+    Operate (while draining: true): DescribeServer;
+}
+
+impl Guarded for StartRun {
+    fn required_grant(&self) -> Grant {
+        grant_for_folder(&self.folder)
+    }
+
+    fn channel_use(&self) -> Option<(Cow<'_, str>, ChannelUse)> {
+        Some((Cow::Borrowed(&self.origin.channel), ChannelUse::Write))
+    }
+}
+
+impl Guarded for CallTool {
+    fn required_grant(&self) -> Grant {
+        grant_for_folder(&self.folder)
+    }
+
+    fn channel_use(&self) -> Option<(Cow<'_, str>, ChannelUse)> {
+        Some((Cow::Borrowed(&self.origin.channel), ChannelUse::Write))
+    }
+}
+
+/// Only the operator may grant a folder outside the configured roots.
+fn grant_for_folder(folder: &FolderChoice) -> Grant {
+    if folder.is_granted() { Grant::Operate } else { Grant::Converse }
+}
+
+impl Guarded for SearchMemory {
+    fn required_grant(&self) -> Grant {
+        Grant::Inspect
+    }
+
+    fn channel_use(&self) -> Option<(Cow<'_, str>, ChannelUse)> {
+        Some((Cow::Borrowed(&self.channel), ChannelUse::Read))
+    }
+}
+
+impl Guarded for BudgetStatus {
+    fn required_grant(&self) -> Grant {
+        Grant::Inspect
+    }
+
+    fn channel_use(&self) -> Option<(Cow<'_, str>, ChannelUse)> {
+        self.session.as_ref().map(|session| (channel_of(session), ChannelUse::Read))
+    }
+}
+
+/// Rows of commands about the one session that they name.
+macro_rules! session_grants {
+    ($($command:ty: $grant:ident),+) => {
+        $(impl Guarded for $command {
+            fn required_grant(&self) -> Grant {
+                Grant::$grant
+            }
+
+            fn channel_use(&self) -> Option<(Cow<'_, str>, ChannelUse)> {
+                Some((channel_of(&self.session), ChannelUse::Read))
+            }
+        })+
+    };
+}
+
+session_grants!(ReadHistory: Inspect, ReadMessages: Inspect, ClearSession: Manage);
+
+/// The channel of a session. Keys of another shape belong to programs on the bridge.
+fn channel_of(session: &SessionRef) -> Cow<'_, str> {
+    match session {
+        SessionRef::Origin(origin) => Cow::Borrowed(&origin.channel),
+        SessionRef::Key(key) => {
+            key.conversation_parts().map_or(Cow::Borrowed(Surface::Bridge.name()), |parts| Cow::Owned(parts.channel))
+        }
+    }
 }
 
 /// Channels in which surfaces store conversations of their own; no other client may use them.

@@ -23,7 +23,7 @@ use crate::hub::routing::{HubRules, LocalRouter};
 use crate::id::{ConnectionId, MessageId};
 use crate::log::EventLog;
 use crate::port::{Clock, Embedder, IdGenerator};
-use crate::reply::{BoardReply, InboxEvent};
+use crate::reply::InboxEvent;
 use crate::store::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
 use patchboard_matcher::Matcher;
 
@@ -236,7 +236,7 @@ impl Hub {
         caller: &Caller,
         message: MessageId,
         response: AppResponse,
-    ) -> oneshot::Receiver<Result<BoardReply, BoardError>> {
+    ) -> oneshot::Receiver<Result<(), BoardError>> {
         let (reply, answer) = oneshot::channel();
         let app = self.roster().by_connection(caller.connection).map(|app| app.profile.name.clone());
         match app {
@@ -251,7 +251,7 @@ impl Hub {
         caller: &Caller,
         message: MessageId,
         app: Option<Arc<str>>,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<Arc<MessageReport>, BoardError> {
         let app = app.map(|name| self.canonical_name(&name)).transpose()?;
         let by = caller.principal.clone();
         let (reply, answer) = oneshot::channel();
@@ -262,7 +262,7 @@ impl Hub {
         Ok(done)
     }
 
-    pub(crate) async fn cancel(&self, caller: &Caller, message: MessageId) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn cancel(&self, caller: &Caller, message: MessageId) -> Result<Arc<MessageReport>, BoardError> {
         let (reply, answer) = oneshot::channel();
         self.send_to_actor(message, ActorInput::Cancel { by: caller.principal.clone(), reply });
         let done = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;

@@ -1,86 +1,30 @@
-//! What a command is answered with, at once and once.
+//! Types of replies.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use uuid::Uuid;
 
-use crate::app::message::{MessageReport, RoutingDecision};
 use crate::app::{AppDelivery, AppProfile};
-use crate::conversation::{Workspace, WorkspaceThread};
 use crate::event::ApprovalRequest;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::model::MessageRole;
-use crate::plugin::PluginReport;
 use crate::run_spec::AgentSource;
-use crate::store::{FactRow, ResultPage, SessionRow, TurnRow, UsageGroup};
-use crate::tool::{ToolOutput, ToolSpec};
-use crate::webhook::WebhookOutcome;
-use crate::worker::{PoolReport, SessionReport};
+use crate::store::{ResultPage, TurnRow};
+use crate::worker::PoolReport;
 
+/// The past turns of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum BoardReply {
-    Done,
-    /// The run is on record; follow its topic from the first event.
-    RunStarted(RunId),
-    Run(RunSummary),
-    Approvals(ResultPage<PendingApproval>),
-    Sessions(ResultPage<SessionRow>),
-    History {
-        session: SessionKey,
-        turns: ResultPage<TurnRow>,
-    },
-    /// Oldest first.
-    Messages {
-        messages: Vec<ThreadMessage>,
-        has_more: bool,
-    },
-    Facts(ResultPage<FactRow>),
-    Budget(BudgetReport),
-    Usage(ResultPage<UsageGroup>),
-    Tools(ResultPage<ToolSpec>),
-    ToolCalled(ToolOutput),
-    /// Those that waited for it.
-    ToolsApproved(Vec<Arc<str>>),
-    Agents(Vec<AgentSummary>),
-    Models(ModelReport),
-    /// As `provider/model`; `None` for the agent's own.
-    ModelSet(Option<Arc<str>>),
-    /// In the order they were made.
-    Workspaces(Vec<Workspace>),
-    Workspace(Workspace),
-    WorkspaceThreads(Vec<WorkspaceThread>),
-    Plugins(Vec<PluginReport>),
-    Plugin(Box<PluginReport>),
-    Webhook(WebhookOutcome),
-    Node(NodeReport),
-    Server(Box<ServerReport>),
-    Reloaded(Box<ReloadReport>),
-    Message(Arc<MessageReport>),
-    MessageList(ResultPage<Arc<MessageReport>>),
-    RoutingExplained(Arc<RoutingDecision>),
-    /// The app is registered, under this name of its connection.
-    AppRegistered {
-        client: Uuid,
-    },
-    AppNotRegistered(RegistrationRefusal),
-    InboxEvent(InboxEvent),
-    Apps(Vec<AppSummary>),
-    /// The session is open; these are the tools of workers that can be called in it.
-    SessionOpened(Vec<ToolSpec>),
-    /// So many things went with it.
-    SessionClosed {
-        resources: u32,
-    },
-    BridgeSession(SessionReport),
-    SessionTouched {
-        exists: bool,
-    },
-    /// What each of the tools is called from now on.
-    ToolsRegistered(Vec<(Arc<str>, Arc<str>)>),
-    Tool(ToolSpec),
-    HostTools(Vec<ToolSpec>),
-    Workers(Vec<PoolReport>),
+pub struct SessionHistory {
+    pub session: SessionKey,
+    pub turns: ResultPage<TurnRow>,
+}
+
+/// Messages of a thread, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadPage {
+    pub messages: Vec<ThreadMessage>,
+    /// There are older ones.
+    pub has_more: bool,
 }
 
 /// Why a connection did not become an app.

@@ -10,7 +10,6 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use crate::caller::Caller;
-use crate::command::Command;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::RunOutcome;
 use crate::id::{CallId, RunId, SessionKey};
@@ -192,25 +191,6 @@ pub(crate) fn tool_answered(span: &Span, output: &ToolOutput) {
 /// Records on the span of a request that it failed.
 pub(crate) fn request_failed(error: &BoardError) {
     Span::current().record(field::ERROR, error_kind_label(error.kind));
-}
-
-/// The span name of requests that make agents, tools or apps do something; others get no span.
-pub(crate) fn traced_request_name(command: &Command) -> Option<&'static str> {
-    if let Command::StartRun(_) = command {
-        Some("start_run")
-    } else if let Command::CallTool(_) = command {
-        Some("call_tool")
-    } else if let Command::CallInSession(_) = command {
-        Some("call_in_session")
-    } else if let Command::SubmitMessage(_) = command {
-        Some("submit_message")
-    } else if let Command::ResendMessage { .. } = command {
-        Some("resend_message")
-    } else if let Command::ReceiveWebhook { .. } = command {
-        Some("receive_webhook")
-    } else {
-        None
-    }
 }
 
 fn error_kind_label(kind: ErrorKind) -> &'static str {

@@ -3,11 +3,9 @@
 use crate::conversation::{Workspace, WorkspaceThread};
 use std::sync::Arc;
 
-use crate::command::WorkspaceCommand;
 use crate::error::{BoardError, ErrorKind};
 use crate::port::{Clock, IdGenerator};
 use crate::record;
-use crate::reply::BoardReply;
 use crate::store::{Durability, KvNamespace, Store, StoreWrite, WriteBatch};
 
 /// Workspaces of one principal; further ones are refused.
@@ -31,22 +29,18 @@ impl WorkspaceService {
         Self { store, clock, ids, write_lock: tokio::sync::Mutex::default() }
     }
 
-    pub(crate) async fn execute(&self, principal: &str, command: WorkspaceCommand) -> Result<BoardReply, BoardError> {
-        match command {
-            WorkspaceCommand::List => Ok(BoardReply::Workspaces(self.workspaces(principal).await?)),
-            WorkspaceCommand::Create { name } => self.create(principal, name).await,
-            WorkspaceCommand::ListThreads { workspace } => {
-                self.find(principal, &workspace).await?;
-                Ok(BoardReply::WorkspaceThreads(self.threads(principal, &workspace).await?))
-            }
-            WorkspaceCommand::AddThread { workspace, thread } => self.add(principal, &workspace, thread).await,
-            WorkspaceCommand::RemoveThread { workspace, thread } => self.remove(principal, &workspace, &thread).await,
-        }
+    pub(crate) async fn list_threads(
+        &self,
+        principal: &str,
+        workspace: &str,
+    ) -> Result<Vec<WorkspaceThread>, BoardError> {
+        self.find(principal, workspace).await?;
+        self.threads(principal, workspace).await
     }
 
-    async fn create(&self, principal: &str, name: Option<Arc<str>>) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn create(&self, principal: &str, name: Option<Arc<str>>) -> Result<Workspace, BoardError> {
         let _alone = self.write_lock.lock().await;
-        let mut workspaces = self.workspaces(principal).await?;
+        let mut workspaces = self.list(principal).await?;
         if workspaces.len() >= MAX_WORKSPACES {
             return Err(limit_reached(format!("there are {MAX_WORKSPACES} workspaces already")));
         }
@@ -55,10 +49,10 @@ impl WorkspaceService {
         let workspace = Workspace { id: self.ids.next().to_string().into(), name, created_at: self.clock.now() };
         workspaces.push(workspace.clone());
         self.put_value(list_key(principal), record::encode_workspaces(&workspaces)).await?;
-        Ok(BoardReply::Workspace(workspace))
+        Ok(workspace)
     }
 
-    async fn add(&self, principal: &str, workspace: &str, thread: Arc<str>) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn add(&self, principal: &str, workspace: &str, thread: Arc<str>) -> Result<(), BoardError> {
         check_length("thread_id", &thread)?;
         if thread.is_empty() {
             return Err(BoardError::invalid("thread_id is required"));
@@ -67,17 +61,17 @@ impl WorkspaceService {
         self.find(principal, workspace).await?;
         let mut threads = self.threads(principal, workspace).await?;
         if threads.iter().any(|known| known.thread == thread) {
-            return Ok(BoardReply::Done);
+            return Ok(());
         }
         if threads.len() >= MAX_THREADS {
             return Err(limit_reached(format!("there are {MAX_THREADS} threads in the workspace already")));
         }
         threads.push(WorkspaceThread { thread, created_at: self.clock.now() });
         self.put_value(threads_key(principal, workspace), record::encode_workspace_threads(&threads)).await?;
-        Ok(BoardReply::Done)
+        Ok(())
     }
 
-    async fn remove(&self, principal: &str, workspace: &str, thread: &str) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn remove(&self, principal: &str, workspace: &str, thread: &str) -> Result<(), BoardError> {
         let _alone = self.write_lock.lock().await;
         self.find(principal, workspace).await?;
         let mut threads = self.threads(principal, workspace).await?;
@@ -86,15 +80,15 @@ impl WorkspaceService {
         if threads.len() < before {
             self.put_value(threads_key(principal, workspace), record::encode_workspace_threads(&threads)).await?;
         }
-        Ok(BoardReply::Done)
+        Ok(())
     }
 
     async fn find(&self, principal: &str, workspace: &str) -> Result<(), BoardError> {
-        let known = self.workspaces(principal).await?.iter().any(|known| *known.id == *workspace);
+        let known = self.list(principal).await?.iter().any(|known| *known.id == *workspace);
         if known { Ok(()) } else { Err(BoardError::not_found(format!("no workspace has the id {workspace}"))) }
     }
 
-    async fn workspaces(&self, principal: &str) -> Result<Vec<Workspace>, BoardError> {
+    pub(crate) async fn list(&self, principal: &str) -> Result<Vec<Workspace>, BoardError> {
         let kept = self.store.kv_get(&KvNamespace::Server, &list_key(principal)).await?;
         kept.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspaces(&bytes).map_err(decode_error))
     }

@@ -12,7 +12,7 @@ use crate::access;
 use crate::bridge::{BridgeCaller, NameContext, NameForm, TelemetryEvent, clipped, session_not_found};
 use crate::budget::call_chain::CallChain;
 use crate::caller::{Caller, Surface};
-use crate::command::{CallInSession, Command, OpenSession, RegisterTools, ToolFilter};
+use crate::command::{CallInSession, FindTool, ListWorkers, OpenSession, RegisterTools, ToolFilter};
 use crate::error::{BoardError, ErrorKind};
 use crate::executor::CallContext;
 use crate::executor::CallRecorder;
@@ -20,61 +20,55 @@ use crate::executor::registry::ToolSet;
 use crate::id::{CallId, RunId};
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{ProgressSink, ToolScope};
-use crate::reply::BoardReply;
 use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec};
 use crate::worker::SessionReport;
 
 impl Board {
     /// What the server and its workers tell about themselves from now on.
     pub fn telemetry(&self, caller: &Caller) -> Result<broadcast::Receiver<Arc<TelemetryEvent>>, BoardError> {
-        access::authorise(caller, &Command::ListWorkers)?;
+        access::authorise(caller, &ListWorkers)?;
         Ok(self.0.bridge.telemetry().subscribe())
     }
 
-    pub(super) async fn open_session(&self, caller: &Caller, wanted: OpenSession) -> Result<BoardReply, BoardError> {
+    pub(super) async fn open_session(&self, caller: &Caller, wanted: OpenSession) -> Result<Vec<ToolSpec>, BoardError> {
         self.0.bridge.open(&wanted, caller).await?;
         // Workers ask on every call and do not read the answer.
         let is_worker = wanted.worker.is_some();
         let tools = if is_worker { Vec::new() } else { self.tools_of_session(&wanted.id) };
-        Ok(BoardReply::SessionOpened(tools))
+        Ok(tools)
     }
 
-    pub(super) async fn close_session(&self, caller: &Caller, id: &str) -> BoardReply {
-        BoardReply::SessionClosed { resources: self.0.bridge.close(id, bridge_caller(caller)).await }
+    pub(super) async fn close_session(&self, caller: &Caller, id: &str) -> u32 {
+        self.0.bridge.close(id, bridge_caller(caller)).await
     }
 
-    pub(super) fn describe_session(&self, caller: &Caller, id: &Arc<str>) -> Result<BoardReply, BoardError> {
+    pub(super) fn describe_session(&self, caller: &Caller, id: &Arc<str>) -> Result<SessionReport, BoardError> {
         let about = self.0.bridge.describe_session(id, bridge_caller(caller));
         let (metadata, created_at) = about.ok_or_else(|| session_not_found(id))?;
         let tools = u32::try_from(self.tools_of_session(id).len()).unwrap_or(u32::MAX);
-        Ok(BoardReply::BridgeSession(SessionReport { id: id.clone(), metadata, created_at, tools }))
+        Ok(SessionReport { id: id.clone(), metadata, created_at, tools })
     }
 
-    pub(super) fn touch_session(&self, caller: &Caller, id: &str) -> BoardReply {
-        BoardReply::SessionTouched { exists: self.0.bridge.touch_session(id, bridge_caller(caller)).is_some() }
+    pub(super) fn touch_session(&self, caller: &Caller, id: &str) -> bool {
+        self.0.bridge.touch_session(id, bridge_caller(caller)).is_some()
     }
 
-    pub(super) fn register_tools(&self, wanted: RegisterTools) -> Result<BoardReply, BoardError> {
+    pub(super) fn register_tools(&self, wanted: RegisterTools) -> Result<Vec<(Arc<str>, Arc<str>)>, BoardError> {
         let RegisterTools { session, tools, client_name: named, worker } = wanted;
         let ids = tools.iter().map(|tool| (tool.name.clone(), format!("{session}:{}", tool.name).into())).collect();
         self.0.bridge.register(&session, tools, &named, worker.as_ref())?;
-        Ok(BoardReply::ToolsRegistered(ids))
+        Ok(ids)
     }
 
-    pub(super) async fn find_tool(
-        &self,
-        caller: &Caller,
-        session: &str,
-        name: &str,
-        reach: ToolFilter,
-    ) -> Result<BoardReply, BoardError> {
+    pub(super) async fn find_tool(&self, caller: &Caller, request: &FindTool) -> Result<ToolSpec, BoardError> {
+        let (session, name, filter) = (&*request.session, &*request.name, request.filter);
         let place =
             self.0.bridge.touch_session(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
-        let wanted = ToolLookup { session, name, folder: place.folder.as_deref(), reach };
+        let wanted = ToolLookup { session, name, folder: place.folder.as_deref(), filter };
         let (ResolvedTool::Offered(spec, _) | ResolvedTool::Registered(spec, _)) =
             self.resolve_tool(caller, &wanted).await?;
-        check_reach(&spec, reach)?;
-        Ok(BoardReply::Tool(spec))
+        check_filter(&spec, filter)?;
+        Ok(spec)
     }
 
     /// What a name means to a program: a tool it may reach, one that a program registered in its session, or one that
@@ -91,7 +85,7 @@ impl Board {
             return Ok(found);
         }
         let not_found = || tool_not_found(wanted.name, wanted.session);
-        if wanted.reach == ToolFilter::ServerTools {
+        if wanted.filter == ToolFilter::ServerTools {
             return Err(not_found());
         }
         let inner = &self.0;
@@ -117,9 +111,9 @@ impl Board {
         Some(ResolvedTool::Registered(spec, by))
     }
 
-    pub(super) fn host_tools(&self) -> BoardReply {
+    pub(super) fn host_tools(&self) -> Vec<ToolSpec> {
         let offer = self.exposed_tools(None);
-        BoardReply::HostTools(offer.specs.iter().filter(|spec| spec.kind != ToolKind::Worker).cloned().collect())
+        offer.specs.iter().filter(|spec| spec.kind != ToolKind::Worker).cloned().collect()
     }
 
     pub(super) async fn call_in_session(
@@ -127,22 +121,22 @@ impl Board {
         caller: &Caller,
         wanted: CallInSession,
         stop: CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<ToolOutput, BoardError> {
         let inner = &self.0;
-        let CallInSession { name, arguments, filter: reach, metadata: parcel } = wanted;
+        let CallInSession { name, arguments, filter, metadata: parcel } = wanted;
         let session = &parcel.session;
         let mut visit =
             inner.bridge.begin_call(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
-        let wanted = ToolLookup { session, name: &name, folder: visit.scope.folder.as_deref(), reach };
+        let wanted = ToolLookup { session, name: &name, folder: visit.scope.folder.as_deref(), filter };
         let (spec, offer) = match self.resolve_tool(caller, &wanted).await? {
             ResolvedTool::Offered(spec, offer) => (spec, offer),
             ResolvedTool::Registered(spec, by) => {
-                check_reach(&spec, reach)?;
+                check_filter(&spec, filter)?;
                 let text = format!("Remote tool execution failed: Worker not found: {by}");
-                return Ok(BoardReply::ToolCalled(ToolOutput::error(text)));
+                return Ok(ToolOutput::error(text));
             }
         };
-        check_reach(&spec, reach)?;
+        check_filter(&spec, filter)?;
         let is_workers = spec.kind == ToolKind::Worker;
         if is_workers {
             visit.stop_tracking();
@@ -197,7 +191,7 @@ impl Board {
         context: &CallContext,
         call: ToolCall,
         stop: CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<ToolOutput, BoardError> {
         let inner = &self.0;
         let _tracked = inner.tracker.token();
         let stop = stop.child_token();
@@ -210,10 +204,10 @@ impl Board {
                 calling.await
             }
         };
-        Ok(BoardReply::ToolCalled(output?))
+        output
     }
 
-    /// What programs may reach, and nothing else.
+    /// The tools that programs may reach.
     fn exposed_tools(&self, folder: Option<&Path>) -> ToolSet {
         let deps = &self.0.run_deps;
         self.0.bridge.exposed_tools(&deps.registry.tool_set(None, folder), &deps.tool_executor.policy.get())
@@ -234,7 +228,7 @@ struct ToolLookup<'a> {
     session: &'a str,
     name: &'a str,
     folder: Option<&'a Path>,
-    reach: ToolFilter,
+    filter: ToolFilter,
 }
 
 /// What a program's name for a tool leads to.
@@ -250,8 +244,8 @@ fn tool_not_found(name: &str, session: &str) -> BoardError {
     BoardError::not_found(format!("Tool {} not found for session {}", clipped(name), clipped(session)))
 }
 
-fn check_reach(spec: &ToolSpec, reach: ToolFilter) -> Result<(), BoardError> {
-    let words = match reach {
+fn check_filter(spec: &ToolSpec, filter: ToolFilter) -> Result<(), BoardError> {
+    let words = match filter {
         ToolFilter::ServerTools if spec.kind == ToolKind::Worker => format!("Tool {} is not an Elixir tool", spec.name),
         ToolFilter::Streaming if !spec.streams() => {
             format!("Streaming execution is not enabled for tool {}", spec.name)

@@ -10,7 +10,6 @@ use super::Board;
 use crate::channel::{AcceptedDelivery, DeliveryTask, ResponseSender};
 use crate::error::{BoardError, ErrorKind};
 use crate::port::PluginRuntime;
-use crate::reply::BoardReply;
 use crate::webhook::{
     ChannelMessage, ChannelOptions, DeliveryId, ParsedWebhook, Webhook, WebhookOutcome, WebhookResponse,
 };
@@ -25,13 +24,13 @@ impl Board {
         channel: &str,
         webhook: Webhook,
         stop: CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<WebhookOutcome, BoardError> {
         let Some(channel) = self.0.channels.channel(channel) else {
             return Err(BoardError::not_found(format!("no channel adapter for '{channel}'")));
         };
         let outcome = self.process_webhook(channel, webhook, stop).await;
         telemetry::webhook(&channel.name, outcome_label(&outcome));
-        outcome.map(BoardReply::Webhook)
+        outcome
     }
 
     async fn process_webhook(

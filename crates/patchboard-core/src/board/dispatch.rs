@@ -1,5 +1,20 @@
 //! Commands that are answered at once.
 
+use crate::access::Guarded;
+use crate::command::{
+    AddWorkspaceThread, AnswerApproval, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
+    CallInSession, CancelMessage, CancelRun, ClearSession, CloseSession, ConfirmAppAlive, CreateWorkspace,
+    DeregisterApp, DescribeNode, DescribeServer, DescribeSession, DetachRun, ExplainRouting, FindRun, FindTool,
+    ForgetApp, ListAgents, ListApprovals, ListApps, ListHostTools, ListMessages, ListModels, ListPlugins, ListSessions,
+    ListTools, ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin, NextInboxEvent, OpenSession, PairApp,
+    ReadHistory, ReadMessage, ReadMessages, ReceiveWebhook, RegisterApp, RegisterTools, ReloadSettings,
+    RemoveWorkspaceThread, ResendMessage, SearchMemory, SetModel, StartRun, SubmitMessage, SummariseUsage,
+    TouchSession, UnloadPlugin,
+};
+use crate::reply::{BudgetReport, SessionHistory, ThreadPage};
+use crate::store::{FactRow, SessionRow, UsageGroup};
+use crate::tool::{ToolOutput, ToolSpec};
+use futures_core::future::BoxFuture;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +34,7 @@ use crate::executor::CallRecorder;
 use crate::id::{CallId, MemoryOwner, RunId};
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{ProgressSink, ToolScope};
-use crate::reply::{AgentSummary, BoardReply, NodeReport};
+use crate::reply::{AgentSummary, NodeReport};
 use crate::run::start;
 use crate::run_spec::{AgentSource, StrategyKind};
 use crate::store::{
@@ -27,128 +42,184 @@ use crate::store::{
     UsageQuery, WriteBatch,
 };
 
+/// A command that the board can execute.
+pub trait BoardCommand: Guarded {
+    /// What the command does before it returns is done in the order of calls; the rest when the future is polled.
+    fn execute(self, board: &Board, caller: &Caller, stop: CancellationToken) -> CommandFuture<Self>;
+}
+
+/// The reply of a command.
+pub type CommandFuture<C> = BoxFuture<'static, Result<<C as Command>::Reply, BoardError>>;
+
+/// The handler of each command: an expression that yields its reply.
+macro_rules! handlers {
+    ($($command:ident($board:ident, $caller:pat, $request:pat, $stop:pat) => $handler:expr;)+) => {
+        $(impl BoardCommand for $command {
+            fn execute(self, board: &Board, caller: &Caller, stop: CancellationToken) -> CommandFuture<Self> {
+                let ($board, caller) = (board.clone(), caller.clone());
+                Box::pin(async move {
+                    let ($caller, $request, $stop) = (&caller, self, stop);
+                    $handler
+                })
+            }
+        })+
+    };
+}
+
+handlers! {
+    CancelRun(board, caller, CancelRun(run), _) => board.cancel_run(caller, run);
+    DetachRun(board, caller, DetachRun(run), _) => board.detach_run(caller, run);
+    FindRun(board, caller, FindRun(wanted), _) => board.find_run(caller, wanted).await;
+    AnswerApproval(board, caller, request, _) => board.0.approvals.answer(caller, &request.approval, request.approve);
+    ListApprovals(board, caller, ListApprovals(page), _) => Ok(paginate(board.0.approvals.list(caller), &page)?);
+
+    ListSessions(board, caller, request, _) => board.list_sessions(caller, request).await;
+    ReadHistory(board, caller, request, _) => board.read_history(caller, request).await;
+    ClearSession(board, caller, request, _) => board.clear_session(caller, request).await;
+    ReadMessages(board, caller, request, _) => board.read_messages(caller, request).await;
+    SearchMemory(board, _, request, stop) => board.search_memory(request, &stop).await;
+    BudgetStatus(board, caller, request, _) => board.budget_status(caller, request).await;
+    SummariseUsage(board, caller, request, _) => board.summarise_usage(caller, request).await;
+
+    ListTools(board, _, request, _) => board.list_tools(request).await;
+    CallTool(board, caller, request, stop) => board.call_tool(caller, request, stop).await;
+    ApproveTools(board, caller, request, _) => board.approve_tools(caller, &request.server).await;
+    ListAgents(board, _, _, _) => Ok(board.agents());
+    ListModels(board, _, request, stop) => board.list_models(request.agent.as_deref(), &stop).await;
+    SetModel(board, caller, request, stop) => board.set_model(caller, request, &stop).await;
+    DescribeNode(board, _, _, _) => board.describe_node().await;
+    DescribeServer(board, caller, _, _) => board.describe_server(caller).await;
+    ReloadSettings(board, caller, _, _) => board.reload_settings(caller).await;
+
+    ListWorkspaces(board, caller, _, _) => board.0.workspaces.list(&caller.principal).await;
+    CreateWorkspace(board, caller, request, _) => board.0.workspaces.create(&caller.principal, request.name).await;
+    ListWorkspaceThreads(board, caller, request, _) =>
+        board.0.workspaces.list_threads(&caller.principal, &request.workspace).await;
+    AddWorkspaceThread(board, caller, request, _) =>
+        board.0.workspaces.add(&caller.principal, &request.workspace, request.thread).await;
+    RemoveWorkspaceThread(board, caller, request, _) =>
+        board.0.workspaces.remove(&caller.principal, &request.workspace, &request.thread).await;
+
+    ListPlugins(board, _, _, _) => Ok(board.plugins());
+    LoadPlugin(board, caller, request, stop) => board.load_plugin(caller, &request.named, stop).await;
+    UnloadPlugin(board, caller, request, _) => board.unload_plugin(caller, &request.name).await;
+    ApprovePlugin(board, caller, request, _) => board.approve_plugin(caller, &request.name).await;
+    ReceiveWebhook(board, _, request, stop) => board.receive_webhook(&request.channel, request.webhook, stop).await;
+
+    SubmitMessage(board, caller, request, _) => board.0.hub.submit(caller, request).await;
+    ReadMessage(board, _, request, stop) => board.0.hub.read(request.message, request.newer_than, &stop).await;
+    ListMessages(board, _, request, _) => Ok(board.0.hub.list(request.state, request.page).await?);
+    ResendMessage(board, caller, request, _) => board.0.hub.resend(caller, request.message, request.app).await;
+    CancelMessage(board, caller, CancelMessage(message), _) => board.0.hub.cancel(caller, message).await;
+    ExplainRouting(board, _, request, stop) => Ok(Arc::new(board.0.hub.explain(&request.text, &stop).await?));
+    RegisterApp(board, caller, request, _) => board.0.hub.register(caller, request).await;
+    NextInboxEvent(board, caller, _, stop) => board.0.hub.next_inbox_item(caller, &stop).await;
+    ConfirmAppAlive(board, caller, _, _) => Ok(board.0.hub.confirm_alive(caller));
+    DeregisterApp(board, caller, _, _) => board.0.hub.unregister(caller).await;
+    ListApps(board, _, _, _) => Ok(board.0.hub.apps());
+    ApproveApp(board, caller, request, _) => board.0.hub.approve(caller, &request.app).await;
+    PairApp(board, caller, request, _) => board.0.hub.pair(caller, &request.app, request.token).await;
+    ForgetApp(board, caller, request, _) => board.0.hub.forget(caller, &request.app, request.unpair).await;
+
+    OpenSession(board, caller, request, _) => board.open_session(caller, request).await;
+    CloseSession(board, caller, request, _) => Ok(board.close_session(caller, &request.id).await);
+    DescribeSession(board, caller, request, _) => board.describe_session(caller, &request.id);
+    TouchSession(board, caller, request, _) => Ok(board.touch_session(caller, &request.id));
+    RegisterTools(board, _, request, _) => board.register_tools(request);
+    FindTool(board, caller, request, _) => board.find_tool(caller, &request).await;
+    ListHostTools(board, _, _, _) => Ok(board.host_tools());
+    CallInSession(board, caller, request, stop) => board.call_in_session(caller, request, stop).await;
+    ListWorkers(board, _, _, _) => Ok(board.0.bridge.workers());
+}
+
+impl BoardCommand for StartRun {
+    /// The place in the session's queue is taken before this returns.
+    fn execute(self, board: &Board, caller: &Caller, stop: CancellationToken) -> CommandFuture<Self> {
+        board.start_run(caller, self, stop)
+    }
+}
+
+impl BoardCommand for AnswerMessage {
+    /// The response is queued before this returns, so that an app's responses count in their order.
+    fn execute(self, board: &Board, caller: &Caller, _stop: CancellationToken) -> CommandFuture<Self> {
+        let recorded = board.0.hub.respond(caller, self.message, self.response);
+        Box::pin(async move { recorded.await.unwrap_or_else(|_| Err(BoardError::shutting_down())) })
+    }
+}
+
 impl Board {
-    pub(super) async fn dispatch(
+    async fn list_sessions(
         &self,
         caller: &Caller,
-        command: Command,
-        stop: CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
-        let inner = &self.0;
-        Ok(match command {
-            Command::StartRun(start) => return self.start_run(caller, start, stop).await,
-            Command::CancelRun(run) => self.cancel_run(caller, run)?,
-            Command::DetachRun(run) => self.detach_run(caller, run)?,
-            Command::FindRun(wanted) => self.find_run(caller, wanted).await?,
-            Command::AnswerApproval { approval, approve } => {
-                inner.approvals.answer(caller, &approval, approve)?;
-                BoardReply::Done
-            }
-            Command::ListApprovals(page) => BoardReply::Approvals(paginate(inner.approvals.list(caller), &page)?),
-            Command::ListSessions { mut filter, page } => {
-                if !caller.grants.has(Grant::Operate) {
-                    filter.owners = Some(access::session_owners(caller));
-                }
-                BoardReply::Sessions(inner.store.sessions(filter, page.limit, page.cursor).await?)
-            }
-            Command::ReadHistory { session, page } => {
-                let session = self.session_key(session)?;
-                self.check_session(caller, &session).await?;
-                let query = TurnQuery { session: session.clone(), limit: page.limit, before: page.cursor };
-                BoardReply::History { turns: inner.store.turns(query).await?, session }
-            }
-            Command::ClearSession { session, purge } => {
-                let session = self.session_key(session)?;
-                self.check_session(caller, &session).await?;
-                self.clear_session(caller, session, purge).await?
-            }
-            Command::SearchMemory { channel, account, query, page } => {
-                let query = FactQuery {
-                    owner: MemoryOwner::account(&channel, &account),
-                    embedding: inner.run_deps.memory.embed_one(&query, &stop).await,
-                    text: query,
-                    limit: page.limit,
-                    fill_with_recent: false,
-                    cursor: page.cursor,
-                };
-                BoardReply::Facts(inner.store.facts(query).await?)
-            }
-            Command::BudgetStatus { session } => {
-                let session = session.map(|session| self.session_key(session)).transpose()?;
-                if let Some(session) = &session {
-                    self.check_session(caller, session).await?;
-                }
-                BoardReply::Budget(inner.ledger.report(session.as_ref()).await?)
-            }
-            Command::UsageReport { since, group_by, page } => {
-                // The keys of sessions say who talks where.
-                let is_by_session = group_by == UsageGrouping::Session && !caller.grants.has(Grant::Operate);
-                let owners = is_by_session.then(|| access::session_owners(caller));
-                let query = UsageQuery { since, group_by, owners, limit: page.limit, cursor: page.cursor };
-                BoardReply::Usage(inner.store.usage(query).await?)
-            }
-            Command::ReadMessages { session, before, limit } => {
-                // Whatever agent works on it, and wherever chats are routed, a thread is one conversation.
-                let session = match session {
-                    SessionRef::Key(key) => key,
-                    SessionRef::Origin(origin) => origin.session_key(AgentTable::DEFAULT),
-                };
-                self.check_session(caller, &session).await?;
-                messages::read_messages(&inner.store, session, before, limit).await?
-            }
-            Command::ListTools { folder, page } => {
-                let folder = self.admit_folder(folder.as_deref()).await?;
-                BoardReply::Tools(paginate(
-                    inner.run_deps.registry.tool_set(None, Some(&folder)).specs.to_vec(),
-                    &page,
-                )?)
-            }
-            Command::CallTool(call) => self.call_tool(caller, call, stop).await?,
-            Command::ApproveTools { server } => self.approve_tools(caller, &server).await?,
-            Command::ListAgents => BoardReply::Agents(self.agents()),
-            Command::ListModels { agent } => self.list_models(agent.as_deref(), &stop).await?,
-            Command::SetModel { thread, model } => self.set_model(caller, thread, &model, &stop).await?,
-            Command::Workspaces(wanted) => inner.workspaces.execute(&caller.principal, wanted).await?,
-            Command::ListPlugins => BoardReply::Plugins(self.plugins()),
-            Command::LoadPlugin { named } => self.load_plugin(caller, &named, stop).await?,
-            Command::UnloadPlugin { name } => self.unload_plugin(caller, &name).await?,
-            Command::ApprovePlugin { name } => self.approve_plugin(caller, &name).await?,
-            Command::ReceiveWebhook { channel, webhook } => self.receive_webhook(&channel, webhook, stop).await?,
-            Command::SubmitMessage(wanted) => BoardReply::Message(inner.hub.submit(caller, wanted).await?),
-            Command::ReadMessage { message, newer_than } => {
-                BoardReply::Message(inner.hub.read(message, newer_than, &stop).await?)
-            }
-            Command::ListMessages { state, page } => BoardReply::MessageList(inner.hub.list(state, page).await?),
-            Command::ResendMessage { message, app } => inner.hub.resend(caller, message, app).await?,
-            Command::CancelMessage(message) => inner.hub.cancel(caller, message).await?,
-            Command::ExplainRouting { text } => {
-                BoardReply::RoutingExplained(Arc::new(inner.hub.explain(&text, &stop).await?))
-            }
-            Command::RegisterApp(wanted) => inner.hub.register(caller, wanted).await?,
-            Command::NextInboxEvent => inner.hub.next_inbox_item(caller, &stop).await?,
-            Command::ConfirmAppAlive => inner.hub.confirm_alive(caller),
-            Command::DeregisterApp => inner.hub.unregister(caller).await?,
-            Command::AnswerMessage { message, response } => {
-                let answer = inner.hub.respond(caller, message, response);
-                answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?
-            }
-            Command::ListApps => BoardReply::Apps(inner.hub.apps()),
-            Command::ApproveApp { app } => inner.hub.approve(caller, &app).await?,
-            Command::PairApp { app, token } => inner.hub.pair(caller, &app, token).await?,
-            Command::ForgetApp { app, unpair } => inner.hub.forget(caller, &app, unpair).await?,
-            Command::OpenSession(wanted) => self.open_session(caller, wanted).await?,
-            Command::CloseSession { id } => self.close_session(caller, &id).await,
-            Command::DescribeSession { id } => self.describe_session(caller, &id)?,
-            Command::TouchSession { id } => self.touch_session(caller, &id),
-            Command::RegisterTools(wanted) => self.register_tools(wanted)?,
-            Command::FindTool { session, name, reach } => self.find_tool(caller, &session, &name, reach).await?,
-            Command::ListHostTools { session: _ } => self.host_tools(),
-            Command::CallInSession(wanted) => self.call_in_session(caller, wanted, stop).await?,
-            Command::ListWorkers => BoardReply::Workers(inner.bridge.workers()),
-            Command::DescribeNode => BoardReply::Node(self.describe_node().await?),
-            Command::DescribeServer => BoardReply::Server(Box::new(self.describe_server(caller).await?)),
-            Command::ReloadSettings => BoardReply::Reloaded(Box::new(self.reload_settings(caller).await?)),
-        })
+        request: ListSessions,
+    ) -> Result<ResultPage<SessionRow>, BoardError> {
+        let ListSessions { mut filter, page } = request;
+        if !caller.grants.has(Grant::Operate) {
+            filter.owners = Some(access::session_owners(caller));
+        }
+        Ok(self.0.store.sessions(filter, page.limit, page.cursor).await?)
+    }
+
+    async fn read_history(&self, caller: &Caller, request: ReadHistory) -> Result<SessionHistory, BoardError> {
+        let ReadHistory { session, page } = request;
+        let session = self.session_key(session)?;
+        self.check_session(caller, &session).await?;
+        let query = TurnQuery { session: session.clone(), limit: page.limit, before: page.cursor };
+        Ok(SessionHistory { turns: self.0.store.turns(query).await?, session })
+    }
+
+    async fn read_messages(&self, caller: &Caller, request: ReadMessages) -> Result<ThreadPage, BoardError> {
+        // A thread is one conversation, whatever agent works on it and wherever chats are routed.
+        let session = match request.session {
+            SessionRef::Key(key) => key,
+            SessionRef::Origin(origin) => origin.session_key(AgentTable::DEFAULT),
+        };
+        self.check_session(caller, &session).await?;
+        messages::read_messages(&self.0.store, session, request.before, request.limit).await
+    }
+
+    async fn search_memory(
+        &self,
+        request: SearchMemory,
+        stop: &CancellationToken,
+    ) -> Result<ResultPage<FactRow>, BoardError> {
+        let SearchMemory { channel, account, query, page } = request;
+        let query = FactQuery {
+            owner: MemoryOwner::account(&channel, &account),
+            embedding: self.0.run_deps.memory.embed_one(&query, stop).await,
+            text: query,
+            limit: page.limit,
+            fill_with_recent: false,
+            cursor: page.cursor,
+        };
+        Ok(self.0.store.facts(query).await?)
+    }
+
+    async fn budget_status(&self, caller: &Caller, request: BudgetStatus) -> Result<BudgetReport, BoardError> {
+        let session = request.session.map(|session| self.session_key(session)).transpose()?;
+        if let Some(session) = &session {
+            self.check_session(caller, session).await?;
+        }
+        self.0.ledger.report(session.as_ref()).await
+    }
+
+    async fn summarise_usage(
+        &self,
+        caller: &Caller,
+        request: SummariseUsage,
+    ) -> Result<ResultPage<UsageGroup>, BoardError> {
+        let SummariseUsage { since, group_by, page } = request;
+        // Session keys tell who talks where.
+        let is_by_session = group_by == UsageGrouping::Session && !caller.grants.has(Grant::Operate);
+        let owners = is_by_session.then(|| access::session_owners(caller));
+        let query = UsageQuery { since, group_by, owners, limit: page.limit, cursor: page.cursor };
+        Ok(self.0.store.usage(query).await?)
+    }
+
+    async fn list_tools(&self, request: ListTools) -> Result<ResultPage<ToolSpec>, BoardError> {
+        let folder = self.admit_folder(request.folder.as_deref()).await?;
+        let tool_set = self.0.run_deps.registry.tool_set(None, Some(&folder));
+        Ok(paginate(tool_set.specs.to_vec(), &request.page)?)
     }
 
     pub(super) async fn describe_node(&self) -> Result<NodeReport, BoardError> {
@@ -160,23 +231,23 @@ impl Board {
         })
     }
 
-    fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<BoardReply, BoardError> {
+    fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<(), BoardError> {
         let live = self.live_runs().get(&run).cloned();
         match live {
             Some(live) if access::can_control(caller, &live.principal) => {
                 live.control.cancel.cancel();
-                Ok(BoardReply::Done)
+                Ok(())
             }
             Some(_) | None => Err(BoardError::not_found("no such run is under way")),
         }
     }
 
-    fn detach_run(&self, caller: &Caller, run: RunId) -> Result<BoardReply, BoardError> {
+    fn detach_run(&self, caller: &Caller, run: RunId) -> Result<(), BoardError> {
         let live = self.live_runs().get(&run).cloned();
         match live {
             Some(live) if access::can_control(caller, &live.principal) => {
                 live.control.detached.store(true, Ordering::Relaxed);
-                Ok(BoardReply::Done)
+                Ok(())
             }
             Some(_) | None => Err(BoardError::not_found("no such run is under way")),
         }
@@ -191,7 +262,7 @@ impl Board {
         caller: &Caller,
         wanted: CallTool,
         stop: CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<ToolOutput, BoardError> {
         let inner = &self.0;
         let CallTool { name, arguments, folder, origin } = wanted;
         let (folder, folder_grant) = start::admit_folder(&*inner.run_deps.folders, &folder).await?;
@@ -264,7 +335,7 @@ impl Board {
         strategies.chain(profiles).chain(configured).collect()
     }
 
-    async fn approve_tools(&self, caller: &Caller, server: &str) -> Result<BoardReply, BoardError> {
+    async fn approve_tools(&self, caller: &Caller, server: &str) -> Result<Vec<Arc<str>>, BoardError> {
         let approved = self.0.run_deps.registry.approve(server).await?;
         let audit = AuditRow {
             at: self.0.clock.now(),
@@ -279,15 +350,13 @@ impl Board {
             .store
             .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Audit(audit)] })
             .await?;
-        Ok(BoardReply::ToolsApproved(approved))
+        Ok(approved)
     }
 
-    async fn clear_session(
-        &self,
-        caller: &Caller,
-        session: crate::id::SessionKey,
-        purge: bool,
-    ) -> Result<BoardReply, BoardError> {
+    async fn clear_session(&self, caller: &Caller, request: ClearSession) -> Result<(), BoardError> {
+        let purge = request.purge;
+        let session = self.session_key(request.session)?;
+        self.check_session(caller, &session).await?;
         let at = self.0.clock.now();
         let audit = AuditRow {
             at,
@@ -304,7 +373,7 @@ impl Board {
             // What is held of it in memory goes too.
             self.0.bridge.variables().delete_all(&session).await;
         }
-        Ok(BoardReply::Done)
+        Ok(())
     }
 }
 

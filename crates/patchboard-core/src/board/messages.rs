@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::BoardError;
 use crate::id::SessionKey;
 use crate::model::ContentPart;
-use crate::reply::{BoardReply, ThreadMessage};
+use crate::reply::{ThreadMessage, ThreadPage};
 use crate::store::{PageCursor, Store, TurnQuery, TurnRow};
 
 /// Messages of one turn have numbers `turn × this + place`; a turn that says more is told up to here.
@@ -19,7 +19,7 @@ pub(super) async fn read_messages(
     session: SessionKey,
     before: Option<u64>,
     limit: usize,
-) -> Result<BoardReply, BoardError> {
+) -> Result<ThreadPage, BoardError> {
     let before = before.unwrap_or(u64::MAX);
     // The turn that `before` lies in may hold older messages too, so the turns before the next one are read.
     let mut cursor = before.checked_div(NUMBERS_PER_TURN).and_then(|turn| turn.checked_add(1));
@@ -43,7 +43,7 @@ pub(super) async fn read_messages(
     let has_more = found.len() > limit;
     found.truncate(limit);
     found.reverse();
-    Ok(BoardReply::Messages { messages: found, has_more })
+    Ok(ThreadPage { messages: found, has_more })
 }
 
 /// Words only: tool results are not messages of anybody.

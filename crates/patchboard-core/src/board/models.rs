@@ -4,22 +4,47 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{AcceptedRun, Board};
+use super::Board;
 use crate::agent::{AgentSpec, AgentTable};
 use crate::caller::Caller;
-use crate::conversation::ConversationOrigin;
+use crate::command::SetModel;
 use crate::error::{BoardError, ErrorKind};
 use crate::id::SessionKey;
-use crate::reply::BoardReply;
+use crate::reply::ModelReport;
+use crate::run::RunRequest;
 use crate::store::{Durability, KvNamespace, StoreWrite, WriteBatch};
 
 /// What a thread's model is kept under in its space.
 const STORAGE_KEY: &str = "model";
 
 impl Board {
-    /// The agent with its model, and how a run keeps that model on record. Refused is what its provider says it does
-    /// not have.
+    /// The request with that model. A model that its provider does not have is refused.
     pub(super) async fn with_model(
+        &self,
+        request: RunRequest,
+        named: &str,
+        stop: &CancellationToken,
+    ) -> Result<RunRequest, BoardError> {
+        let (agent, model) = self.select_model(&request.agent, named, stop).await?;
+        Ok(RunRequest { agent, model: Some(model), ..request })
+    }
+
+    /// The request with the model of its thread, else with `default`, else with the agent's own.
+    pub(super) async fn with_default_model(
+        &self,
+        request: RunRequest,
+        default: Option<&str>,
+        stop: &CancellationToken,
+    ) -> Result<RunRequest, BoardError> {
+        let of_thread = self.thread_model(&request.session).await?;
+        match of_thread.as_deref().or(default) {
+            Some(named) => self.with_model(request, named, stop).await,
+            None => Ok(request),
+        }
+    }
+
+    /// The agent with that model, and the id under which a run records the model.
+    async fn select_model(
         &self,
         agent: &AgentSpec,
         named: &str,
@@ -31,48 +56,35 @@ impl Board {
         tokio::select! {
             biased;
             () = stop.cancelled() => return Err(BoardError::cancelled()),
-            confirmed = models.check_available(&agent, stop) => confirmed?,
+            available = models.check_available(&agent, stop) => available?,
         }
         let id = format!("{}/{}", agent.provider.name(), agent.model).into();
         Ok((agent, id))
-    }
-
-    /// The model of the thread, else `usual`, else the agent's own.
-    pub(super) async fn with_default_model(
-        &self,
-        accepted: AcceptedRun,
-        usual: Option<&str>,
-        stop: &CancellationToken,
-    ) -> Result<AcceptedRun, BoardError> {
-        let of_thread = self.thread_model(&accepted.session).await?;
-        let Some(named) = of_thread.as_deref().or(usual) else { return Ok(accepted) };
-        let (agent, model) = self.with_model(&accepted.agent, named, stop).await?;
-        Ok(AcceptedRun { agent, model: Some(model), ..accepted })
     }
 
     pub(super) async fn list_models(
         &self,
         agent: Option<&str>,
         stop: &CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<ModelReport, BoardError> {
         let agents = self.0.agents.get();
         let (agent, _) = agents.select_for_run(agent.unwrap_or(AgentTable::DEFAULT))?;
-        Ok(BoardReply::Models(agents.models().list(agent, stop).await))
+        Ok(agents.models().list(agent, stop).await)
     }
 
     pub(super) async fn set_model(
         &self,
         caller: &Caller,
-        thread: Option<ConversationOrigin>,
-        named: &str,
+        request: SetModel,
         stop: &CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<Option<Arc<str>>, BoardError> {
+        let SetModel { thread, model: named } = request;
         let model = if named.is_empty() {
             None
         } else {
             let agents = self.0.agents.get();
             let (agent, _) = agents.select_for_run(AgentTable::DEFAULT)?;
-            Some(self.with_model(agent, named, stop).await?.1)
+            Some(self.select_model(agent, &named, stop).await?.1)
         };
         if let Some(origin) = thread {
             // Whatever agent works on it, a thread is one conversation.
@@ -86,7 +98,7 @@ impl Board {
             let keep = StoreWrite::PutValue { namespace: space, key: STORAGE_KEY.into(), value, at };
             self.0.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await?;
         }
-        Ok(BoardReply::ModelSet(model))
+        Ok(model)
     }
 
     async fn thread_model(&self, session: &SessionKey) -> Result<Option<String>, BoardError> {

@@ -2,8 +2,7 @@
 //! for them has both already: what cannot begin at once does not begin.
 
 use crate::caller::Caller;
-use crate::command::{Command, StartRun};
-use crate::reply::BoardReply;
+use crate::command::StartRun;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -12,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Board, WeakBoard};
 use crate::agent::AgentTable;
 use crate::command::MAX_CONTENT;
-use crate::command::{FolderChoice, RunPlan};
+use crate::command::{FolderChoice, RunKind, RunPlan};
 use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Envelope, Topic};
@@ -73,13 +72,17 @@ impl Board {
             .try_acquire()
             .ok_or_else(|| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
         let ToolScope { folder, folder_grant, .. } = &context.scope;
-        let plan = folder.as_ref().map(|_| RunPlan {
-            agent: name,
-            default_model: None,
-            adaptive: false,
-            detach: false,
-            verbose: false,
-        });
+        // A chat that names no folder asks another agent as in a chat.
+        let kind = match folder {
+            Some(_) => RunKind::Agent(RunPlan {
+                agent: name,
+                default_model: None,
+                adaptive: false,
+                detach: false,
+                verbose: false,
+            }),
+            None => RunKind::Chat { agent: Some(name) },
+        };
         let folder = match folder {
             Some(folder) => RunFolder::Inherit(folder.clone(), folder_grant.clone()),
             None => RunFolder::Choose(FolderChoice::Configured),
@@ -95,10 +98,9 @@ impl Board {
             client_id,
             content: message,
             model: None,
-            plan,
+            kind,
             folder,
             call_chain: Some(context.call_chain.child(context.run, agent.max_run_tokens)),
-            turn,
             // Whoever waits for it decides how long it lives, not whoever follows it.
             control: RunControl::new(stop.child_token(), true),
             trace: crate::trace::current_traceparent(),
@@ -106,7 +108,7 @@ impl Board {
         let (begun, answer) = oneshot::channel();
         let task = self.clone();
         inner.tracker.spawn(async move {
-            task.run(request, begun).await;
+            task.run(request, turn, begun).await;
             drop(working);
         });
         answer.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))?;
@@ -133,12 +135,7 @@ impl RunStarter for WeakBoard {
         stop: CancellationToken,
         trace: Option<&'a str>,
     ) -> BoxFuture<'a, Result<RunId, BoardError>> {
-        Box::pin(async move {
-            match self.board()?.ask_traced(caller, Command::StartRun(start), stop, trace).await? {
-                BoardReply::RunStarted(run) => Ok(run),
-                _ => Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")),
-            }
-        })
+        Box::pin(async move { self.board()?.ask_traced(caller, start, stop, trace).await })
     }
 
     fn start_nested<'a>(

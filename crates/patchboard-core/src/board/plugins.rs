@@ -9,7 +9,6 @@ use crate::caller::Caller;
 use crate::error::{BoardError, ErrorKind};
 use crate::plugin::{PluginReport, PluginState};
 use crate::port::PluginRuntime;
-use crate::reply::BoardReply;
 use crate::store::{AuditRow, Durability, StoreWrite, WriteBatch};
 
 impl Board {
@@ -26,22 +25,22 @@ impl Board {
         caller: &Caller,
         named: &str,
         stop: CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<PluginReport, BoardError> {
         let report = self.plugin_host()?.load(named, stop).await?;
         self.audit_plugin(caller, "plugin.load", &report.name, report.sha256.as_deref().unwrap_or_default()).await?;
-        Ok(BoardReply::Plugin(Box::new(report)))
+        Ok(report)
     }
 
-    pub(super) async fn unload_plugin(&self, caller: &Caller, name: &str) -> Result<BoardReply, BoardError> {
+    pub(super) async fn unload_plugin(&self, caller: &Caller, name: &str) -> Result<(), BoardError> {
         self.plugin_host()?.unload(name).await?;
         self.audit_plugin(caller, "plugin.unload", name, "").await?;
-        Ok(BoardReply::Done)
+        Ok(())
     }
 
-    pub(super) async fn approve_plugin(&self, caller: &Caller, name: &str) -> Result<BoardReply, BoardError> {
+    pub(super) async fn approve_plugin(&self, caller: &Caller, name: &str) -> Result<PluginReport, BoardError> {
         let report = self.plugin_host()?.approve(name).await?;
         self.audit_plugin(caller, "plugin.approve", name, report.sha256.as_deref().unwrap_or_default()).await?;
-        Ok(BoardReply::Plugin(Box::new(report)))
+        Ok(report)
     }
 
     fn plugin_host(&self) -> Result<&Arc<dyn PluginRuntime>, BoardError> {

@@ -1,46 +1,26 @@
 //! Whose a conversation is: channels that clients may not name, sessions that belong to whoever made them, and the runs
 //! in them.
 
-use crate::access;
+use crate::access::{self, ChannelUse, Guarded};
 use crate::caller::{Caller, Grant, Surface};
-use crate::command::{CallTool, Command, RunRef, SessionRef, StartRun};
+use crate::command::{RunRef, SessionRef};
 use crate::conversation::ConversationOrigin;
 use crate::error::BoardError;
 use crate::event::Topic;
 use crate::id::{Seq, SessionKey};
-use crate::reply::{BoardReply, RunSummary};
+use crate::reply::RunSummary;
 use crate::store::RunRow;
 
 use super::Board;
 
-/// What a caller wants of a channel that it names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ChannelUse {
-    Write,
-    Read,
-}
-
 impl Board {
-    /// Refuses channels that are not this caller's to name. Only clients of the gateway name theirs; the other surfaces
-    /// set it.
-    pub(super) fn check_channels(&self, caller: &Caller, command: &Command) -> Result<(), BoardError> {
-        if caller.surface != Surface::Gateway {
-            return Ok(());
+    /// Refuses a command whose channel is not this caller's to name. Only clients of the gateway name their channel; the
+    /// other surfaces set it.
+    pub(super) fn check_channels(&self, caller: &Caller, command: &impl Guarded) -> Result<(), BoardError> {
+        match command.channel_use() {
+            Some((channel, usage)) if caller.surface == Surface::Gateway => self.check_channel(caller, &channel, usage),
+            Some(_) | None => Ok(()),
         }
-        if let Command::StartRun(StartRun { origin, .. }) | Command::CallTool(CallTool { origin, .. }) = command {
-            return self.check_channel(caller, &origin.channel, ChannelUse::Write);
-        }
-        if let Command::SearchMemory { channel, .. } = command {
-            return self.check_channel(caller, channel, ChannelUse::Read);
-        }
-        if let Command::ReadHistory { session, .. }
-        | Command::ClearSession { session, .. }
-        | Command::ReadMessages { session, .. }
-        | Command::BudgetStatus { session: Some(session) } = command
-        {
-            return self.check_channel(caller, &channel_of(session), ChannelUse::Read);
-        }
-        Ok(())
     }
 
     fn check_channel(&self, caller: &Caller, channel: &str, usage: ChannelUse) -> Result<(), BoardError> {
@@ -71,7 +51,7 @@ impl Board {
         }
     }
 
-    pub(super) async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<BoardReply, BoardError> {
+    pub(super) async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<RunSummary, BoardError> {
         let row: Option<RunRow> = match wanted {
             RunRef::ClientId { id, within } => {
                 let within = within.map(|session| self.session_key(session)).transpose()?;
@@ -91,7 +71,7 @@ impl Board {
         if last_seq == Seq(0) {
             return Err(BoardError::not_found("run expired"));
         }
-        Ok(BoardReply::Run(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq }))
+        Ok(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq })
     }
 
     pub(super) fn session_key(&self, session: SessionRef) -> Result<SessionKey, BoardError> {
@@ -103,15 +83,5 @@ impl Board {
 
     fn routed_session_key(&self, origin: &ConversationOrigin) -> Result<SessionKey, BoardError> {
         Ok(origin.session_key(&self.0.agents.get().route(origin)?.name))
-    }
-}
-
-/// The channel that a session is filed under. Keys of another shape are those of programs on the bridge.
-fn channel_of(session: &SessionRef) -> String {
-    match session {
-        SessionRef::Origin(origin) => origin.channel.clone(),
-        SessionRef::Key(key) => {
-            key.conversation_parts().map_or_else(|| Surface::Bridge.name().to_owned(), |parts| parts.channel)
-        }
     }
 }

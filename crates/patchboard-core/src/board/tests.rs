@@ -1,5 +1,6 @@
 //! The whole board on a store in memory, a scripted model and a clock that stands still. Each file is one topic.
 
+use crate::command::{Command, StartRun};
 use std::sync::Arc;
 
 use futures_util::StreamExt;

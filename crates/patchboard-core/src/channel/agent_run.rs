@@ -9,7 +9,7 @@ use super::delivery::origin;
 use super::error_text;
 use super::service::STORE_RETRY_PAUSES;
 use super::task::{AgentResult, DeliveryTask, TaskStep};
-use crate::command::{FolderChoice, StartRun};
+use crate::command::{FolderChoice, RunKind, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, RunOutcome};
 use crate::id::{RunId, Seq, SessionKey};
@@ -100,8 +100,7 @@ impl DeliveryTask {
             content: message.content.as_str().into(),
             client_id: self.delivery.run_name(),
             model: None,
-            agent: None,
-            plan: None,
+            kind: RunKind::Chat { agent: None },
         };
         let stop = CancellationToken::new();
         let starting = self.runs.start(&self.caller, start, stop.clone(), self.trace.as_deref());

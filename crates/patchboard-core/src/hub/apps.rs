@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ use crate::hub::message_actor::ActorInput;
 use crate::hub::roster::{ConnectedApp, INBOX_CAPACITY};
 use crate::id::{ConnectionId, MessageId};
 use crate::record;
-use crate::reply::{AppSummary, BoardReply, InboxEvent, RegistrationRefusal};
+use crate::reply::{AppSummary, InboxEvent, RegistrationRefusal};
 use crate::store::{Durability, KvNamespace, StoreError, StoreWrite, WriteBatch};
 use patchboard_matcher::{Matcher, NO_APP};
 
@@ -56,7 +57,11 @@ impl Hub {
         Ok(())
     }
 
-    pub(crate) async fn register(&self, caller: &Caller, wanted: RegisterApp) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn register(
+        &self,
+        caller: &Caller,
+        wanted: RegisterApp,
+    ) -> Result<Result<Uuid, RegistrationRefusal>, BoardError> {
         let RegisterApp { mut profile, token, origin } = wanted;
         let mut room = MAX_CAPABILITY_BYTES;
         profile.capabilities.retain(|capability| {
@@ -64,16 +69,16 @@ impl Hub {
             room > 0
         });
         if self.roster().by_connection(caller.connection).is_some() {
-            return Ok(BoardReply::AppNotRegistered(RegistrationRefusal::AlreadyRegistered));
+            return Ok(Err(RegistrationRefusal::AlreadyRegistered));
         }
         if let Err(refused) = self.check_pairing(&profile.name, token) {
             tracing::info!(app = %profile.name, ?origin, ?refused, "an app's registration was refused");
-            return Ok(BoardReply::AppNotRegistered(refused));
+            return Ok(Err(refused));
         }
         let client = self.0.ids.next();
         let profile = Arc::new(profile);
         if let Err(refused) = self.claim_name(caller.connection, &profile).await {
-            return Ok(BoardReply::AppNotRegistered(refused));
+            return Ok(Err(refused));
         }
         tracing::info!(app = %profile.name, conn.id = %caller.connection, "app registered");
         // Not awaited: the caller may disconnect before the store has answered.
@@ -82,7 +87,7 @@ impl Hub {
             // The app is connected all the same; only a restart would not know it.
             tracing::warn!(app = %profile.name, %error, "a registration could not be stored");
         }
-        Ok(BoardReply::AppRegistered { client })
+        Ok(Ok(client))
     }
 
     /// Announces an app to the parked messages one after the other, so that it receives them in submission order.
@@ -167,7 +172,7 @@ impl Hub {
         &self,
         caller: &Caller,
         stop: &CancellationToken,
-    ) -> Result<BoardReply, BoardError> {
+    ) -> Result<InboxEvent, BoardError> {
         let lost = || BoardError::new(ErrorKind::Conflict, "this connection is not, or no longer, an app");
         let taken =
             self.roster().by_connection(caller.connection).map(|app| app.inbox_receiver.clone()).ok_or_else(lost)?;
@@ -176,25 +181,24 @@ impl Hub {
             biased;
             () = self.0.shutdown.cancelled() => Err(BoardError::shutting_down()),
             () = stop.cancelled() => Err(BoardError::cancelled()),
-            item = taken.recv() => item.map(BoardReply::InboxEvent).ok_or_else(lost),
+            item = taken.recv() => item.ok_or_else(lost),
         }
     }
 
-    pub(crate) fn confirm_alive(&self, caller: &Caller) -> BoardReply {
+    pub(crate) fn confirm_alive(&self, caller: &Caller) {
         if let Some(app) = self.roster().by_connection(caller.connection) {
             app.liveness.send_modify(|proofs| *proofs += 1);
         }
-        BoardReply::Done
     }
 
-    pub(crate) async fn unregister(&self, caller: &Caller) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn unregister(&self, caller: &Caller) -> Result<(), BoardError> {
         if self.disconnect_app(caller.connection) {
             // A failure is not reported: `seen_at` is only a hint.
             if let Err(error) = self.save_known_apps().await {
                 tracing::debug!(%error, "an app's departure could not be stored");
             }
         }
-        Ok(BoardReply::Done)
+        Ok(())
     }
 
     fn disconnect_app(&self, connection: ConnectionId) -> bool {
@@ -252,14 +256,14 @@ impl Hub {
         pending
     }
 
-    pub(crate) async fn approve(&self, caller: &Caller, name: &str) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn approve(&self, caller: &Caller, name: &str) -> Result<(), BoardError> {
         self.roster().update_known(name, self.0.clock.now(), |known| known.is_approved = true);
         self.save_known_apps().await?;
         self.record_audit(caller, "app.approve", name, "".into()).await?;
-        Ok(BoardReply::Done)
+        Ok(())
     }
 
-    pub(crate) async fn pair(&self, caller: &Caller, name: &str, token: TokenHash) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn pair(&self, caller: &Caller, name: &str, token: TokenHash) -> Result<(), BoardError> {
         self.roster().update_known(name, self.0.clock.now(), |known| {
             known.token = Some(token);
             known.is_approved = true;
@@ -271,10 +275,10 @@ impl Hub {
         }
         self.save_known_apps().await?;
         self.record_audit(caller, "app.pair", name, "".into()).await?;
-        Ok(BoardReply::Done)
+        Ok(())
     }
 
-    pub(crate) async fn forget(&self, caller: &Caller, name: &str, unpair: bool) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn forget(&self, caller: &Caller, name: &str, unpair: bool) -> Result<(), BoardError> {
         let name = if name == NO_APP { NO_APP.into() } else { self.canonical_name(name)? };
         self.forget_training(name.clone()).await;
         self.save_training().await;
@@ -289,7 +293,7 @@ impl Hub {
         }
         let detail = if unpair { "unpaired" } else { "" };
         self.record_audit(caller, "app.forget", &name, detail.into()).await?;
-        Ok(BoardReply::Done)
+        Ok(())
     }
 
     /// Stores the known apps. One writer at a time, each with the newest list.

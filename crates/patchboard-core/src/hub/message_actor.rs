@@ -16,7 +16,6 @@ use crate::event::Topic;
 use crate::hub::{self, Hub, InboxOutcome};
 use crate::id::{ConnectionId, MessageId, Seq};
 use crate::log::TopicWriter;
-use crate::reply::BoardReply;
 use crate::store::StoreError;
 
 mod dispatch;
@@ -38,17 +37,17 @@ pub(super) const MAILBOX_CAPACITY: usize = 2048;
 /// How often delivery to a full inbox is retried.
 const INBOX_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-type SubmitReply = oneshot::Sender<Result<Arc<MessageReport>, BoardError>>;
+type ReportReply = oneshot::Sender<Result<Arc<MessageReport>, BoardError>>;
 /// Dropped when the actor has done all it can about the app without asking a model.
 type JoinAck = oneshot::Sender<()>;
-type ReplySender = oneshot::Sender<Result<BoardReply, BoardError>>;
+type ResponseReply = oneshot::Sender<Result<(), BoardError>>;
 
 /// What an actor starts from.
 #[derive(Debug)]
 pub(super) enum ActorStart {
     New {
         utterance: Arc<Utterance>,
-        reply: SubmitReply,
+        reply: ReportReply,
     },
     /// Stored, with no running actor.
     Stored,
@@ -56,11 +55,11 @@ pub(super) enum ActorStart {
 
 #[derive(Debug)]
 pub(super) enum ActorInput {
-    Response { app: Arc<str>, response: AppResponse, reply: ReplySender },
+    Response { app: Arc<str>, response: AppResponse, reply: ResponseReply },
     AppJoined { app: Arc<str>, ack: Option<JoinAck> },
     AppLeft { app: Arc<str>, connection: ConnectionId },
-    Resend { app: Option<Arc<str>>, by: Arc<str>, reply: ReplySender },
-    Cancel { by: Arc<str>, reply: ReplySender },
+    Resend { app: Option<Arc<str>>, by: Arc<str>, reply: ReportReply },
+    Cancel { by: Arc<str>, reply: ReportReply },
 }
 
 #[derive(Debug)]
@@ -106,8 +105,8 @@ struct ActiveMessage {
     /// Apps that the models found no clear match among, since the message was last sent.
     unmatched_apps: Vec<Arc<AppProfile>>,
     model_failures: usize,
-    submit_reply: Option<SubmitReply>,
-    reopen_reply: Option<ReplySender>,
+    submit_reply: Option<ReportReply>,
+    reopen_reply: Option<ReportReply>,
     join_ack: Option<JoinAck>,
 }
 
@@ -212,7 +211,7 @@ impl MessageActor {
         self,
         writer: TopicWriter,
         report: MessageReport,
-        taken: Option<SubmitReply>,
+        taken: Option<ReportReply>,
         is_stored: bool,
     ) -> ActiveMessage {
         let Self {
@@ -247,10 +246,10 @@ impl MessageActor {
 
 impl ActorInput {
     pub(super) fn refuse(self, error: &BoardError) {
+        let error = BoardError::new(error.kind, error.message.clone());
         match self {
-            Self::Response { reply, .. } | Self::Resend { reply, .. } | Self::Cancel { reply, .. } => {
-                drop(reply.send(Err(BoardError::new(error.kind, error.message.clone()))));
-            }
+            Self::Response { reply, .. } => drop(reply.send(Err(error))),
+            Self::Resend { reply, .. } | Self::Cancel { reply, .. } => drop(reply.send(Err(error))),
             Self::AppJoined { .. } | Self::AppLeft { .. } => {}
         }
     }
@@ -385,7 +384,7 @@ impl ActiveMessage {
             }
             Some(ActorInput::Cancel { by, reply }) => {
                 self.cancel(&by).await?;
-                drop(reply.send(Ok(BoardReply::Message(Arc::new(self.report.clone())))));
+                drop(reply.send(Ok(Arc::new(self.report.clone()))));
             }
         }
         self.advance().await?;
@@ -490,7 +489,7 @@ impl ActiveMessage {
             drop(taken.send(Ok(Arc::new(self.report.clone()))));
         }
         if let Some(reopened) = self.reopen_reply.take() {
-            drop(reopened.send(Ok(BoardReply::Message(Arc::new(self.report.clone())))));
+            drop(reopened.send(Ok(Arc::new(self.report.clone()))));
         }
     }
 }

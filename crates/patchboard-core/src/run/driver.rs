@@ -1,7 +1,12 @@
 //! Carries one run from its first word to its last: does what the strategy says, records before it tells.
 
+use crate::budget::call_chain::CallChain;
+use crate::executor::CallRecorder;
+use crate::port::{FolderGrant, ProgressSink, ToolScope};
+use crate::run::RunRequest;
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -86,6 +91,74 @@ pub struct Driver {
     pub(super) trace: Option<Arc<str>>,
     /// Held to the end: the session's next turn begins after this one is on record.
     pub(super) _turn: SessionPermit,
+}
+
+/// The settings of a run that are not part of its request.
+pub(super) struct RunSetup {
+    pub(super) system: Arc<str>,
+    pub(super) folder: Option<Arc<Path>>,
+    pub(super) folder_grant: Option<FolderGrant>,
+    pub(super) records_nodes: bool,
+    pub(super) verbose: bool,
+    /// Held to the end of the run.
+    pub(super) turn: SessionPermit,
+}
+
+impl Driver {
+    pub(super) fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setting: RunSetup) -> Self {
+        let RunRequest {
+            run,
+            caller,
+            agent,
+            strategy,
+            origin,
+            session,
+            content,
+            call_chain: beneath,
+            control: stops,
+            trace,
+            ..
+        } = request;
+        let offer =
+            deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
+        let owner = origin.memory_owner();
+        let nesting = beneath.unwrap_or_else(|| CallChain::root(session.clone(), agent.max_run_tokens));
+        Self {
+            context: CallContext {
+                caller,
+                run,
+                call_chain: nesting,
+                scope: ToolScope {
+                    session,
+                    owner,
+                    folder: setting.folder,
+                    folder_grant: setting.folder_grant,
+                    progress: ProgressSink::default(),
+                    call_metadata: None,
+                },
+                tool_set: offer,
+                node: None,
+                recorder: CallRecorder::RunLog { writer: writer.clone(), records_nodes: setting.records_nodes },
+                plugin_depth: 0,
+            },
+            writer,
+            system: setting.system,
+            records_nodes: setting.records_nodes,
+            verbose: setting.verbose,
+            model_calls: AtomicU32::new(0),
+            missing_tools_note: Mutex::default(),
+            max_output: agent.reasoning.max_output(strategy, agent.max_tokens),
+            started: tokio::time::Instant::now(),
+            _turn: setting.turn,
+            deps,
+            agent,
+            origin,
+            content,
+            work_stop: stops.cancel.child_token(),
+            control: stops,
+            trace,
+        }
+    }
 }
 
 /// What one piece of work came to.

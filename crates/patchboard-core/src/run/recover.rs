@@ -14,6 +14,7 @@ use crate::event::{Envelope, Event, ModelCallUsage, NewEvent, NodeOutcome, RunOu
 use crate::id::{NodeId, RunId, Seq};
 use crate::model::{ModelMessage, TokenCount};
 use crate::run_spec::RunSpec;
+use crate::session::SessionPermit;
 use crate::store::{AuditRow, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow};
 use crate::tokens;
 
@@ -40,6 +41,7 @@ pub async fn resume(
     unfinished: &UnfinishedRun,
     spec: &RunSpec,
     request: RunRequest,
+    turn: SessionPermit,
 ) -> Result<Result<StartedRun, String>, BoardError> {
     let topic = Topic::Run(unfinished.run.run);
     let mut replay = RunReplay::new(strategy::build(spec.strategy, strategy_spec(spec, &request)));
@@ -64,7 +66,7 @@ pub async fn resume(
         run: Some(unfinished.run.run),
         detail: "the server stopped during this run; it goes on from its last finished node".into(),
     }));
-    Ok(Ok(StartedRun::resume(deps.clone(), request, spec, replay, next, (settled.0, writes)).await?))
+    Ok(Ok(StartedRun::resume(deps.clone(), request, turn, spec, replay, next, (settled.0, writes)).await?))
 }
 
 fn strategy_spec(spec: &RunSpec, request: &RunRequest) -> StrategySpec {

@@ -1,10 +1,11 @@
 //! Starts a run: recalls, reserves and records before any client is informed. Or, after a crash, rebuilds it from its
 //! records.
 
+use crate::run::driver::RunSetup;
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
@@ -16,23 +17,19 @@ use super::strategy::{self, Strategy, StrategyInput, StrategySpec, StrategyStep}
 use crate::agent::AgentSpec;
 use crate::budget::call_chain::CallChain;
 use crate::caller::Caller;
-use crate::command::{FolderChoice, RunPlan};
+use crate::command::{FolderChoice, RunKind};
 use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, NewEvent, Topic};
-use crate::executor::CallContext;
-use crate::executor::CallRecorder;
 use crate::id::{CallId, RunId, Seq, SessionKey};
-use crate::log::TopicWriter;
 use crate::model::ModelMessage;
 use crate::port::{FolderDocuments, FolderGrant, WorkingFolders};
-use crate::port::{ProgressSink, ToolScope};
 use crate::run_spec::RunSpec;
 use crate::run_spec::StrategyKind;
 use crate::session::SessionPermit;
 use crate::store::{Durability, RunRow, RunState, StoreWrite};
 
-/// A request for a run that holds its session's permit.
+/// A run that was accepted. It starts when it has its session's permit.
 #[derive(Debug)]
 pub struct RunRequest {
     pub run: RunId,
@@ -47,11 +44,10 @@ pub struct RunRequest {
     pub content: Arc<str>,
     /// `provider/model`, if it differs from the agent's configured model; `agent` has it already.
     pub model: Option<Arc<str>>,
-    pub plan: Option<RunPlan>,
+    pub kind: RunKind,
     pub folder: RunFolder,
     /// Set for a run that another run waits for. Such a run is not resumed: the waiting run starts it again.
     pub call_chain: Option<CallChain>,
-    pub turn: SessionPermit,
     pub control: RunControl,
     /// The caller's trace parent.
     pub trace: Option<Arc<str>>,
@@ -116,8 +112,9 @@ pub(super) enum RunStart {
 
 impl StartedRun {
     /// Recalls, reserves and records. An error means that nothing was stored: no run, no tokens, no turn.
-    pub async fn start(deps: Arc<RunDeps>, request: RunRequest) -> Result<Self, BoardError> {
-        let RunRequest { run, agent, session, client_id, content, plan, .. } = &request;
+    pub async fn start(deps: Arc<RunDeps>, request: RunRequest, turn: SessionPermit) -> Result<Self, BoardError> {
+        let RunRequest { run, agent, session, client_id, content, kind, .. } = &request;
+        let plan = kind.plan();
         agent.provider.check()?;
         let place = match (&request.folder, plan) {
             // A chat that names no folder has no use for the default folder's documents.
@@ -136,13 +133,13 @@ impl StartedRun {
             history: recalled.messages.clone(),
             user: ModelMessage::user(content.clone()),
             reasoning: agent.reasoning.clone(),
-            adaptive: plan.as_ref().is_some_and(|plan| plan.adaptive),
+            adaptive: plan.is_some_and(|plan| plan.adaptive),
             tag: run.0.simple().to_string().into(),
         };
         let mut opening =
             vec![NewEvent::from(Event::RunStarted { session: session.clone(), agent: agent.name.clone() })];
         let system: Arc<str> = recalled.system.into();
-        if let Some(plan) = plan.as_ref().filter(|_| request.call_chain.is_none()) {
+        if let Some(plan) = plan.filter(|_| request.call_chain.is_none()) {
             let briefing = RunSpec {
                 client_id: client_id.clone(),
                 thread: request.thread.clone(),
@@ -173,9 +170,13 @@ impl StartedRun {
         };
         let mut strategy = strategy::build(request.strategy, brief);
         let writer = Arc::new(deps.log.open(Topic::Run(*run), Seq::FIRST));
-        let verbose = plan.as_ref().is_some_and(|plan| plan.verbose);
-        let driver =
-            Driver::new(deps, request, writer, RunSetup { system, folder, folder_grant, records_nodes: told, verbose });
+        let verbose = plan.is_some_and(|plan| plan.verbose);
+        let driver = Driver::new(
+            deps,
+            request,
+            writer,
+            RunSetup { system, folder, folder_grant, records_nodes: told, verbose, turn },
+        );
         let mut nodes = NodeTracker::new(told);
         let mut steps = Vec::new();
         strategy.advance(StrategyInput::Begin, &mut steps);
@@ -207,6 +208,7 @@ impl StartedRun {
     pub(super) async fn resume(
         deps: Arc<RunDeps>,
         request: RunRequest,
+        turn: SessionPermit,
         briefing: &RunSpec,
         replay: RunReplay,
         next: Seq,
@@ -237,6 +239,7 @@ impl StartedRun {
             folder_grant,
             records_nodes: true,
             verbose: briefing.verbose,
+            turn,
         };
         let driver = Driver::new(deps, request, writer, setting);
         driver.context.call_chain.token_budget.spend(used.saturating_add(cut_tokens));
@@ -253,73 +256,6 @@ fn settled_calls(writes: &[StoreWrite]) -> (u32, u64) {
         if let StoreWrite::SettleModelCall(usage) = write { Some(usage.tokens.total()) } else { None }
     });
     settled.fold((0, 0), |(calls, tokens), used| (calls.saturating_add(1), tokens.saturating_add(used)))
-}
-
-/// The settings of a run that are not part of its request.
-struct RunSetup {
-    system: Arc<str>,
-    folder: Option<Arc<Path>>,
-    folder_grant: Option<FolderGrant>,
-    records_nodes: bool,
-    verbose: bool,
-}
-
-impl Driver {
-    fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setting: RunSetup) -> Self {
-        let RunRequest {
-            run,
-            caller,
-            agent,
-            strategy,
-            origin,
-            session,
-            content,
-            call_chain: beneath,
-            turn,
-            control: stops,
-            trace,
-            ..
-        } = request;
-        let offer =
-            deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
-        let owner = origin.memory_owner();
-        let nesting = beneath.unwrap_or_else(|| CallChain::root(session.clone(), agent.max_run_tokens));
-        Self {
-            context: CallContext {
-                caller,
-                run,
-                call_chain: nesting,
-                scope: ToolScope {
-                    session,
-                    owner,
-                    folder: setting.folder,
-                    folder_grant: setting.folder_grant,
-                    progress: ProgressSink::default(),
-                    call_metadata: None,
-                },
-                tool_set: offer,
-                node: None,
-                recorder: CallRecorder::RunLog { writer: writer.clone(), records_nodes: setting.records_nodes },
-                plugin_depth: 0,
-            },
-            writer,
-            system: setting.system,
-            records_nodes: setting.records_nodes,
-            verbose: setting.verbose,
-            model_calls: AtomicU32::new(0),
-            missing_tools_note: Mutex::default(),
-            max_output: agent.reasoning.max_output(strategy, agent.max_tokens),
-            started: tokio::time::Instant::now(),
-            _turn: turn,
-            deps,
-            agent,
-            origin,
-            content,
-            work_stop: stops.cancel.child_token(),
-            control: stops,
-            trace,
-        }
-    }
 }
 
 /// The folder of a run with its documents.

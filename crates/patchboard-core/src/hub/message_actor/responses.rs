@@ -10,7 +10,6 @@ use crate::app::message::{
 use crate::error::{BoardError, ErrorKind};
 use crate::hub::unknown_message;
 use crate::id::Seq;
-use crate::reply::BoardReply;
 use patchboard_matcher::{LabelPolarity, LabelStrength};
 
 /// Record count of one message past which notices, and then all responses, are refused. Far more than is ever read; an
@@ -24,7 +23,7 @@ impl ActiveMessage {
         &mut self,
         app: &Arc<str>,
         response: AppResponse,
-    ) -> Result<Result<BoardReply, BoardError>, ActorStopped> {
+    ) -> Result<Result<(), BoardError>, ActorStopped> {
         let Some(attempt) = self.report.latest_attempt(app) else { return Ok(Err(unknown_message())) };
         let (state, stage) = (attempt.state, attempt.stage);
         let is_news = match &response {
@@ -33,7 +32,7 @@ impl ActiveMessage {
             AppResponse::Notice(_) => true,
         };
         if !is_news {
-            return Ok(Ok(BoardReply::Done));
+            return Ok(Ok(()));
         }
         let most = match &response {
             AppResponse::Ack | AppResponse::Reject { .. } => MAX_RECORDS_FOR_RESPONSES,
@@ -60,7 +59,7 @@ impl ActiveMessage {
                 self.post_app_notice(app, &notice);
             }
         }
-        Ok(Ok(BoardReply::Done))
+        Ok(Ok(()))
     }
 
     /// Learns that an app accepted the message. The weight depends on what chose the app: most apps acknowledge

@@ -1,0 +1,231 @@
+//! From a request for a run to its task: the name it takes, its place in the session's queue, its permit to run.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::run_permits::RunPermit;
+use super::{Board, CommandFuture, LiveRun, RunName};
+use crate::agent::AgentTable;
+use crate::caller::Caller;
+use crate::command::{MAX_CONTENT, RunKind, StartRun};
+use crate::error::{BoardError, ErrorKind};
+use crate::id::{RunId, SessionKey};
+use crate::run::start::{RunFolder, StartedRun};
+use crate::run::{RunControl, RunRequest};
+use crate::session::{QueueSlot, SessionPermit};
+use crate::trace;
+
+/// Where a task reports that its run has started, or why it did not.
+pub(super) type StartSender = oneshot::Sender<Result<RunId, BoardError>>;
+
+/// A run that has its place in the queue of its session.
+struct QueuedRun {
+    request: RunRequest,
+    slot: QueueSlot,
+    /// The model of an agent run whose request and thread name none.
+    default_model: Option<Arc<str>>,
+    name_lease: Option<RunNameLease>,
+}
+
+impl Board {
+    /// The place in the session's queue is taken before this returns.
+    pub(super) fn start_run(
+        &self,
+        caller: &Caller,
+        start: StartRun,
+        stop: CancellationToken,
+    ) -> CommandFuture<StartRun> {
+        match self.enqueue_run(caller, start, &stop) {
+            Ok(queued) => {
+                let board = self.clone();
+                Box::pin(async move { board.start_queued(queued).await })
+            }
+            Err(refused) => Box::pin(std::future::ready(Err(refused))),
+        }
+    }
+
+    fn enqueue_run(&self, caller: &Caller, start: StartRun, stop: &CancellationToken) -> Result<QueuedRun, BoardError> {
+        let plan = start.kind.plan();
+        let is_detached = plan.is_some_and(|plan| plan.detach);
+        let default_model = plan.and_then(|plan| plan.default_model.clone());
+        // The run's own end must not cancel what else depends on the caller's token.
+        let control = RunControl::new(stop.child_token(), is_detached);
+        let mut request = self.run_request(caller, start, control)?;
+        let mut name_lease = None;
+        if let RunKind::Agent(_) = request.kind {
+            if request.client_id.is_empty() {
+                request.client_id = format!("run-{}", request.run).into();
+            }
+            name_lease = Some(self.lease_name(&caller.principal, &request.client_id, &request.control)?);
+        }
+        let slot = self.0.queues.enqueue(&request.session)?;
+        if let QueueSlot::Waiting(_) = slot {
+            self.0.approvals.shorten_expiry(&request.session);
+        }
+        Ok(QueuedRun { request, slot, default_model, name_lease })
+    }
+
+    fn run_request(&self, caller: &Caller, start: StartRun, control: RunControl) -> Result<RunRequest, BoardError> {
+        let StartRun { mut origin, content, client_id, folder, model, kind } = start;
+        if content.len() > MAX_CONTENT {
+            return Err(BoardError::invalid(format!("content is too long: at most {MAX_CONTENT} bytes are accepted")));
+        }
+        let run = RunId(self.0.ids.next());
+        let thread = origin.peer.as_deref().map(Arc::from);
+        let agents = self.0.agents.get();
+        let (agent, strategy, session) = match &kind {
+            RunKind::Chat { agent } => {
+                let agent = match agent {
+                    Some(named) => agents.configured(named)?,
+                    None => agents.route(&origin)?,
+                };
+                (agent, agent.strategy, origin.session_key(&agent.name))
+            }
+            RunKind::Agent(plan) => {
+                let (agent, strategy) = agents.select_for_run(&plan.agent)?;
+                if origin.peer.is_none() {
+                    origin.peer = Some(format!("run-{run}"));
+                }
+                // A thread is one conversation, whatever agent works on it.
+                (agent, strategy, origin.session_key(AgentTable::DEFAULT))
+            }
+        };
+        if session.as_str().len() > SessionKey::MAX_BYTES {
+            return Err(BoardError::invalid("channel, account and peer are too long"));
+        }
+        // Refuses an unknown provider at once; whether the provider has the model is checked later.
+        if let Some(named) = &model {
+            agents.models().select(agent, named)?;
+        }
+        Ok(RunRequest {
+            run,
+            caller: caller.clone(),
+            agent: agent.clone(),
+            strategy,
+            origin,
+            thread,
+            session,
+            client_id,
+            content,
+            model,
+            kind,
+            folder: RunFolder::Choose(folder),
+            call_chain: None,
+            control,
+            trace: trace::current_traceparent(),
+        })
+    }
+
+    async fn start_queued(self, queued: QueuedRun) -> Result<RunId, BoardError> {
+        let QueuedRun { mut request, slot, default_model, name_lease } = queued;
+        let cancel = request.control.cancel.clone();
+        let requested_model = request.model.take();
+        if let Some(named) = &requested_model {
+            request = self.with_model(request, named, &cancel).await?;
+        }
+        let (turn, run_permit) = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(BoardError::cancelled()),
+            permits = self.acquire_permits(slot) => permits?,
+        };
+        // Queues are worked off while the board drains; nothing in them starts any more.
+        if self.is_draining() {
+            return Err(BoardError::shutting_down());
+        }
+        // Checked only now, because an earlier run of the queue may have created the session.
+        self.check_session(&request.caller, &request.session).await?;
+        if let (RunKind::Agent(_), None) = (&request.kind, &requested_model) {
+            request = self.with_default_model(request, default_model.as_deref(), &cancel).await?;
+        }
+        let (started, reply) = oneshot::channel();
+        let board = self.clone();
+        // From here on the run does not depend on the caller: it is either on record or did not happen.
+        self.0.tracker.spawn(async move {
+            board.run(request, turn, started).await;
+            drop((run_permit, name_lease));
+        });
+        reply.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))
+    }
+
+    /// The session's turn first, then a permit to run: a queued session must not hold a run permit.
+    async fn acquire_permits(&self, slot: QueueSlot) -> Result<(SessionPermit, RunPermit), BoardError> {
+        let turn = slot.permit().await?;
+        let run_permit = self.0.run_permits.acquire().await?;
+        Ok((turn, run_permit))
+    }
+
+    /// Executes a run to its end.
+    pub(super) async fn run(self, request: RunRequest, turn: SessionPermit, started: StartSender) {
+        let run = request.run;
+        let is_resumable = request.kind.plan().is_some() && request.call_chain.is_none();
+        let _live_guard = self.register_live(&request, is_resumable);
+        match StartedRun::start(self.0.run_deps.clone(), request, turn).await {
+            Ok(started_run) => {
+                // Without a receiver the run has its grace, in which a client may attach.
+                drop(started.send(Ok(run)));
+                started_run.run().await;
+            }
+            Err(refused) => drop(started.send(Err(refused))),
+        }
+    }
+
+    pub(super) fn register_live(&self, request: &RunRequest, is_resumable: bool) -> LiveRunGuard {
+        let live =
+            LiveRun { principal: request.caller.principal.clone(), control: request.control.clone(), is_resumable };
+        self.live_runs().insert(request.run, live);
+        LiveRunGuard { board: self.clone(), run: request.run }
+    }
+
+    pub(super) fn lease_name(
+        &self,
+        principal: &Arc<str>,
+        client_id: &Arc<str>,
+        control: &RunControl,
+    ) -> Result<RunNameLease, BoardError> {
+        let name = (principal.clone(), client_id.clone());
+        let mut names = self.run_names();
+        if names.get(&name).is_some_and(|ended| !ended.load(Ordering::Relaxed)) {
+            return Err(BoardError::new(ErrorKind::Conflict, format!("a run of the id {client_id} is under way")));
+        }
+        names.insert(name.clone(), control.ended.clone());
+        Ok(RunNameLease { board: self.clone(), name, ended: control.ended.clone() })
+    }
+
+    fn run_names(&self) -> MutexGuard<'_, HashMap<RunName, Arc<AtomicBool>>> {
+        self.0.run_names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A client's name for a run, reserved until the run has ended.
+#[derive(Debug)]
+pub(super) struct RunNameLease {
+    board: Board,
+    name: RunName,
+    ended: Arc<AtomicBool>,
+}
+
+impl Drop for RunNameLease {
+    fn drop(&mut self) {
+        let mut names = self.board.run_names();
+        // The next run may have the name already.
+        if names.get(&self.name).is_some_and(|ended| Arc::ptr_eq(ended, &self.ended)) {
+            names.remove(&self.name);
+        }
+    }
+}
+
+/// Takes a run off the live list however its task ends, a panic included.
+pub(super) struct LiveRunGuard {
+    board: Board,
+    run: RunId,
+}
+
+impl Drop for LiveRunGuard {
+    fn drop(&mut self) {
+        self.board.live_runs().remove(&self.run);
+    }
+}
