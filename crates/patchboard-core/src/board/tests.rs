@@ -1,6 +1,6 @@
 //! The whole board on a store in memory, a scripted model and a clock that stands still. Each file is one topic.
 
-use crate::command::{Command, StartRun};
+use crate::command::{BudgetStatus, ReadHistory, RunKind, StartRun};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -197,15 +197,15 @@ fn session(account: &str) -> SessionKey {
 }
 
 fn start(account: &str, content: &str) -> Command {
-    Command::StartRun(StartRun {
+    StartRun {
         origin: origin(account),
         content: content.into(),
         client_id: content.into(),
         model: None,
-        agent: None,
+
         folder: FolderChoice::Configured,
-        plan: None,
-    })
+        kind: RunKind::Chat { agent: None },
+    }
 }
 
 fn started(reply: Result<BoardReply, BoardError>) -> RunId {
@@ -260,7 +260,7 @@ impl Bench {
 
     async fn history(&self, account: &str) -> Vec<TurnRow> {
         let session = SessionRef::Origin(origin(account));
-        let command = Command::ReadHistory { session, page: PageRequest::new(None, None) };
+        let command = ReadHistory { session, page: PageRequest::new(None, None) };
         let BoardReply::History { turns, .. } = self.ask(&caller(1), command).await.unwrap() else {
             panic!("not a history")
         };
@@ -278,7 +278,7 @@ impl Bench {
 
     /// `(used, reserved)` of session, day and month.
     async fn spent(&self, account: &str) -> [(u64, u64); 3] {
-        let command = Command::BudgetStatus { session: Some(SessionRef::Origin(origin(account))) };
+        let command = BudgetStatus { session: Some(SessionRef::Origin(origin(account))) };
         let BoardReply::Budget(report) = self.ask(&caller(1), command).await.unwrap() else { panic!("not a budget") };
         [report.session.unwrap(), report.daily, report.monthly].map(|line| (line.used, line.reserved))
     }

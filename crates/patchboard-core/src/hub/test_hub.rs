@@ -18,7 +18,10 @@ use crate::board::{Board, BoardLimits, BoardParts, RetentionPolicy};
 use crate::budget::BudgetLimits;
 use crate::budget::price::PriceTable;
 use crate::caller::{Caller, GrantSet, Surface};
-use crate::command::{Command, PageRequest, RegisterApp, SubmitMessage};
+use crate::command::{
+    AnswerMessage, CancelMessage, ConfirmAppAlive, DeregisterApp, ListMessages, NextInboxEvent, PageRequest,
+    ReadMessage, RegisterApp, ResendMessage, SubmitMessage,
+};
 use crate::error::BoardError;
 use crate::event::{Event, Topic};
 use crate::faulty::FaultyStore;
@@ -228,7 +231,7 @@ impl TestHub {
     ) -> Result<TestApp, RegistrationRefusal> {
         let caller = Caller { connection: ConnectionId(100 + connection), ..user() };
         let app = TestApp { board: self.board.clone(), caller };
-        let command = Command::RegisterApp(RegisterApp { profile, token, origin: None });
+        let command = RegisterApp { profile, token, origin: None };
         let reply = self.ask(&app.caller, command).await.unwrap();
         if let BoardReply::AppNotRegistered(refused) = reply {
             return Err(refused);
@@ -244,13 +247,13 @@ impl TestHub {
     pub(crate) async fn try_submit(&self, text: &str, only: Option<&str>) -> Result<Arc<MessageReport>, BoardError> {
         let only = only.map(Arc::from);
         let wanted = SubmitMessage { text: text.into(), input: InputMethod::Text, confidence: None, only_app: only };
-        Ok(report(self.ask(&user(), Command::SubmitMessage(wanted)).await?))
+        Ok(report(self.ask(&user(), wanted).await?))
     }
 
     /// The report once no task has work left.
     pub(crate) async fn read(&self, message: MessageId) -> Arc<MessageReport> {
         let_others_run().await;
-        report(self.ask(&user(), Command::ReadMessage { message, newer_than: None }).await.unwrap())
+        report(self.ask(&user(), ReadMessage { message, newer_than: None }).await.unwrap())
     }
 
     /// State, reason and attempts in one line.
@@ -259,16 +262,16 @@ impl TestHub {
     }
 
     pub(crate) async fn resend(&self, message: MessageId, app: Option<&str>) -> Arc<MessageReport> {
-        let command = Command::ResendMessage { message, app: app.map(Arc::from) };
+        let command = ResendMessage { message, app: app.map(Arc::from) };
         report(self.ask(&user(), command).await.unwrap())
     }
 
     pub(crate) async fn cancel(&self, message: MessageId) -> Arc<MessageReport> {
-        report(self.ask(&user(), Command::CancelMessage(message)).await.unwrap())
+        report(self.ask(&user(), CancelMessage(message)).await.unwrap())
     }
 
     pub(crate) async fn list(&self) -> Vec<Arc<MessageReport>> {
-        let command = Command::ListMessages { state: None, page: PageRequest::new(None, None) };
+        let command = ListMessages { state: None, page: PageRequest::new(None, None) };
         let BoardReply::MessageList(page) = self.ask(&user(), command).await.unwrap() else { panic!("no list") };
         page.items
     }
@@ -331,7 +334,7 @@ impl TestApp {
     }
 
     pub(crate) async fn take(&self) -> Result<InboxEvent, BoardError> {
-        let reply = self.ask(Command::NextInboxEvent).await?;
+        let reply = self.ask(NextInboxEvent).await?;
         let BoardReply::InboxEvent(item) = reply else { panic!("{reply:?}") };
         Ok(item)
     }
@@ -347,14 +350,14 @@ impl TestApp {
     /// The delivery received by now, if any.
     pub(crate) async fn given(&self) -> Option<Arc<AppDelivery>> {
         let_others_run().await;
-        let taking = self.board.ask(&self.caller, Command::NextInboxEvent, CancellationToken::new());
+        let taking = self.board.ask(&self.caller, NextInboxEvent, CancellationToken::new());
         let reply = taking.now_or_never()?.unwrap();
         let BoardReply::InboxEvent(InboxEvent::Deliver(delivery)) = reply else { panic!("{reply:?}") };
         Some(delivery)
     }
 
     pub(crate) async fn answer(&self, message: MessageId, response: AppResponse) -> Result<BoardReply, BoardError> {
-        self.ask(Command::AnswerMessage { message, response }).await
+        self.ask(AnswerMessage { message, response }).await
     }
 
     pub(crate) async fn ack(&self, message: MessageId) {
@@ -370,10 +373,10 @@ impl TestApp {
     }
 
     pub(crate) async fn prove(&self) {
-        assert_eq!(self.ask(Command::ConfirmAppAlive).await.unwrap(), BoardReply::Done);
+        assert_eq!(self.ask(ConfirmAppAlive).await.unwrap(), BoardReply::Done);
     }
 
     pub(crate) async fn leave(&self) {
-        assert_eq!(self.ask(Command::DeregisterApp).await.unwrap(), BoardReply::Done);
+        assert_eq!(self.ask(DeregisterApp).await.unwrap(), BoardReply::Done);
     }
 }

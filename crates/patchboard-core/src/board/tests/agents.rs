@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::runs::on_runs;
 use super::*;
-use crate::command::{ApprovalRef, CallTool, FolderChoice};
+use crate::command::{
+    AnswerApproval, ApprovalRef, BudgetStatus, CallTool, CancelRun, ClearSession, FolderChoice, ListApprovals,
+};
 use crate::event::RunOutcome;
 use crate::store::{RunState, SessionFilter};
 
@@ -138,7 +140,7 @@ async fn cancelling_the_run_cancels_those_beneath_it() {
     let (run, followed) = bench.begin("alice", "go").await;
     let_others_run().await;
     assert_eq!(bench.live_runs(), 2);
-    bench.ask(&caller(1), Command::CancelRun(run)).await.unwrap();
+    bench.ask(&caller(1), CancelRun(run)).await.unwrap();
     assert_eq!(rest(followed).await.last().unwrap(), "end Cancelled");
     let_others_run().await;
     let row = bench.run_beneath().await;
@@ -154,7 +156,7 @@ async fn cancelling_the_run_beneath_is_an_answer_to_the_one_above() {
     let (_, followed) = bench.begin("alice", "go").await;
     let_others_run().await;
     let beneath = bench.run_beneath().await.run;
-    bench.ask(&caller(1), Command::CancelRun(beneath)).await.unwrap();
+    bench.ask(&caller(1), CancelRun(beneath)).await.unwrap();
     let events = rest(followed).await;
     assert_eq!(events[3..], ["error helper was cancelled", "text pity", "usage 1+1", "end Completed"]);
 }
@@ -176,7 +178,7 @@ async fn the_caller_pays() {
     bench.chat("alice", "go").await;
     let row = bench.run_beneath().await;
     assert_eq!(bench.spent("alice").await, [(76, 0), (76, 0), (76, 0)]);
-    let command = Command::BudgetStatus { session: Some(SessionRef::Key(row.session)) };
+    let command = BudgetStatus { session: Some(SessionRef::Key(row.session)) };
     let BoardReply::Budget(report) = bench.ask(&caller(1), command).await.unwrap() else { panic!("not a budget") };
     assert_eq!(report.session.unwrap().used, 0);
 }
@@ -231,7 +233,7 @@ async fn what_a_run_beneath_asks_reaches_whoever_started_the_one_above() {
             false => ApprovalRef::Id(request.approval),
             true => ApprovalRef::Call { run, call: request.call.id.clone() },
         };
-        let answer = |by: Caller| bench.ask(&by, Command::AnswerApproval { approval: approval.clone(), approve: true });
+        let answer = |by: Caller| bench.ask(&by, AnswerApproval { approval: approval.clone(), approve: true });
         assert_eq!(answer(caller(2)).await.unwrap_err().kind, ErrorKind::Forbidden);
         assert_eq!(bench.workshop.executed(), [""; 0], "not before the answer");
         answer(caller(1)).await.unwrap();
@@ -247,11 +249,11 @@ async fn a_question_nobody_waits_for_any_more_is_withdrawn() {
     let bench = with_helper([call(&[("agent.helper", ask("write"))], 1, 1)], &helper, |_| {});
     let (run, mut followed) = bench.begin("alice", "go").await;
     until(&mut followed, "may write run").await;
-    bench.ask(&caller(1), Command::CancelRun(run)).await.unwrap();
+    bench.ask(&caller(1), CancelRun(run)).await.unwrap();
     let events = rest(followed).await;
     assert_eq!(events.last().unwrap(), "end Cancelled", "nothing is told after the end: {events:?}");
     let_others_run().await;
-    let list = Command::ListApprovals(PageRequest::new(None, None));
+    let list = ListApprovals(PageRequest::new(None, None));
     let BoardReply::Approvals(open) = bench.ask(&operator(), list).await.unwrap() else { panic!("not approvals") };
     assert_eq!(open.items, []);
     assert_eq!(bench.stored(run).await.last().unwrap(), "end Cancelled");
@@ -319,7 +321,7 @@ async fn after_a_crash_the_run_beneath_is_closed_and_the_call_is_left_to_the_ope
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may agent.helper run").await;
     let Event::ApprovalRequested(request) = &wanted.event else { panic!("not a question") };
-    let command = Command::AnswerApproval { approval: ApprovalRef::Id(request.approval), approve: true };
+    let command = AnswerApproval { approval: ApprovalRef::Id(request.approval), approve: true };
     bench.ask(&operator(), command).await.unwrap();
     let events = rest(followed).await;
     assert!(events.contains(&"result whole".to_owned()), "{events:#?}");
@@ -351,12 +353,7 @@ async fn a_direct_call_gets_the_answer_as_data() {
     let bench = with_helper([], &helper, |_| {});
     let origin = ConversationOrigin { channel: "runs".into(), ..origin("alice") };
     let arguments = Arc::new(in_thread("2+2", "sums"));
-    let command = Command::CallTool(CallTool {
-        name: "agent.helper".into(),
-        arguments,
-        folder: FolderChoice::Configured,
-        origin,
-    });
+    let command = CallTool { name: "agent.helper".into(), arguments, folder: FolderChoice::Configured, origin };
     let BoardReply::ToolCalled(output) = bench.ask(&on_runs(1), command).await.unwrap() else { panic!("not a result") };
     assert_eq!((&*output.content, output.is_error), ("four", false));
     let data = output.data.unwrap();
@@ -420,7 +417,7 @@ async fn a_purged_session_loses_its_variables_in_memory_too() {
         setup.policy.rules.push((Glob::new("*"), crate::approval::policy::ApprovalMode::Allow));
     });
     assert!(bench.chat("alice", "go").await.iter().any(|event| event.starts_with("result {\"name\":\"x\"")));
-    let purge = Command::ClearSession { session: SessionRef::Origin(origin("alice")), purge: true };
+    let purge = ClearSession { session: SessionRef::Origin(origin("alice")), purge: true };
     bench.ask(&caller(1), purge).await.unwrap();
     let events = bench.chat("alice", "more").await;
     assert!(events.contains(&"error no variable is named x".to_owned()), "{events:?}");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::approval::policy::ApprovalMode;
-use crate::command::ApprovalRef;
+use crate::command::{AnswerApproval, ApprovalRef, CancelRun, ListApprovals};
 use crate::faulty::contains_event;
 use crate::id::ApprovalId;
 
@@ -23,11 +23,11 @@ async fn asked(bench: &Bench) -> (RunId, Followed, ApprovalId) {
 }
 
 async fn answer(bench: &Bench, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<BoardReply, BoardError> {
-    bench.ask(caller, Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve }).await
+    bench.ask(caller, AnswerApproval { approval: ApprovalRef::Id(approval), approve }).await
 }
 
 async fn open_questions(bench: &Bench, caller: &Caller) -> usize {
-    let list = Command::ListApprovals(PageRequest::new(None, None));
+    let list = ListApprovals(PageRequest::new(None, None));
     let BoardReply::Approvals(page) = bench.ask(caller, list).await.unwrap() else { panic!("not approvals") };
     page.items.len()
 }
@@ -88,7 +88,7 @@ async fn silence_is_a_refusal_after_two_minutes() {
 async fn cancelling_the_run_withdraws_the_question() {
     let bench = bench(writes(json!({})));
     let (run, followed, approval) = asked(&bench).await;
-    bench.ask(&caller(1), Command::CancelRun(run)).await.unwrap();
+    bench.ask(&caller(1), CancelRun(run)).await.unwrap();
     assert_eq!(rest(followed).await, ["approved false by cancel", "error cancelled", "end Cancelled"]);
     assert_eq!(answer(&bench, &caller(1), approval, true).await.unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!((bench.workshop.executed().len(), open_questions(&bench, &operator()).await), (0, 0));
@@ -146,7 +146,7 @@ async fn open_questions_are_bounded_and_the_next_one_is_a_refusal() {
     let refused = "error write cannot be approved now: too many approvals are waiting for an answer";
     assert_eq!(bench.chat("i", "go").await[3..], [refused, "text done", "usage 20+1", "end Completed"]);
     for (run, followed) in filling {
-        bench.ask(&operator(), Command::CancelRun(run)).await.unwrap();
+        bench.ask(&operator(), CancelRun(run)).await.unwrap();
         assert_eq!(rest(followed).await.last().unwrap(), "end Cancelled");
     }
     assert_eq!(open_questions(&bench, &operator()).await, 0);
@@ -171,7 +171,7 @@ fn stand_in_line(bench: &Bench, account: &str) -> tokio::task::JoinHandle<()> {
 }
 
 async fn expires_in(bench: &Bench) -> jiff::SignedDuration {
-    let list = Command::ListApprovals(PageRequest::new(None, None));
+    let list = ListApprovals(PageRequest::new(None, None));
     let BoardReply::Approvals(page) = bench.ask(&operator(), list).await.unwrap() else { panic!("not approvals") };
     page.items[0].request.expires_at.duration_since(bench.clock.now())
 }

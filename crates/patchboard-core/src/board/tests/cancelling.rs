@@ -1,5 +1,6 @@
 //! Runs that are called off: by whoever asked, by whoever may, or because nobody listens any more.
 
+use crate::command::CancelRun;
 use futures_util::FutureExt;
 
 use super::*;
@@ -16,7 +17,7 @@ fn no_tools(setup: &mut Setup) {
 }
 
 async fn cancel(bench: &Bench, caller: &Caller, run: RunId) -> Result<BoardReply, BoardError> {
-    bench.ask(caller, Command::CancelRun(run)).await
+    bench.ask(caller, CancelRun(run)).await
 }
 
 #[tokio::test(start_paused = true)]

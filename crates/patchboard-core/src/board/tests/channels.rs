@@ -2,6 +2,7 @@
 
 use super::plugin_host::PluginHost;
 use super::*;
+use crate::command::ReceiveWebhook;
 use crate::error::RetryHint;
 use crate::model::ModelError;
 use crate::record::decode_delivery_payload;
@@ -59,7 +60,7 @@ fn webhook(body: &serde_json::Value) -> Command {
     let digest = body.as_str().into();
     let webhook =
         Webhook { method: "POST".to_owned(), query: String::new(), headers: Vec::new(), body: body.into(), digest };
-    Command::ReceiveWebhook { channel: "tg".into(), webhook }
+    ReceiveWebhook { channel: "tg".into(), webhook }
 }
 
 /// What ann writes.

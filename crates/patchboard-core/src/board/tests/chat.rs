@@ -1,6 +1,6 @@
 //! Plain turns: what is told, what is stored, and who waits for whom.
 
-use crate::command::MAX_CONTENT;
+use crate::command::{ClearSession, DescribeNode, FindRun, ListTools, MAX_CONTENT, SummariseUsage};
 use futures_util::future;
 
 use super::*;
@@ -19,8 +19,7 @@ async fn a_turn_is_told_counted_and_stored() {
     let row = bench.store.run(run).await.unwrap().unwrap();
     assert_eq!(row.state, RunState::Ended(crate::event::RunOutcome::Completed));
     assert_eq!((&*row.principal, &*row.surface, &*row.client_id, &*row.input), ("local", "gateway", "hi", "hi"));
-    let report =
-        Command::UsageReport { since: None, group_by: UsageGrouping::Model, page: PageRequest::new(None, None) };
+    let report = SummariseUsage { since: None, group_by: UsageGrouping::Model, page: PageRequest::new(None, None) };
     let BoardReply::Usage(usage) = bench.ask(&caller(1), report).await.unwrap() else { panic!("not a usage report") };
     let [group] = usage.items.as_slice() else { panic!("one model: {usage:?}") };
     assert_eq!(
@@ -28,9 +27,7 @@ async fn a_turn_is_told_counted_and_stored() {
         ("script-1", 1, 0, 20_000)
     );
     assert_eq!(bench.live_runs(), 0);
-    let BoardReply::Node(node) = bench.ask(&caller(1), Command::DescribeNode).await.unwrap() else {
-        panic!("not a node")
-    };
+    let BoardReply::Node(node) = bench.ask(&caller(1), DescribeNode).await.unwrap() else { panic!("not a node") };
     assert_eq!(node, NodeReport { version: "0.0.0-test", plugins: 0, sessions: 1, live_runs: 0 });
 }
 
@@ -144,7 +141,7 @@ async fn a_run_is_found_by_its_client_id_or_session_and_only_by_its_principal() 
     let bench = bench([]);
     bench.chat("alice", "one").await;
     bench.chat("alice", "two").await;
-    let find = |caller: Caller, wanted: RunRef| bench.ask(&caller, Command::FindRun(wanted));
+    let find = |caller: Caller, wanted: RunRef| bench.ask(&caller, FindRun(wanted));
     for (wanted, client_id) in [
         (RunRef::ClientId { id: "one".into(), within: None }, "one"),
         (RunRef::Session(SessionRef::Origin(origin("alice"))), "two"),
@@ -204,7 +201,7 @@ async fn what_cannot_be_asked_is_refused_plainly() {
     let nobody = Caller { grants: GrantSet::NONE, ..caller(1) };
     assert_eq!(bench.ask(&nobody, start("alice", "hi")).await.unwrap_err().kind, ErrorKind::Forbidden);
     let page = PageRequest::new(None, Some(crate::store::PageCursor("nonsense".into())));
-    let refused = bench.ask(&caller(1), Command::ListTools { folder: None, page }).await.unwrap_err();
+    let refused = bench.ask(&caller(1), ListTools { folder: None, page }).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Invalid);
     assert_eq!(bench.model.requests().len(), 0);
 }
@@ -213,7 +210,7 @@ async fn what_cannot_be_asked_is_refused_plainly() {
 async fn a_cleared_session_forgets_its_turns_and_the_audit_knows() {
     let bench = bench([]);
     bench.chat("alice", "q1").await;
-    let clear = Command::ClearSession { session: SessionRef::Origin(origin("alice")), purge: false };
+    let clear = ClearSession { session: SessionRef::Origin(origin("alice")), purge: false };
     assert_eq!(bench.ask(&caller(1), clear).await.unwrap(), BoardReply::Done);
     assert_eq!(bench.said("alice").await, [""; 0]);
     bench.chat("alice", "q2").await;

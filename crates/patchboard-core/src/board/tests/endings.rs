@@ -1,5 +1,6 @@
 //! How things end: a drain, a crash, a store that fails at the last moment.
 
+use crate::command::{AnswerApproval, CancelRun, DescribeNode, FindRun};
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
@@ -24,7 +25,7 @@ async fn a_drain_waits_for_what_runs_and_takes_nothing_new() {
     assert!((&mut in_line).now_or_never().is_none());
     let mut drain = std::pin::pin!(bench.board.drain(Duration::from_secs(30)));
     assert!((&mut drain).now_or_never().is_none());
-    for command in [start("bob", "hi"), Command::DescribeNode] {
+    for command in [start("bob", "hi"), DescribeNode] {
         let refused = bench.ask(&caller(1), command).await.unwrap_err();
         assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::Unavailable, "server is shutting down"));
     }
@@ -67,13 +68,10 @@ async fn during_a_drain_runs_can_still_be_helped_to_their_end() {
     assert!((&mut drain).now_or_never().is_none());
     let Event::ApprovalRequested(request) = &record.event else { panic!("not a question") };
     bench
-        .ask(
-            &caller(1),
-            Command::AnswerApproval { approval: crate::command::ApprovalRef::Id(request.approval), approve: true },
-        )
+        .ask(&caller(1), AnswerApproval { approval: crate::command::ApprovalRef::Id(request.approval), approve: true })
         .await
         .unwrap();
-    bench.ask(&caller(1), Command::CancelRun(run)).await.unwrap();
+    bench.ask(&caller(1), CancelRun(run)).await.unwrap();
     assert_eq!(drain.await.unwrap(), DrainReport { cancelled: 0, suspended: 0 });
     assert_eq!(rest(asks).await.last().unwrap(), "end Completed");
 }
@@ -198,7 +196,7 @@ async fn old_runs_are_swept_away_every_hour() {
     bench.clock.advance_seconds(24 * 3600 + 1);
     assert!(tokio::time::timeout(hours(1), &mut house).await.is_err());
     assert_eq!((bench.stored(run).await.len(), bench.store.run(run).await.unwrap().is_some()), (0, true));
-    let find = Command::FindRun(RunRef::ClientId { id: "hi".into(), within: None });
+    let find = FindRun(RunRef::ClientId { id: "hi".into(), within: None });
     assert_eq!(bench.ask(&caller(1), find).await.unwrap_err().message, "run expired");
     bench.clock.advance_seconds(24 * 3600);
     assert!(tokio::time::timeout(hours(1), &mut house).await.is_err());

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::runs::{on_runs, plan, run_of};
 use super::*;
-use crate::command::{ApprovalRef, CallTool, FolderChoice, RunPlan};
+use crate::command::{AnswerApproval, ApprovalRef, CallTool, CancelRun, FolderChoice, ReadMessages, RunPlan};
 use crate::model::ToolCall;
 use crate::port::FolderDocuments;
 use crate::port::{ProgressSink, ToolScope};
@@ -250,7 +250,7 @@ async fn a_tool_that_never_stops_talking_is_stopped_all_the_same() {
         let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
         until(&mut followed, "said").await;
         if cancel {
-            bench.ask(&on_runs(1), Command::CancelRun(run)).await.unwrap();
+            bench.ask(&on_runs(1), CancelRun(run)).await.unwrap();
         } else {
             tokio::time::advance(Duration::from_secs(120)).await;
         }
@@ -303,7 +303,7 @@ async fn a_store_that_stalls_does_not_keep_a_cancelled_tool_at_work() {
     until(&mut followed, "tool says_and_hangs").await;
     let_others_run().await;
     assert!(rascals.at_work.load(Atomic::SeqCst));
-    bench.ask(&on_runs(1), Command::CancelRun(run)).await.unwrap();
+    bench.ask(&on_runs(1), CancelRun(run)).await.unwrap();
     let_others_run().await;
     assert!(!rascals.at_work.load(Atomic::SeqCst), "it is gone before anything is recorded");
     gate.add_permits(100);
@@ -365,7 +365,7 @@ async fn a_drain_stops_a_tool_that_was_called_by_itself() {
         folder: FolderChoice::Configured,
         origin: origin.clone(),
     };
-    let mut called = bench.ask(&on_runs(1), Command::CallTool(call));
+    let mut called = bench.ask(&on_runs(1), call);
     assert!((&mut called).now_or_never().is_none());
     assert!(rascals.at_work.load(Atomic::SeqCst));
     let begun = tokio::time::Instant::now();
@@ -382,7 +382,7 @@ async fn a_drain_does_not_take_up_again_what_was_cancelled() {
     let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
     until(&mut followed, "tool hangs").await;
     let gate = bench.store.hold();
-    bench.ask(&on_runs(1), Command::CancelRun(run)).await.unwrap();
+    bench.ask(&on_runs(1), CancelRun(run)).await.unwrap();
     let opened = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         gate.add_permits(100);
@@ -464,7 +464,7 @@ async fn messages_of_a_thread_are_found_whatever_agent_chats_are_routed_to() {
     let (_, followed) = begin_in(&bench, "t", "r", plan("react")).await;
     rest(followed).await;
     let origin = ConversationOrigin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
-    let command = Command::ReadMessages { session: SessionRef::Origin(origin), before: None, limit: 10 };
+    let command = ReadMessages { session: SessionRef::Origin(origin), before: None, limit: 10 };
     let BoardReply::Messages { messages, .. } = bench.ask(&on_runs(1), command).await.unwrap() else { panic!() };
     assert_eq!(messages.into_iter().map(|message| message.text).collect::<Vec<_>>(), ["go", "ok"]);
 }
@@ -546,8 +546,7 @@ async fn an_approval_of_a_batched_call_is_answered_by_the_call_it_is_about() {
     for approve in [true, false] {
         let wanted = until(&mut followed, "may write run").await;
         let Event::ApprovalRequested(request) = &wanted.event else { panic!() };
-        let answer =
-            Command::AnswerApproval { approval: ApprovalRef::Call { run, call: request.call.id.clone() }, approve };
+        let answer = AnswerApproval { approval: ApprovalRef::Call { run, call: request.call.id.clone() }, approve };
         assert_eq!(bench.ask(&on_runs(2), answer.clone()).await.unwrap_err().kind, ErrorKind::Forbidden);
         bench.ask(&on_runs(1), answer).await.unwrap();
     }

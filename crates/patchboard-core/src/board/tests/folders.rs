@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::resuming::die;
 use super::runs::{on_runs, plan};
 use super::*;
-use crate::command::{CallTool, RunPlan};
+use crate::command::{AnswerApproval, CallTool, RunPlan};
 use crate::port::{FolderDocuments, FolderGrant, GrantedFolder};
 
 /// Counts the grants that are kept.
@@ -52,7 +52,7 @@ fn operator_on_runs() -> Caller {
 
 fn run_in(folder: FolderChoice, plan: Option<RunPlan>) -> Command {
     let origin = ConversationOrigin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
-    Command::StartRun(StartRun {
+    StartRun {
         origin,
         content: "go".into(),
         client_id: "r".into(),
@@ -60,7 +60,7 @@ fn run_in(folder: FolderChoice, plan: Option<RunPlan>) -> Command {
         agent: None,
         folder,
         plan: plan.map(Box::new),
-    })
+    }
 }
 
 async fn follow(bench: &Bench, run: RunId) -> Followed {
@@ -77,8 +77,7 @@ async fn only_the_operator_grants_a_folder() {
     let bench = bench_of(folders.clone(), []);
     let call =
         |folder| CallTool { name: "slow".into(), arguments: Arc::new(json!({})), folder, origin: origin("local") };
-    for command in [run_in(granted(), Some(plan("react"))), run_in(granted(), None), Command::CallTool(call(granted()))]
-    {
+    for command in [run_in(granted(), Some(plan("react"))), run_in(granted(), None), call(granted())] {
         let refused = bench.ask(&on_runs(1), command).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Forbidden, "{refused}");
     }
@@ -142,10 +141,8 @@ async fn where_commands_run_unconfined_what_writes_there_asks() {
         while let Some(record) = next(&mut followed).await {
             if let Event::ApprovalRequested(wanted) = &record.event {
                 was_asked = true;
-                let answer = Command::AnswerApproval {
-                    approval: crate::command::ApprovalRef::Id(wanted.approval),
-                    approve: true,
-                };
+                let answer =
+                    AnswerApproval { approval: crate::command::ApprovalRef::Id(wanted.approval), approve: true };
                 bench.ask(&operator(), answer).await.unwrap();
             }
         }

@@ -1,5 +1,6 @@
 //! Limits of one run and of all runs together.
 
+use crate::command::{ListPlugins, LoadPlugin};
 use futures_util::FutureExt;
 
 use super::*;
@@ -96,8 +97,8 @@ async fn the_length_of_the_line_is_a_setting() {
 async fn without_a_plugin_host_nobody_can_load_plugins() {
     let bench = bench([]);
     for (caller, kind) in [(caller(1), ErrorKind::Forbidden), (operator(), ErrorKind::Unavailable)] {
-        let load = Command::LoadPlugin { named: "p".into() };
+        let load = LoadPlugin { named: "p".into() };
         assert_eq!(bench.ask(&caller, load).await.unwrap_err().kind, kind);
     }
-    assert_eq!(bench.ask(&caller(1), Command::ListPlugins).await.unwrap(), BoardReply::Plugins(vec![]));
+    assert_eq!(bench.ask(&caller(1), ListPlugins).await.unwrap(), BoardReply::Plugins(vec![]));
 }

@@ -3,11 +3,11 @@
 use super::resuming::die;
 use super::runs::{on_runs, plan, run_of, runs_origin};
 use super::*;
-use crate::command::RunPlan;
+use crate::command::{RunPlan, SetModel};
 
 fn with_model(command: Command, named: &str) -> Command {
-    let Command::StartRun(start) = command else { panic!("not a start") };
-    Command::StartRun(StartRun { model: Some(named.into()), ..start })
+    let start = command else { panic!("not a start") };
+    StartRun { model: Some(named.into()), ..start }
 }
 
 /// The models that were asked, in order.
@@ -59,7 +59,7 @@ async fn a_resumed_run_goes_on_with_its_model() {
 
 async fn set(bench: &Bench, thread: Option<&str>, model: &str) -> Result<Option<Arc<str>>, String> {
     let thread = thread.map(|thread| runs_origin(Some(thread)));
-    let command = Command::SetModel { thread, model: model.into() };
+    let command = SetModel { thread, model: model.into() };
     match bench.ask(&on_runs(1), command).await {
         Ok(BoardReply::ModelSet(model)) => Ok(model),
         Ok(other) => panic!("not a set model: {other:?}"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::plugin_host::{Answer, PluginHost};
 use super::*;
 use crate::approval::policy::ApprovalMode;
-use crate::command::{CallTool, FolderChoice};
+use crate::command::{ApprovePlugin, CallTool, DescribeNode, FolderChoice, ListPlugins, LoadPlugin, UnloadPlugin};
 use crate::plugin::{PLUGIN_METADATA_KEY, PluginState};
 use crate::port::{HostFunctions, PluginCall};
 use crate::scripted::ScriptedTools;
@@ -63,9 +63,7 @@ async fn call_tool(bench: &Bench, name: &str, arguments: Value) -> ToolOutput {
         folder: FolderChoice::Configured,
         origin: origin("alice"),
     };
-    let BoardReply::ToolCalled(output) = bench.ask(&caller(1), Command::CallTool(call)).await.unwrap() else {
-        panic!("not an output")
-    };
+    let BoardReply::ToolCalled(output) = bench.ask(&caller(1), call).await.unwrap() else { panic!("not an output") };
     output
 }
 
@@ -199,13 +197,8 @@ async fn a_plugin_that_outlives_its_server_calls_nothing() {
 #[tokio::test(start_paused = true)]
 async fn only_the_operator_changes_plugins_and_the_trail_says_so() {
     let bench = with_plugin(forward, |_| {});
-    let commands = || {
-        [
-            Command::LoadPlugin { named: "tg".into() },
-            Command::ApprovePlugin { name: "tg".into() },
-            Command::UnloadPlugin { name: "tg".into() },
-        ]
-    };
+    let commands =
+        || [LoadPlugin { named: "tg".into() }, ApprovePlugin { name: "tg".into() }, UnloadPlugin { name: "tg".into() }];
     for command in commands() {
         assert_eq!(bench.ask(&caller(1), command).await.unwrap_err().kind, ErrorKind::Forbidden);
     }
@@ -214,10 +207,10 @@ async fn only_the_operator_changes_plugins_and_the_trail_says_so() {
     }
     let expected = ["operator plugin.load tg abc", "operator plugin.approve tg abc", "operator plugin.unload tg "];
     assert_eq!(trail(&bench).await, expected);
-    let unknown = bench.ask(&operator(), Command::LoadPlugin { named: "x".into() }).await.unwrap_err();
+    let unknown = bench.ask(&operator(), LoadPlugin { named: "x".into() }).await.unwrap_err();
     assert_eq!((unknown.kind, unknown.message.as_str()), (ErrorKind::NotFound, "no plugin named `x`"));
-    let BoardReply::Plugins(plugins) = bench.ask(&caller(1), Command::ListPlugins).await.unwrap() else { panic!() };
+    let BoardReply::Plugins(plugins) = bench.ask(&caller(1), ListPlugins).await.unwrap() else { panic!() };
     assert_eq!(plugins.iter().map(|plugin| plugin.state).collect::<Vec<_>>(), [PluginState::Ready]);
-    let BoardReply::Node(node) = bench.ask(&caller(1), Command::DescribeNode).await.unwrap() else { panic!() };
+    let BoardReply::Node(node) = bench.ask(&caller(1), DescribeNode).await.unwrap() else { panic!() };
     assert_eq!(node.plugins, 1);
 }

@@ -8,7 +8,10 @@ use serde_json::Value;
 use super::*;
 use crate::approval::policy::ApprovalMode;
 use crate::bridge::BridgeOptions;
-use crate::command::{CallInSession, CallTool, FolderChoice, OpenSession, RegisterTools, ToolFilter};
+use crate::command::{
+    CallInSession, CallTool, CloseSession, DescribeSession, FindTool, FolderChoice, ListHostTools, OpenSession,
+    RegisterTools, ToolFilter, TouchSession,
+};
 use crate::model::ToolCall;
 use crate::port::ToolScope;
 use crate::port::WorkerSupervisor;
@@ -121,17 +124,12 @@ fn worker() -> Caller {
 }
 
 fn open(id: &str) -> Command {
-    Command::OpenSession(OpenSession { id: id.into(), metadata: Default::default(), config: None, worker: None })
+    OpenSession { id: id.into(), metadata: Default::default(), config: None, worker: None }
 }
 
 fn call(session: &str, name: &str, arguments: Value, reach: ToolFilter) -> Command {
     let parcel = CallMetadata { session: session.into(), ..CallMetadata::default() };
-    Command::CallInSession(CallInSession {
-        name: name.into(),
-        arguments: arguments.into(),
-        filter: reach,
-        metadata: parcel,
-    })
+    CallInSession { name: name.into(), arguments: arguments.into(), filter: reach, metadata: parcel }
 }
 
 async fn output(bench: &Bench, caller: &Caller, command: Command) -> ToolOutput {
@@ -175,7 +173,7 @@ async fn what_cannot_be_reached_is_said_in_the_words_clients_look_for() {
         ("pure", ToolFilter::Streaming, "Streaming execution is not enabled for tool pure"),
     ] {
         assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), reach)).await, words);
-        let find = Command::FindTool { session: "s".into(), name: name.into(), reach };
+        let find = FindTool { session: "s".into(), name: name.into(), reach };
         assert_eq!(refusal(&bench, &program(), find).await, words);
     }
 }
@@ -183,7 +181,7 @@ async fn what_cannot_be_reached_is_said_in_the_words_clients_look_for() {
 #[tokio::test(start_paused = true)]
 async fn host_tools_are_those_for_everyone_and_those_the_operator_exposes() {
     let listed = |bench: &Bench| {
-        let listing = bench.ask(&program(), Command::ListHostTools { session: "s".into() });
+        let listing = bench.ask(&program(), ListHostTools { session: "s".into() });
         async move {
             let BoardReply::HostTools(tools) = listing.await.unwrap() else { panic!() };
             tools.into_iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>()
@@ -227,7 +225,7 @@ async fn results_are_given_out_again_only_where_session_and_tool_say_so() {
     let (bench, pool) = with_pool(|_| {});
     let config = SessionConfig { caching: true, cache_ttl: Duration::from_secs(10), telemetry: false };
     let caching = OpenSession { id: "s".into(), metadata: Default::default(), config: Some(config), worker: None };
-    bench.ask(&program(), Command::OpenSession(caching)).await.unwrap();
+    bench.ask(&program(), caching).await.unwrap();
     bench.ask(&program(), open("plain")).await.unwrap();
     let count = || pool.calls.lock().unwrap().len();
     for (session, name, arguments, expected) in [
@@ -253,18 +251,12 @@ async fn closing_a_session_takes_everything_along_and_tells_the_workers() {
     bench.ask(&program(), open("s")).await.unwrap();
     let register = || {
         let tools = vec![tool("mine")];
-        Command::RegisterTools(RegisterTools {
-            session: "s".into(),
-            tools,
-            client_name: "python-1".into(),
-            worker: None,
-        })
+        RegisterTools { session: "s".into(), tools, client_name: "python-1".into(), worker: None }
     };
     let reply = bench.ask(&program(), register()).await.unwrap();
     assert_eq!(reply, BoardReply::ToolsRegistered(vec![("mine".into(), "s:mine".into())]));
     assert!(refusal(&bench, &program(), register()).await.contains("duplicate_tool"));
-    let BoardReply::BridgeSession(about) =
-        bench.ask(&program(), Command::DescribeSession { id: "s".into() }).await.unwrap()
+    let BoardReply::BridgeSession(about) = bench.ask(&program(), DescribeSession { id: "s".into() }).await.unwrap()
     else {
         panic!()
     };
@@ -273,7 +265,7 @@ async fn closing_a_session_takes_everything_along_and_tells_the_workers() {
     assert_eq!(&*called.content, "Remote tool execution failed: Worker not found: python-1");
     let set = call("s", "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools);
     assert!(!output(&bench, &program(), set).await.is_error);
-    let closed = bench.ask(&program(), Command::CloseSession { id: "s".into() }).await.unwrap();
+    let closed = bench.ask(&program(), CloseSession { id: "s".into() }).await.unwrap();
     assert_eq!(closed, BoardReply::SessionClosed { resources: 3 });
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
     bench.ask(&program(), open("s")).await.unwrap();
@@ -292,11 +284,11 @@ async fn a_workers_doings_do_not_keep_a_session() {
     let house = aside(async move { board.run_housekeeping(keep, house_stop).await });
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(11)).await;
-        let touched = bench.ask(&worker(), Command::TouchSession { id: "s".into() }).await.unwrap();
+        let touched = bench.ask(&worker(), TouchSession { id: "s".into() }).await.unwrap();
         assert_eq!(touched, BoardReply::SessionTouched { exists: true });
     }
     tokio::time::sleep(Duration::from_secs(11)).await;
-    let touched = bench.ask(&worker(), Command::TouchSession { id: "s".into() }).await.unwrap();
+    let touched = bench.ask(&worker(), TouchSession { id: "s".into() }).await.unwrap();
     assert_eq!(touched, BoardReply::SessionTouched { exists: false });
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
     stop.cancel();
@@ -309,17 +301,12 @@ async fn tools_a_worker_registers_are_the_workers() {
     let id = WorkerId("py_worker_1".into());
     let by_worker = |session: &str| {
         let (session, tools) = (session.into(), vec![tool("mine"), tool("other")]);
-        Command::RegisterTools(RegisterTools {
-            session,
-            tools,
-            client_name: "python-1".into(),
-            worker: Some(id.clone()),
-        })
+        RegisterTools { session, tools, client_name: "python-1".into(), worker: Some(id.clone()) }
     };
     assert_eq!(refusal(&bench, &worker(), by_worker("session_1")).await, "Session not found: session_1");
     let own =
         OpenSession { id: "session_1".into(), metadata: Default::default(), config: None, worker: Some(id.clone()) };
-    bench.ask(&worker(), Command::OpenSession(own)).await.unwrap();
+    bench.ask(&worker(), own).await.unwrap();
     bench.ask(&worker(), by_worker("session_1")).await.unwrap();
     bench.ask(&worker(), by_worker("session_1")).await.unwrap();
     assert_eq!(*pool.registered.lock().unwrap(), [(id.clone(), 2), (id.clone(), 2)]);
@@ -336,7 +323,7 @@ async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_co
     };
     let on_cli = Caller { surface: Surface::Cli, ..operator() };
     for _ in 0..2 {
-        output(&bench, &on_cli, Command::CallTool(wanted.clone())).await;
+        output(&bench, &on_cli, wanted.clone()).await;
     }
     let parcels: Vec<CallMetadata> = pool.calls.lock().unwrap().iter().map(|(_, parcel)| parcel.clone()).collect();
     assert_eq!(parcels[0].session, parcels[1].session);
@@ -348,7 +335,7 @@ async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_co
     let arguments = json!({"name": "a"}).into();
     let get =
         CallTool { name: "variable_get".into(), arguments, folder: FolderChoice::Configured, origin: origin("alice") };
-    assert_eq!(json_of(&output(&bench, &on_cli, Command::CallTool(get)).await)["value"], 1);
+    assert_eq!(json_of(&output(&bench, &on_cli, get).await)["value"], 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,7 +344,7 @@ async fn calls_are_told_of_where_the_session_wants_it() {
     let mut heard = bench.board.telemetry(&program()).unwrap();
     let config = SessionConfig { telemetry: true, ..SessionConfig::default() };
     let telling = OpenSession { id: "told".into(), metadata: Default::default(), config: Some(config), worker: None };
-    bench.ask(&program(), Command::OpenSession(telling)).await.unwrap();
+    bench.ask(&program(), telling).await.unwrap();
     bench.ask(&program(), open("quiet")).await.unwrap();
     for session in ["quiet", "told"] {
         output(&bench, &program(), call(session, "resize", json!({}), ToolFilter::All)).await;
@@ -403,7 +390,7 @@ async fn a_program_reads_which_argument_does_not_fit_and_a_model_reads_why() {
         origin: origin("alice"),
     };
     let on_cli = Caller { surface: Surface::Cli, ..operator() };
-    let refused = output(&bench, &on_cli, Command::CallTool(wanted)).await;
+    let refused = output(&bench, &on_cli, wanted).await;
     assert_eq!(&*refused.content, "arguments of resize do not fit its schema: at `/n`: not a whole number");
     assert!(pool.calls.lock().unwrap().is_empty());
 }

@@ -1,6 +1,7 @@
 //! What the model is told about the past: this account's, and as little of it as needed.
 
 use super::*;
+use crate::command::{ClearSession, RunKind, SearchMemory};
 use crate::tokens;
 
 fn system(bench: &Bench) -> String {
@@ -23,17 +24,17 @@ async fn a_fact_never_reaches_another_account() {
         content: "What is my name?".into(),
         client_id: "x".into(),
         model: None,
-        agent: None,
+
         folder: crate::command::FolderChoice::Configured,
-        plan: None,
+        kind: RunKind::Chat { agent: None },
     };
-    let run = started(bench.ask(&caller(1), Command::StartRun(elsewhere)).await);
+    let run = started(bench.ask(&caller(1), elsewhere).await);
     rest(bench.follow(run).await).await;
     assert_eq!(system(&bench), "");
     let found = async |account: &str| {
         let (channel, query) = ("web".to_owned(), "name paris".to_owned());
         let page = PageRequest::new(None, None);
-        let search = Command::SearchMemory { channel, account: account.to_owned(), query, page };
+        let search = SearchMemory { channel, account: account.to_owned(), query, page };
         let BoardReply::Facts(facts) = bench.ask(&caller(1), search).await.unwrap() else { panic!("not facts") };
         facts.items.len()
     };
@@ -44,18 +45,18 @@ async fn a_fact_never_reaches_another_account() {
 async fn facts_outlive_the_session_and_other_peers_share_them() {
     let bench = bench([]);
     bench.chat("alice", "My name is Alice.").await;
-    let purge = Command::ClearSession { session: SessionRef::Origin(origin("alice")), purge: true };
+    let purge = ClearSession { session: SessionRef::Origin(origin("alice")), purge: true };
     bench.ask(&caller(1), purge).await.unwrap();
     let with_peer = StartRun {
         origin: ConversationOrigin { peer: Some("group".into()), ..origin("alice") },
         content: "hello".into(),
         client_id: "x".into(),
         model: None,
-        agent: None,
+
         folder: crate::command::FolderChoice::Configured,
-        plan: None,
+        kind: RunKind::Chat { agent: None },
     };
-    let run = started(bench.ask(&caller(1), Command::StartRun(with_peer)).await);
+    let run = started(bench.ask(&caller(1), with_peer).await);
     rest(bench.follow(run).await).await;
     assert!(system(&bench).contains("- name: Alice\n"));
     assert_eq!(bench.last_prompt(), ["hello"], "turns are the session's own");

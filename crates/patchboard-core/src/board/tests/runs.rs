@@ -1,7 +1,7 @@
 //! Agent runs: they name their agent, tell of their nodes, and have a thread to themselves.
 
 use super::*;
-use crate::command::{CallTool, FolderChoice, RunPlan};
+use crate::command::{CallTool, DetachRun, FolderChoice, ReadMessages, RunPlan};
 use crate::model::MessageRole;
 
 pub(super) fn plan(agent: &str) -> RunPlan {
@@ -24,7 +24,7 @@ pub(super) fn runs_origin(thread: Option<&str>) -> ConversationOrigin {
 
 pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPlan) -> Command {
     let origin = runs_origin(thread);
-    Command::StartRun(StartRun {
+    StartRun {
         origin,
         content: content.into(),
         client_id: id.into(),
@@ -32,7 +32,7 @@ pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPla
         agent: None,
         folder: FolderChoice::Configured,
         plan: Some(Box::new(plan)),
-    })
+    }
 }
 
 impl Bench {
@@ -47,7 +47,7 @@ impl Bench {
 
     async fn messages(&self, before: Option<u64>, limit: usize) -> (Vec<(u64, MessageRole, String)>, bool) {
         let session = SessionRef::Key(runs_origin(Some("t")).session_key("default"));
-        let command = Command::ReadMessages { session, before, limit };
+        let command = ReadMessages { session, before, limit };
         let BoardReply::Messages { messages, has_more } = self.ask(&on_runs(1), command).await.unwrap() else {
             panic!("not messages")
         };
@@ -190,7 +190,7 @@ async fn a_kept_run_outlives_its_listeners() {
     let (gate, wait) = closed_gate();
     let bench = bench([say_and_wait(&["a"], wait)]);
     let (run, followed) = bench.begin_run("r", "go").await;
-    bench.ask(&on_runs(1), Command::DetachRun(run)).await.unwrap();
+    bench.ask(&on_runs(1), DetachRun(run)).await.unwrap();
     drop(followed);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.live_runs(), 1);
@@ -246,12 +246,7 @@ async fn a_tool_called_by_itself_is_in_the_audit_trail() {
     let bench = bench([]);
     let call = |name: &str| {
         let arguments = Arc::new(json!({"x": 1}));
-        Command::CallTool(CallTool {
-            name: name.into(),
-            arguments,
-            folder: FolderChoice::Configured,
-            origin: runs_origin(None),
-        })
+        CallTool { name: name.into(), arguments, folder: FolderChoice::Configured, origin: runs_origin(None) }
     };
     // `write` needs a run in this workshop's notes only; `fails` and `panics` do not get that far.
     let unknown = bench.ask(&on_runs(1), call("nothing_like_it")).await.unwrap_err();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::access::{OPERATOR_CHANNEL, RESERVED_CHANNELS};
+use crate::command::{BudgetStatus, ClearSession, ListSessions, ReadHistory, ReadMessages, RunKind, SearchMemory};
 use crate::store::SessionFilter;
 
 /// A client of a gateway with a token.
@@ -17,16 +18,16 @@ fn in_channel(channel: &str) -> ConversationOrigin {
 fn commands_about(session: &SessionRef) -> Vec<Command> {
     let page = PageRequest::new(None, None);
     vec![
-        Command::ReadHistory { session: session.clone(), page },
-        Command::ReadMessages { session: session.clone(), before: None, limit: 10 },
-        Command::BudgetStatus { session: Some(session.clone()) },
-        Command::ClearSession { session: session.clone(), purge: false },
-        Command::ClearSession { session: session.clone(), purge: true },
+        ReadHistory { session: session.clone(), page },
+        ReadMessages { session: session.clone(), before: None, limit: 10 },
+        BudgetStatus { session: Some(session.clone()) },
+        ClearSession { session: session.clone(), purge: false },
+        ClearSession { session: session.clone(), purge: true },
     ]
 }
 
 async fn listed(bench: &Bench, caller: &Caller) -> Vec<SessionKey> {
-    let command = Command::ListSessions { filter: SessionFilter::default(), page: PageRequest::new(None, None) };
+    let command = ListSessions { filter: SessionFilter::default(), page: PageRequest::new(None, None) };
     let BoardReply::Sessions(page) = bench.ask(caller, command).await.unwrap() else { panic!("not sessions") };
     page.items.into_iter().map(|row| row.key).collect()
 }
@@ -59,22 +60,22 @@ async fn a_client_of_a_gateway_that_got_a_token_goes_on_with_what_was_said_witho
     started(bench.ask(&token_client(), start("alice", "after")).await);
     assert_eq!(listed(&bench, &token_client()).await, [session("alice")]);
     let runs_client = Caller { surface: Surface::Runs, ..token_client() };
-    let read = Command::ReadHistory { session: SessionRef::Key(session("alice")), page: PageRequest::new(None, None) };
+    let read = ReadHistory { session: SessionRef::Key(session("alice")), page: PageRequest::new(None, None) };
     assert_eq!(bench.ask(&runs_client, read).await.unwrap_err().kind, ErrorKind::Forbidden, "only there");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_operators_conversations_are_not_those_of_clients() {
     let bench = bench([]);
-    let by_operator = Command::StartRun(crate::command::StartRun {
+    let by_operator = crate::command::StartRun {
         origin: in_channel(OPERATOR_CHANNEL),
         content: "private".into(),
         client_id: "1".into(),
         model: None,
-        agent: None,
+
         folder: crate::command::FolderChoice::Configured,
-        plan: None,
-    });
+        kind: RunKind::Chat { agent: None },
+    };
     started(bench.ask(&operator(), by_operator.clone()).await);
     assert_eq!(listed(&bench, &token_client()).await, []);
     assert_eq!(bench.ask(&token_client(), by_operator).await.unwrap_err().kind, ErrorKind::Forbidden);
@@ -89,25 +90,25 @@ async fn channels_of_surfaces_and_services_are_reserved() {
     for channel in RESERVED_CHANNELS.iter().copied().chain(["hook", OPERATOR_CHANNEL]) {
         let origin = in_channel(channel);
         let talks = [
-            Command::StartRun(crate::command::StartRun {
+            crate::command::StartRun {
                 origin: origin.clone(),
                 content: "hi".into(),
                 client_id: "1".into(),
                 model: None,
-                agent: None,
+
                 folder: crate::command::FolderChoice::Configured,
-                plan: None,
-            }),
-            Command::CallTool(crate::command::CallTool {
+                kind: RunKind::Chat { agent: None },
+            },
+            crate::command::CallTool {
                 name: "todo_read".into(),
                 arguments: Arc::new(json!({})),
                 folder: crate::command::FolderChoice::Configured,
                 origin: origin.clone(),
-            }),
+            },
         ];
         let page = PageRequest::new(None, None);
         let (owner, query) = ("alice".to_owned(), "x".to_owned());
-        let search = Command::SearchMemory { channel: channel.to_owned(), account: owner, query, page };
+        let search = SearchMemory { channel: channel.to_owned(), account: owner, query, page };
         let key = SessionRef::Key(origin.session_key("default"));
         let reads = commands_about(&SessionRef::Origin(origin)).into_iter().chain(commands_about(&key)).chain([search]);
         for command in reads.clone().chain(talks.clone()) {

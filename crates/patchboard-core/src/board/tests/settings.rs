@@ -1,5 +1,6 @@
 //! Settings that are replaced while work is under way.
 
+use crate::command::{BudgetStatus, DescribeServer, ReloadSettings};
 use futures_core::future::BoxFuture;
 
 use super::*;
@@ -82,8 +83,7 @@ async fn budgets_and_the_line_of_a_session_are_what_they_are_now() {
     assert_eq!(refused.message, "session busy: 0 requests are waiting for it");
     let refused = bench.ask(&caller(1), start("bob", "1")).await.unwrap_err();
     assert!(refused.message.starts_with("token budget exceeded (daily: "), "{}", refused.message);
-    let BoardReply::Budget(report) = bench.ask(&caller(1), Command::BudgetStatus { session: None }).await.unwrap()
-    else {
+    let BoardReply::Budget(report) = bench.ask(&caller(1), BudgetStatus { session: None }).await.unwrap() else {
         panic!("not a budget")
     };
     assert_eq!(report.daily.limit, Some(1));
@@ -130,15 +130,15 @@ impl ServerControl for Control {
 #[tokio::test(start_paused = true)]
 async fn a_reload_is_the_operators_and_is_on_record() {
     let bench = bench([]);
-    let alone = bench.ask(&operator(), Command::ReloadSettings).await.unwrap_err();
+    let alone = bench.ask(&operator(), ReloadSettings).await.unwrap_err();
     assert_eq!(
         (alone.kind, &*alone.message),
         (ErrorKind::Conflict, "this server reads its configuration only when it starts")
     );
     let report = ReloadReport { changed: vec!["a.b".into(), "c".into()], ..ReloadReport::default() };
     bench.board.set_server_control(Arc::new(Control(report.clone())));
-    assert_eq!(bench.ask(&caller(1), Command::ReloadSettings).await.unwrap_err().kind, ErrorKind::Forbidden);
-    let told = bench.ask(&operator(), Command::ReloadSettings).await.unwrap();
+    assert_eq!(bench.ask(&caller(1), ReloadSettings).await.unwrap_err().kind, ErrorKind::Forbidden);
+    let told = bench.ask(&operator(), ReloadSettings).await.unwrap();
     assert_eq!(told, BoardReply::Reloaded(Box::new(report)));
     let audit = bench.audit().await;
     let row = audit.iter().find(|row| &*row.action == "server.reload").expect("an audit row");
@@ -149,13 +149,13 @@ async fn a_reload_is_the_operators_and_is_on_record() {
 async fn the_operator_learns_how_the_server_is_even_while_it_stops() {
     let (gate, closed) = closed_gate();
     let bench = bench([say_and_wait(&["x"], closed)]);
-    assert_eq!(bench.ask(&caller(1), Command::DescribeServer).await.unwrap_err().kind, ErrorKind::Forbidden);
+    assert_eq!(bench.ask(&caller(1), DescribeServer).await.unwrap_err().kind, ErrorKind::Forbidden);
     let (_, _running) = bench.begin("alice", "hi").await;
     let draining = TaskTracker::new();
     let board = bench.board.clone();
     let drained = draining.spawn(async move { board.drain(Duration::from_secs(3600)).await });
     let_others_run().await;
-    let BoardReply::Server(report) = bench.ask(&operator(), Command::DescribeServer).await.unwrap() else {
+    let BoardReply::Server(report) = bench.ask(&operator(), DescribeServer).await.unwrap() else {
         panic!("not a report")
     };
     assert!(report.is_draining);

@@ -1,6 +1,7 @@
 //! Many clients at once, on one thread and on several, some of them giving up, with a store that sometimes fails:
 //! whatever happened, the records add up.
 
+use crate::command::CancelRun;
 use std::collections::HashMap;
 
 use super::*;
@@ -63,7 +64,7 @@ async fn client(board: Board, number: u64) -> Option<RunId> {
         assert_eq!(record.seq, expected);
         expected = record.last_seq().next();
         match dice.roll(12) {
-            0 => drop(board.ask(&me, Command::CancelRun(run), CancellationToken::new()).await),
+            0 => drop(board.ask(&me, CancelRun(run), CancellationToken::new()).await),
             1 if listens == 0 => break,
             _ => {}
         }

@@ -1,5 +1,6 @@
 //! Tool calls: the one path each of them takes, and that nothing on it ends a run.
 
+use crate::command::ApproveTools;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -229,7 +230,7 @@ async fn a_runaway_answer_is_cut() {
 #[tokio::test(start_paused = true)]
 async fn changed_tools_are_approved_by_the_operator_and_it_is_on_record() {
     let bench = bench([]);
-    let approve = |server: &str| Command::ApproveTools { server: server.to_owned() };
+    let approve = |server: &str| ApproveTools { server: server.to_owned() };
     let refused = bench.ask(&caller(1), approve("workshop")).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Forbidden);
     assert_eq!(

@@ -2,11 +2,11 @@
 
 use super::runs::on_runs;
 use super::*;
-use crate::command::WorkspaceCommand;
+use crate::command::Workspaces;
 use crate::conversation::Workspace;
 
 async fn wanted(bench: &Bench, caller: &Caller, command: WorkspaceCommand) -> Result<BoardReply, BoardError> {
-    bench.ask(caller, Command::Workspaces(command)).await
+    bench.ask(caller, Workspaces(command)).await
 }
 
 async fn created(bench: &Bench, caller: &Caller, name: Option<&str>) -> Workspace {

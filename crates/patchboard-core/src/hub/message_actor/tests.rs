@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 
 use crate::app::message::{AppResponse, MessageState};
-use crate::command::Command;
+use crate::command::CancelMessage;
 use crate::error::ErrorKind;
 use crate::faulty::FaultyStore;
 use crate::hub::test_hub::{GIBBERISH, let_others_run, test_hub, user, with_model};
@@ -109,7 +109,7 @@ async fn a_store_that_cannot_be_read_for_a_while_at_the_start() {
 async fn words_about_a_message_nobody_knows_leave_nothing_behind() {
     let bench = test_hub();
     for number in 0..100 {
-        let unknown = Command::CancelMessage(crate::id::MessageId(uuid::Uuid::from_u128(1_000 + number)));
+        let unknown = CancelMessage(crate::id::MessageId(uuid::Uuid::from_u128(1_000 + number)));
         assert!(bench.ask(&user(), unknown).await.is_err());
     }
     let_others_run().await;

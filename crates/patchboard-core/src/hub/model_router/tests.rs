@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::message::{MessageState, RoutingStage};
 use crate::budget::BudgetLimits;
-use crate::command::Command;
+use crate::command::{BudgetStatus, ExplainRouting};
 use crate::faulty::FaultyStore;
 use crate::hub::test_hub::{GIBBERISH, TestHub, let_others_run, on_store, profile, test_hub_with, user, with_model};
 use crate::model::ModelError;
@@ -41,7 +41,7 @@ async fn usage(bench: &TestHub) -> (u64, u64) {
 }
 
 async fn reserved(bench: &TestHub) -> u64 {
-    let BoardReply::Budget(report) = bench.ask(&user(), Command::BudgetStatus { session: None }).await.unwrap() else {
+    let BoardReply::Budget(report) = bench.ask(&user(), BudgetStatus { session: None }).await.unwrap() else {
         panic!("no budget")
     };
     report.daily.reserved
@@ -262,7 +262,7 @@ async fn an_explanation_nobody_waits_for_is_settled_too() {
     let hangs = vec![answering(), ScriptStep::Wait(Arc::new(Semaphore::new(0)))];
     let bench = with_model([hangs]);
     bench.register(1, "lamp").await;
-    let explain = Command::ExplainRouting { text: GIBBERISH.into() };
+    let explain = ExplainRouting { text: GIBBERISH.into() };
     let asking = TaskTracker::new().spawn(bench.board.ask(&user(), explain, CancellationToken::new()));
     let_others_run().await;
     assert_eq!(bench.store.unfinished_runs().await.unwrap().len(), 1);
@@ -314,7 +314,7 @@ async fn only_so_many_questions_at_once() {
 async fn explained_by_the_model() {
     let bench = with_model([chooses(&["lamp"]), fails()]);
     bench.try_register(1, profile("lamp", "light"), None).await.unwrap();
-    let explain = Command::ExplainRouting { text: GIBBERISH.into() };
+    let explain = ExplainRouting { text: GIBBERISH.into() };
     let BoardReply::RoutingExplained(decision) = bench.ask(&user(), explain.clone()).await.unwrap() else {
         panic!("no decision")
     };

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::command::Command;
+use crate::command::{ApproveApp, ForgetApp, ListApps, PairApp};
 use crate::error::ErrorKind;
 use crate::hub::PairingMode;
 use crate::hub::test_hub::{TestHub, let_others_run, operator, profile, restarted, test_hub, test_hub_with, user};
 use crate::reply::{AppSummary, BoardReply, InboxEvent, RegistrationRefusal};
 
 async fn apps(bench: &TestHub) -> Vec<AppSummary> {
-    let BoardReply::Apps(apps) = bench.ask(&user(), Command::ListApps).await.unwrap() else { panic!("no apps") };
+    let BoardReply::Apps(apps) = bench.ask(&user(), ListApps).await.unwrap() else { panic!("no apps") };
     apps
 }
 
@@ -123,13 +123,13 @@ async fn unknown_apps_wait_for_the_operator() {
     let refused = bench.try_register(1, profile("notebook", "takes notes"), None).await.unwrap_err();
     assert_eq!(refused, RegistrationRefusal::NotApproved);
     assert_eq!(names(&bench).await, ["notebook gone not approved"]);
-    let approve = Command::ApproveApp { app: "Notebook".into() };
+    let approve = ApproveApp { app: "Notebook".into() };
     assert_eq!(bench.ask(&user(), approve.clone()).await.unwrap_err().kind, ErrorKind::Forbidden);
     bench.ask(&operator(), approve).await.unwrap();
     let notebook = bench.register(1, "notebook").await;
     assert_eq!(names(&bench).await, ["notebook here"]);
 
-    bench.ask(&operator(), Command::ForgetApp { app: "notebook".into(), unpair: true }).await.unwrap();
+    bench.ask(&operator(), ForgetApp { app: "notebook".into(), unpair: true }).await.unwrap();
     assert_eq!(notebook.take().await.unwrap_err().kind, ErrorKind::Conflict, "it loses its leave at once");
     let refused = bench.try_register(2, profile("notebook", "takes notes"), None).await.unwrap_err();
     assert_eq!(refused, RegistrationRefusal::NotApproved);
@@ -140,7 +140,7 @@ async fn paired_apps_show_their_token() {
     let bench = test_hub_with(|setup| setup.hub.pairing = PairingMode::Token);
     let with = |connection, token| bench.try_register(connection, profile("notebook", "x"), token);
     assert_eq!(with(1, Some([1; 32])).await.unwrap_err(), RegistrationRefusal::WrongToken);
-    bench.ask(&operator(), Command::PairApp { app: "notebook".into(), token: [1; 32] }).await.unwrap();
+    bench.ask(&operator(), PairApp { app: "notebook".into(), token: [1; 32] }).await.unwrap();
     assert_eq!(with(1, None).await.unwrap_err(), RegistrationRefusal::WrongToken);
     assert_eq!(with(1, Some([2; 32])).await.unwrap_err(), RegistrationRefusal::WrongToken);
     let notebook = with(1, Some([1; 32])).await.unwrap();
@@ -153,7 +153,7 @@ async fn paired_apps_show_their_token() {
     next.board.recover().await.unwrap();
     let with = |connection, token| next.try_register(connection, profile("notebook", "x"), token);
     let old = with(1, Some([1; 32])).await.expect("known across a restart");
-    next.ask(&operator(), Command::PairApp { app: "NOTEBOOK".into(), token: [3; 32] }).await.unwrap();
+    next.ask(&operator(), PairApp { app: "NOTEBOOK".into(), token: [3; 32] }).await.unwrap();
     assert!(old.take().await.is_err(), "whoever came by the old token is sent away");
     assert_eq!(with(2, Some([1; 32])).await.unwrap_err(), RegistrationRefusal::WrongToken, "replaced");
     let sent = next.submit("notebook: a secret").await.id;
@@ -172,7 +172,7 @@ async fn who_was_here_is_known_after_a_restart() {
     assert_eq!(apps(&next).await, apps(&bench).await);
     let sent = next.submit("notebook: x").await;
     assert_eq!(sent.reason.as_deref(), Some("waiting for notebook, which is not connected"));
-    next.ask(&operator(), Command::ForgetApp { app: "notebook".into(), unpair: true }).await.unwrap();
+    next.ask(&operator(), ForgetApp { app: "notebook".into(), unpair: true }).await.unwrap();
     assert_eq!(names(&next).await, [""; 0]);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::app::message::{AppNotice, AppResponse, MessageState, RoutingStage};
 use crate::app::{AppDelivery, InputMethod, NoticePriority};
-use crate::command::{Command, SubmitMessage};
+use crate::command::{ExplainRouting, ReadMessage, SubmitMessage};
 use crate::error::ErrorKind;
 use crate::hub::routing::{HubRules, RoutingRule};
 use crate::hub::test_hub::{
@@ -39,7 +39,7 @@ async fn voice_comes_with_its_confidence() {
     let notebook = bench.register(1, "notebook").await;
     let said = |confidence| {
         let text = "notebook, buy milk".into();
-        Command::SubmitMessage(SubmitMessage { text, input: InputMethod::Voice, confidence, only_app: None })
+        SubmitMessage { text, input: InputMethod::Voice, confidence, only_app: None }
     };
     report(bench.ask(&user(), said(Some(0.7))).await.unwrap());
     let delivery = notebook.delivery().await;
@@ -190,7 +190,7 @@ async fn answers_are_told_to_whoever_reads_on() {
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: buy milk").await;
     let newer_than = Some(sent.version);
-    let reading = bench.ask(&user(), Command::ReadMessage { message: sent.id, newer_than });
+    let reading = bench.ask(&user(), ReadMessage { message: sent.id, newer_than });
     let answering = async {
         notebook.ack(sent.id).await;
         notebook.notify(sent.id, "noted").await;
@@ -198,7 +198,7 @@ async fn answers_are_told_to_whoever_reads_on() {
     let (read, ()) = tokio::join!(reading, answering);
     let read = report(read.unwrap());
     assert_eq!(read.state, MessageState::Delivered);
-    let read = report(bench.ask(&user(), Command::ReadMessage { message: sent.id, newer_than: None }).await.unwrap());
+    let read = report(bench.ask(&user(), ReadMessage { message: sent.id, newer_than: None }).await.unwrap());
     assert_eq!(read.notices, [("notebook".into(), noticed("noted"))]);
 }
 
@@ -220,7 +220,7 @@ async fn the_list_has_the_newest_first() {
 async fn explained_without_being_sent() {
     let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
-    let explain = |text: &str| Command::ExplainRouting { text: text.into() };
+    let explain = |text: &str| ExplainRouting { text: text.into() };
     let BoardReply::RoutingExplained(decision) = bench.ask(&user(), explain("notebook: x")).await.unwrap() else {
         panic!()
     };

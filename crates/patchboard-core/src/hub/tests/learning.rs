@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::command::Command;
+use crate::command::{ExplainRouting, ForgetApp, ListApps};
 use crate::hub::test_hub::{GIBBERISH, TestHub, operator, profile, restarted, test_hub, user};
 use crate::reply::{AppSummary, BoardReply};
 use crate::store::{KvNamespace, Store, StoreWrite};
 
 async fn lessons(bench: &TestHub) -> Vec<(String, u64)> {
-    let BoardReply::Apps(apps) = bench.ask(&user(), Command::ListApps).await.unwrap() else { panic!("no apps") };
+    let BoardReply::Apps(apps) = bench.ask(&user(), ListApps).await.unwrap() else { panic!("no apps") };
     let mut lessons: Vec<_> =
         apps.iter().map(|app: &AppSummary| (app.profile.name.to_string(), app.training_examples)).collect();
     lessons.sort();
@@ -72,7 +72,7 @@ async fn what_an_app_took_speaks_for_it_the_next_time() {
     let notebook = bench.register(1, "notebook").await;
     bench.register(2, "lamp").await;
     let score = |name: &'static str| {
-        let explaining = bench.ask(&user(), Command::ExplainRouting { text: "grumbly wombat".into() });
+        let explaining = bench.ask(&user(), ExplainRouting { text: "grumbly wombat".into() });
         async move {
             let BoardReply::RoutingExplained(decision) = explaining.await.unwrap() else { panic!("no decision") };
             decision.candidates.iter().find(|scored| &*scored.app == name).map(|scored| scored.score).unwrap()
@@ -99,7 +99,7 @@ async fn lessons_outlive_the_server_and_can_be_forgotten() {
     let next = restarted(&bench);
     next.board.recover().await.unwrap();
     assert_eq!(lessons(&next).await, counts(1, 0));
-    next.ask(&operator(), Command::ForgetApp { app: "NoteBook".into(), unpair: false }).await.unwrap();
+    next.ask(&operator(), ForgetApp { app: "NoteBook".into(), unpair: false }).await.unwrap();
     assert_eq!(lessons(&next).await, counts(0, 0));
     assert_eq!(next.store.kv_get(&KvNamespace::Server, "hub/learned/notebook").await.unwrap(), None);
 }

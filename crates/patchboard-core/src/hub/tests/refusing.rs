@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::app::message::{AppResponse, MessageState, RoutingStage};
-use crate::command::Command;
+use crate::command::ExplainRouting;
 use crate::error::ErrorKind;
 use crate::hub::routing::HubRules;
 use crate::hub::test_hub::{
@@ -92,7 +92,7 @@ async fn refused_by_all() {
 
 /// Each app's confidence for a text, by name.
 async fn shares(bench: &TestHub, text: &str) -> Vec<(String, f32)> {
-    let command = Command::ExplainRouting { text: text.into() };
+    let command = ExplainRouting { text: text.into() };
     let BoardReply::RoutingExplained(decision) = bench.ask(&user(), command).await.unwrap() else {
         panic!("no decision")
     };

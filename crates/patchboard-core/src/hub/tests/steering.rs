@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::app::message::{MessageState, RoutingStage};
-use crate::command::Command;
+use crate::command::{CancelMessage, ListApps, ResendMessage};
 use crate::error::ErrorKind;
 use crate::hub::test_hub::{GIBBERISH, TestHub, let_others_run, short, test_hub, user};
 use crate::reply::BoardReply;
@@ -68,7 +68,7 @@ async fn sending_again_is_audited_and_needs_a_known_app() {
     let audit = bench.store.audit(10, None).await.unwrap().items;
     let actions: Vec<(&str, &str)> = audit.iter().map(|row| (&*row.action, &*row.detail)).collect();
     assert_eq!(actions, [("message.cancel", ""), ("message.resend", "to notebook")]);
-    let unknown = Command::ResendMessage { message: sent.id, app: Some("radio".into()) };
+    let unknown = ResendMessage { message: sent.id, app: Some("radio".into()) };
     assert_eq!(bench.ask(&user(), unknown).await.unwrap_err().kind, ErrorKind::NotFound);
 }
 
@@ -87,7 +87,7 @@ async fn cancelled_for_good() {
     assert_eq!(lamp.given().await, None);
     let held = bench.submit(GIBBERISH).await;
     assert_eq!(bench.cancel(held.id).await.state, MessageState::Cancelled);
-    let BoardReply::Apps(apps) = bench.ask(&user(), Command::ListApps).await.unwrap() else { panic!("no apps") };
+    let BoardReply::Apps(apps) = bench.ask(&user(), ListApps).await.unwrap() else { panic!("no apps") };
     assert!(apps.iter().all(|app| app.pending == 0), "{apps:?}");
 }
 
@@ -113,7 +113,7 @@ async fn cancelling_what_an_app_has_taken_says_that_it_was_not_wanted() {
     assert_eq!(bench.resend(sent.id, Some("lamp")).await.state, MessageState::Sent);
     lamp.ack(sent.id).await;
     assert_eq!(bench.read(sent.id).await.state, MessageState::Delivered);
-    let unknown = Command::CancelMessage(crate::id::MessageId(uuid::Uuid::nil()));
+    let unknown = CancelMessage(crate::id::MessageId(uuid::Uuid::nil()));
     assert_eq!(bench.ask(&user(), unknown).await.unwrap_err().kind, ErrorKind::NotFound);
 }
 

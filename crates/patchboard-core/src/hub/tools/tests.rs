@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::app::message::AppResponse;
-use crate::command::{CallTool, Command, FolderChoice, PageRequest};
+use crate::command::{CallTool, FolderChoice, ListTools, PageRequest};
 use crate::conversation::ConversationOrigin;
 use crate::hub::test_hub::{GIBBERISH, TestApp, TestHub, let_others_run, profile, test_hub, within_time};
 use crate::reply::BoardReply;
@@ -22,12 +22,7 @@ fn call(name: &str, arguments: Value) -> Command {
         guild: None,
         team: None,
     };
-    Command::CallTool(CallTool {
-        name: name.into(),
-        arguments: Arc::new(arguments),
-        folder: FolderChoice::Configured,
-        origin,
-    })
+    CallTool { name: name.into(), arguments: Arc::new(arguments), folder: FolderChoice::Configured, origin }
 }
 
 /// The principal whose runs may call tools that write.
@@ -131,7 +126,7 @@ async fn a_held_message_is_told_at_once() {
 async fn tools_come_and_go_with_their_apps_and_their_words_are_fenced() {
     let bench = test_hub();
     let names = || async {
-        let command = Command::ListTools { folder: None, page: PageRequest::new(None, None) };
+        let command = ListTools { folder: None, page: PageRequest::new(None, None) };
         let BoardReply::Tools(page) = bench.ask(&agent(), command).await.unwrap() else { panic!("no tools") };
         let apps = page.items.into_iter().filter(|tool| tool.kind == ToolKind::App);
         apps.map(|tool| (tool.name.to_string(), tool.description.to_string())).collect::<Vec<_>>()

@@ -1,6 +1,7 @@
 //! Whose turn it is.
 
 use super::*;
+use crate::command::ReceiveWebhook;
 
 fn said_in(peer: &str, content: &str) -> serde_json::Value {
     json!({"id": content, "peer": peer, "content": content})
@@ -75,8 +76,8 @@ async fn a_channel_whose_agent_is_slow_holds_up_no_other() {
     }
     let_others_run().await;
     assert_eq!((office.open(), office.bench.live_runs()), (100, 32), "each has its share of the places");
-    let Command::ReceiveWebhook { webhook, .. } = webhook(&said_in("hall", "hi")) else { panic!() };
-    let elsewhere = Command::ReceiveWebhook { channel: "other".into(), webhook };
+    let ReceiveWebhook { webhook, .. } = webhook(&said_in("hall", "hi")) else { panic!() };
+    let elsewhere = ReceiveWebhook { channel: "other".into(), webhook };
     accepted(outcome(office.bench.ask(&from_channel(), elsewhere).await));
     let_others_run().await;
     assert_eq!(office.replies(), ["ok"]);

@@ -1,7 +1,7 @@
 //! What is taken, what is not, and what was here before.
 
 use super::*;
-use crate::command::MAX_CONTENT;
+use crate::command::{MAX_CONTENT, ReceiveWebhook};
 use crate::tool::Glob;
 
 #[tokio::test(start_paused = true)]
@@ -78,8 +78,8 @@ async fn what_cannot_be_taken_is_refused_and_leaves_nothing() {
         assert_eq!((refused.kind, refused.message.as_str(), refused.retry), (kind, message, retry));
     }
     assert_eq!((office.bench.store.journal().len(), office.open()), (0, 0));
-    let Command::ReceiveWebhook { webhook, .. } = webhook(&json!({})) else { panic!() };
-    let unknown = Command::ReceiveWebhook { channel: "x".into(), webhook };
+    let ReceiveWebhook { webhook, .. } = webhook(&json!({})) else { panic!() };
+    let unknown = ReceiveWebhook { channel: "x".into(), webhook };
     let refused = office.bench.ask(&from_channel(), unknown).await.unwrap_err();
     assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::NotFound, "no channel adapter for 'x'"));
 }

@@ -1,6 +1,7 @@
 //! How answers get out, and what people are told when there is none.
 
 use super::*;
+use crate::command::CancelRun;
 use crate::port::FetchError;
 use crate::tool::Glob;
 
@@ -111,7 +112,7 @@ async fn an_answer_the_operator_cancels_is_said_to_be() {
     office.accept("1", "hi").await;
     let_others_run().await;
     let run = *office.bench.board.live_runs().keys().next().expect("a run");
-    office.bench.ask(&operator(), Command::CancelRun(run)).await.unwrap();
+    office.bench.ask(&operator(), CancelRun(run)).await.unwrap();
     office.done().await;
     assert_eq!(office.replies(), ["! The answer was cancelled."]);
 }

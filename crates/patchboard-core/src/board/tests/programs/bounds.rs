@@ -1,7 +1,9 @@
 //! What programs cannot do, however they go about it.
 
 use super::*;
-use crate::command::PageRequest;
+use crate::command::{
+    AnswerApproval, CloseSession, DescribeSession, FindTool, ListApprovals, PageRequest, TouchSession,
+};
 use crate::tool::{ToolEffect, ToolFault, ToolKind, UnknownOutcomePolicy};
 
 /// Tools of the server that need no run.
@@ -55,7 +57,7 @@ fn with_hosts(change: impl FnOnce(&mut Setup)) -> (Bench, Arc<Pool>) {
 fn within(timeout: Duration, name: &str) -> Command {
     let parcel = CallMetadata { session: "s".into(), timeout: Some(timeout), ..CallMetadata::default() };
     let (name, arguments) = (name.into(), json!({}).into());
-    Command::CallInSession(CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel })
+    CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel }
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +80,7 @@ async fn a_batch_reaches_what_its_caller_reaches() {
         filter: ToolFilter::ServerTools,
         metadata: parcel,
     };
-    let told = output(&bench, &program(), Command::CallInSession(batch)).await.content;
+    let told = output(&bench, &program(), batch).await.content;
     for line in [
         "[1] shell: error\nunknown tool: shell",
         "[2] pure: error\nunknown tool: pure",
@@ -99,7 +101,7 @@ async fn what_policy_denies_programs_is_not_there_for_them() {
     assert!(!tools.iter().any(|tool| &*tool.name == "resize"));
     let words = "Tool resize not found for session s";
     assert_eq!(refusal(&bench, &program(), call("s", "resize", json!({}), ToolFilter::All)).await, words);
-    let find = Command::FindTool { session: "s".into(), name: "resize".into(), reach: ToolFilter::All };
+    let find = FindTool { session: "s".into(), name: "resize".into(), filter: ToolFilter::All };
     assert_eq!(refusal(&bench, &program(), find).await, words);
 }
 
@@ -109,7 +111,7 @@ async fn a_tool_of_a_session_shadows_nothing() {
     bench.ask(&program(), open("s")).await.unwrap();
     let tools = vec![tool("resize"), tool("variable_list"), tool("mine")];
     let register = RegisterTools { session: "s".into(), tools, client_name: "python-1".into(), worker: None };
-    bench.ask(&program(), Command::RegisterTools(register)).await.unwrap();
+    bench.ask(&program(), register).await.unwrap();
     let resized = output(&bench, &program(), call("s", "resize", json!({"n": 1}), ToolFilter::All)).await;
     assert_eq!(json_of(&resized), json!({"n": 1}));
     let listed = output(&bench, &program(), call("s", "variable_list", json!({}), ToolFilter::ServerTools)).await;
@@ -133,7 +135,7 @@ async fn a_client_that_knows_a_stand_in_s_name_has_nothing_of_it() {
         origin: origin("alice"),
     };
     let on_cli = Caller { surface: Surface::Cli, ..operator() };
-    output(&bench, &on_cli, Command::CallTool(wanted)).await;
+    output(&bench, &on_cli, wanted).await;
     let id = pool.calls.lock().unwrap()[0].1.session.clone();
     let not_found = format!("Session not found: {id}");
     // A worker's name alone makes no worker either.
@@ -141,15 +143,15 @@ async fn a_client_that_knows_a_stand_in_s_name_has_nothing_of_it() {
     for outsider in [program(), on_cli, pretender] {
         let list = call(&id, "variable_list", json!({}), ToolFilter::ServerTools);
         assert_eq!(refusal(&bench, &outsider, list).await, not_found);
-        let describe = Command::DescribeSession { id: id.clone() };
+        let describe = DescribeSession { id: id.clone() };
         assert_eq!(refusal(&bench, &outsider, describe).await, not_found);
         assert!(bench.ask(&outsider, open(&id)).await.is_err());
-        let closed = bench.ask(&outsider, Command::CloseSession { id: id.clone() }).await.unwrap();
+        let closed = bench.ask(&outsider, CloseSession { id: id.clone() }).await.unwrap();
         assert_eq!(closed, BoardReply::SessionClosed { resources: 0 });
-        let touched = bench.ask(&outsider, Command::TouchSession { id: id.clone() }).await.unwrap();
+        let touched = bench.ask(&outsider, TouchSession { id: id.clone() }).await.unwrap();
         assert_eq!(touched, BoardReply::SessionTouched { exists: false });
     }
-    let touched = bench.ask(&worker(), Command::TouchSession { id }).await.unwrap();
+    let touched = bench.ask(&worker(), TouchSession { id }).await.unwrap();
     assert_eq!(touched, BoardReply::SessionTouched { exists: true });
 }
 
@@ -180,10 +182,10 @@ async fn nobody_is_asked_for_longer_than_the_caller_waits() {
     // Programs cannot answer; the operator can.
     let asking = aside(bench.ask(&program(), within(Duration::from_secs(3), "resize")));
     let_others_run().await;
-    let list = Command::ListApprovals(PageRequest::new(None, None));
+    let list = ListApprovals(PageRequest::new(None, None));
     let BoardReply::Approvals(open) = bench.ask(&operator(), list).await.unwrap() else { panic!("not a list") };
     let approval = crate::command::ApprovalRef::Id(open.items[0].request.approval);
-    let answer = Command::AnswerApproval { approval, approve: true };
+    let answer = AnswerApproval { approval, approve: true };
     assert!(bench.ask(&Caller { connection: ConnectionId(77), ..worker() }, answer.clone()).await.is_err());
     bench.ask(&operator(), answer).await.unwrap();
     let Ok(BoardReply::ToolCalled(called)) = asking.await.unwrap() else { panic!("not called") };
@@ -206,7 +208,7 @@ async fn programs_get_long_answers_whole_within_reason() {
         folder: crate::command::FolderChoice::Configured,
         origin: origin("alice"),
     };
-    assert!(output(&bench, &operator(), Command::CallTool(wanted)).await.content.len() < 70_000);
+    assert!(output(&bench, &operator(), wanted).await.content.len() < 70_000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,17 +216,12 @@ async fn results_are_those_of_the_very_same_call() {
     let (bench, pool) = with_pool(|_| {});
     let config = SessionConfig { caching: true, cache_ttl: Duration::from_secs(10), telemetry: false };
     let caching = OpenSession { id: "s".into(), metadata: Default::default(), config: Some(config), worker: None };
-    bench.ask(&program(), Command::OpenSession(caching)).await.unwrap();
+    bench.ask(&program(), caching).await.unwrap();
     let with = |arguments: &str, metadata: &[(&str, &str)]| {
         let metadata = metadata.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let parcel = CallMetadata { session: "s".into(), metadata, ..CallMetadata::default() };
         let arguments = serde_json::from_str::<Value>(arguments).unwrap().into();
-        Command::CallInSession(CallInSession {
-            name: "pure".into(),
-            arguments,
-            filter: ToolFilter::All,
-            metadata: parcel,
-        })
+        CallInSession { name: "pure".into(), arguments, filter: ToolFilter::All, metadata: parcel }
     };
     for (arguments, metadata, expected) in [
         (r#"{"a":1,"b":2}"#, &[][..], 1),

@@ -1,25 +1,21 @@
 //! Sessions that end while something goes on in them, and what comes too late.
 
 use super::*;
+use crate::command::{CloseSession, TouchSession};
 
 /// A session whose results may be given out again.
 fn open_caching(id: &str) -> Command {
     let config = SessionConfig { caching: true, cache_ttl: Duration::from_secs(3600), telemetry: false };
-    Command::OpenSession(OpenSession {
-        id: id.into(),
-        metadata: Default::default(),
-        config: Some(config),
-        worker: None,
-    })
+    OpenSession { id: id.into(), metadata: Default::default(), config: Some(config), worker: None }
 }
 
 fn open_by_worker(id: &str) -> Command {
     let worker = Some(WorkerId("py_worker_1".into()));
-    Command::OpenSession(OpenSession { id: id.into(), metadata: Default::default(), config: None, worker })
+    OpenSession { id: id.into(), metadata: Default::default(), config: None, worker }
 }
 
 fn close(id: &str) -> Command {
-    Command::CloseSession { id: id.into() }
+    CloseSession { id: id.into() }
 }
 
 fn set(session: &str) -> Command {
@@ -164,13 +160,13 @@ async fn a_call_that_takes_longer_than_a_session_lives_keeps_it() {
     let parcel =
         CallMetadata { session: "s".into(), timeout: Some(Duration::from_secs(100)), ..CallMetadata::default() };
     let (name, arguments) = ("slow".into(), json!({}).into());
-    let slow = Command::CallInSession(CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel });
+    let slow = CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel };
     let calling = aside(bench.ask(&program(), slow));
     tokio::time::sleep(Duration::from_secs(50)).await;
     assert!(!output(&bench, &worker(), set("s")).await.is_error, "the tool calls back");
     pool.gate.add_permits(1);
     assert!(calling.await.unwrap().is_ok());
-    let touched = bench.ask(&program(), Command::TouchSession { id: "s".into() }).await.unwrap();
+    let touched = bench.ask(&program(), TouchSession { id: "s".into() }).await.unwrap();
     assert_eq!(touched, BoardReply::SessionTouched { exists: true });
     assert!(pool.over.lock().unwrap().is_empty());
     tokio::time::sleep(Duration::from_secs(16)).await;
@@ -189,7 +185,7 @@ async fn a_conversation_s_stand_in_stays_while_its_tool_runs() {
         origin: origin("alice"),
     };
     let on_cli = Caller { surface: Surface::Cli, ..operator() };
-    let calling = aside(bench.ask(&on_cli, Command::CallTool(wanted)));
+    let calling = aside(bench.ask(&on_cli, wanted));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let stand_in = pool.calls.lock().unwrap()[0].1.session.clone();
     assert!(!output(&bench, &worker(), set(&stand_in)).await.is_error);
@@ -205,7 +201,7 @@ async fn a_conversation_s_stand_in_stays_while_its_tool_runs() {
         folder: crate::command::FolderChoice::Configured,
         origin: origin("alice"),
     };
-    assert!(!output(&bench, &on_cli, Command::CallTool(get)).await.is_error);
+    assert!(!output(&bench, &on_cli, get).await.is_error);
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,7 +215,7 @@ async fn while_the_server_goes_down_workers_finish_what_they_have() {
     let draining = aside(async move { board.drain(Duration::from_secs(30)).await });
     let_others_run().await;
     assert_eq!(refusal(&bench, &program(), set("s")).await, BoardError::shutting_down().message);
-    let touched = bench.ask(&worker(), Command::TouchSession { id: "s".into() }).await.unwrap();
+    let touched = bench.ask(&worker(), TouchSession { id: "s".into() }).await.unwrap();
     assert_eq!(touched, BoardReply::SessionTouched { exists: true });
     assert!(!output(&bench, &worker(), set("s")).await.is_error);
     pool.gate.add_permits(1);

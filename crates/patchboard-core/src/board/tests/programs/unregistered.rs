@@ -1,6 +1,7 @@
 //! Tools that workers run without having registered them.
 
 use super::*;
+use crate::command::{FindTool, ListTools};
 use crate::port::{ToolNameStatus, UnregisteredTools};
 use crate::tool::{ToolEffect, ToolKind};
 
@@ -103,7 +104,7 @@ async fn a_name_that_nothing_has_goes_to_the_one_pool_that_takes_it() {
     let BoardReply::SessionOpened(tools) = bench.ask(&program(), super::open("s")).await.unwrap() else { panic!() };
     assert!(!tools.iter().any(|tool| &*tool.name == "add"));
     for (name, called) in [("add", "py: add"), ("py.add", "py: py.add"), ("py.py.add", "py: py.py.add")] {
-        let find = Command::FindTool { session: "s".into(), name: name.into(), reach: ToolFilter::Streaming };
+        let find = FindTool { session: "s".into(), name: name.into(), filter: ToolFilter::Streaming };
         let BoardReply::Tool(spec) = bench.ask(&program(), find).await.unwrap() else { panic!() };
         assert_eq!((spec.effect, spec.kind, &*spec.name), (ToolEffect::Writes, ToolKind::Worker, name));
         let answer = output(&bench, &program(), call("s", name, json!({"any": [1]}), ToolFilter::All)).await;
@@ -183,18 +184,16 @@ async fn the_stricter_rule_of_its_two_names_holds_and_it_counts_as_writing() {
 async fn the_command_line_names_the_pool_and_agents_have_none_of_it() {
     let (bench, open) = with_open(&["py"], &[], |_| {});
     let on_cli = Caller { surface: Surface::Cli, ..operator() };
-    let by_name = |name: &str| {
-        Command::CallTool(CallTool {
-            name: name.into(),
-            arguments: json!({}).into(),
-            folder: FolderChoice::Configured,
-            origin: origin("alice"),
-        })
+    let by_name = |name: &str| CallTool {
+        name: name.into(),
+        arguments: json!({}).into(),
+        folder: FolderChoice::Configured,
+        origin: origin("alice"),
     };
     assert_eq!(refusal(&bench, &on_cli, by_name("add")).await, "tool not found: add");
     output(&bench, &on_cli, by_name("py.add")).await;
     assert_eq!(open.called(), ["py: py.add"]);
-    let listing = Command::ListTools { folder: None, page: PageRequest::new(Some(1000), None) };
+    let listing = ListTools { folder: None, page: PageRequest::new(Some(1000), None) };
     let BoardReply::Tools(page) = bench.ask(&on_cli, listing).await.unwrap() else { panic!() };
     assert!(!page.items.iter().any(|tool| tool.name.contains("add")));
 }
