@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use patchboard_core::BoardError;
-use patchboard_core::command::Command;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::Seq;
 use patchboard_core::log::FollowerPacing;
-use patchboard_core::reply::BoardReply;
 
 use crate::auth::ClientIdentity;
+
+mod request;
+
+pub use request::BoardRequest;
 
 /// Identifies one command of a connection until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,30 +24,30 @@ pub struct Ticket(pub u64);
 pub struct FollowId(pub u64);
 
 /// A connection's protocol state machine. `now` is always the time since the connection opened.
-pub trait Dialect: Send {
+pub trait Dialect: Send + 'static {
+    /// A reply of the board, with what the dialect has to know about the request.
+    type Reply: Send + 'static;
+
     /// The connection is open. `identity` is set if the client is already authenticated.
-    fn opened(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Vec<Step>);
-    fn text(&mut self, text: &str, now: Duration, steps: &mut Vec<Step>);
-    fn binary(&mut self, bytes: &[u8], now: Duration, steps: &mut Vec<Step>);
+    fn opened(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Steps<Self>);
+    fn text(&mut self, text: &str, now: Duration, steps: &mut Steps<Self>);
+    fn binary(&mut self, bytes: &[u8], now: Duration, steps: &mut Steps<Self>);
     /// The result of `Step::Authenticate`.
-    fn authenticated(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Vec<Step>);
-    fn command_answered(
-        &mut self,
-        ticket: Ticket,
-        answer: Result<BoardReply, BoardError>,
-        now: Duration,
-        steps: &mut Vec<Step>,
-    );
-    fn observed(&mut self, follow: FollowId, envelope: &Envelope, now: Duration, steps: &mut Vec<Step>);
+    fn authenticated(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Steps<Self>);
+    fn replied(&mut self, ticket: Ticket, reply: Self::Reply, now: Duration, steps: &mut Steps<Self>);
+    fn observed(&mut self, follow: FollowId, envelope: &Envelope, now: Duration, steps: &mut Steps<Self>);
     /// The followed topic ended, or can no longer be read.
-    fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Vec<Step>);
-    fn timer_fired(&mut self, now: Duration, steps: &mut Vec<Step>);
+    fn follow_ended(&mut self, follow: FollowId, error: Option<BoardError>, steps: &mut Steps<Self>);
+    fn timer_fired(&mut self, now: Duration, steps: &mut Steps<Self>);
     /// The client sent a pong, solicited or not.
-    fn pong_received(&mut self, _now: Duration, _steps: &mut Vec<Step>) {}
+    fn pong_received(&mut self, _now: Duration, _steps: &mut Steps<Self>) {}
     /// The connection is closed. Only `Ask`, `CancelAsk` and `AwaitReply` still have an effect, and their replies are
     /// discarded. Earlier commands without `AwaitReply` are cancelled unless they have already begun.
-    fn closed(&mut self, _gone: CloseCause, _steps: &mut Vec<Step>) {}
+    fn closed(&mut self, _gone: CloseCause, _steps: &mut Steps<Self>) {}
 }
+
+/// What a dialect wants to be done, in order.
+pub type Steps<D> = Vec<Step<<D as Dialect>::Reply>>;
 
 /// Which side caused a connection to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,11 +59,11 @@ pub enum CloseCause {
     Server,
 }
 
-#[derive(Debug, Clone)]
-pub enum Step {
+#[derive(Debug)]
+pub enum Step<R> {
     /// Checks a token; the result arrives at `authenticated`.
     Authenticate(Arc<str>),
-    Ask(Ticket, Command),
+    Ask(Ticket, BoardRequest<R>),
     /// Cancels a command, whether it is queued or running.
     CancelAsk(Ticket),
     /// After the connection has closed: waits a bounded time for this command's reply instead of dropping it.

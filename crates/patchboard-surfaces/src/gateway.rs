@@ -75,8 +75,8 @@ struct Gateway {
 }
 
 /// Creates the dialect of a gateway connection, for the pump and for transcript tests.
-pub fn dialect(version: &'static str, rate: RateLimit) -> Box<dyn Dialect> {
-    Box::new(dialect::GatewayDialect::new(version, rate))
+pub fn dialect(version: &'static str, rate: RateLimit) -> impl Dialect {
+    dialect::GatewayDialect::new(version, rate)
 }
 
 pub fn router(board: Board, options: GatewayOptions) -> Router {

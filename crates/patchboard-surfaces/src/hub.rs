@@ -121,8 +121,8 @@ struct HubShared {
 }
 
 /// Creates the dialect of a hub connection, for the pump and for transcript tests.
-pub fn dialect(options: HubDialectOptions) -> Box<dyn Dialect> {
-    Box::new(dialect::HubDialect::new(options))
+pub fn dialect(options: HubDialectOptions) -> impl Dialect {
+    dialect::HubDialect::new(options)
 }
 
 /// May be served on several listeners, which then form one hub.

@@ -15,18 +15,16 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, SinkExt, Stream, StreamExt, stream};
 use patchboard_core::caller::{Caller, Surface};
-use patchboard_core::command::Command;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{ConnectionId, Seq};
 use patchboard_core::log::FollowerPacing;
 use patchboard_core::port::BoxStream;
-use patchboard_core::reply::BoardReply;
 use patchboard_core::{Board, BoardError};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenVerdict};
-use crate::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
+use crate::dialect::{BoardRequest, CloseCause, Dialect, FollowId, Step, Steps, Ticket};
 use crate::listen::{Peer, ReadLimitExceeded};
 
 /// Events handled between two flushes: enough to fill packets, few enough to keep latency low.
@@ -86,13 +84,12 @@ pub fn next_connection() -> ConnectionId {
 
 /// Continues, or ends the connection with its cause.
 type Flow = ControlFlow<CloseCause>;
-type CommandResult = (Ticket, Result<BoardReply, BoardError>);
 type FollowedEvent = (FollowId, Option<Result<Arc<Envelope>, BoardError>>);
 
-struct Pump {
+struct Pump<D: Dialect> {
     context: PumpContext,
     socket: WebSocket,
-    dialect: Box<dyn Dialect>,
+    dialect: D,
     peer: Peer,
     connection: ConnectionId,
     trace: Option<Arc<str>>,
@@ -102,7 +99,7 @@ struct Pump {
     opened: Instant,
     last_received: Instant,
     pinged: bool,
-    pending_asks: FuturesUnordered<BoxFuture<'static, CommandResult>>,
+    pending_asks: FuturesUnordered<BoxFuture<'static, (Ticket, D::Reply)>>,
     cancel_tokens: HashMap<Ticket, CancellationToken>,
     opening_follows: FuturesUnordered<BoxFuture<'static, OpenedFollow>>,
     follows: SelectAll<BoxStream<FollowedEvent>>,
@@ -112,7 +109,7 @@ struct Pump {
     /// One future for the connection's lifetime: creating a new one per wait would cost more than handling a ping.
     drain_signal: Pin<Box<WaitForCancellationFutureOwned>>,
     wake_at: Option<Instant>,
-    steps: Vec<Step>,
+    steps: Steps<D>,
     next_source: u8,
     /// Set if frames were written, or a ping was answered, since the last flush.
     unflushed: bool,
@@ -123,9 +120,9 @@ struct Pump {
 type OpenedFollow = (FollowId, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>);
 
 /// Every event that can wake a connection.
-enum PumpEvent {
+enum PumpEvent<R> {
     Frame(Option<Result<Message, axum::Error>>),
-    CommandAnswered(CommandResult),
+    Replied((Ticket, R)),
     FollowOpened(OpenedFollow),
     FollowAdvanced(FollowedEvent),
     Timer,
@@ -163,7 +160,7 @@ pub struct ClientConnection {
 }
 
 /// Runs one connection until it is closed.
-pub async fn run(plug: PumpContext, socket: WebSocket, dialect: Box<dyn Dialect>, client: ClientConnection) {
+pub async fn run<D: Dialect>(plug: PumpContext, socket: WebSocket, dialect: D, client: ClientConnection) {
     let ClientConnection { peer, connection, auth: admission, trace } = client;
     let (identity, seat) = match admission {
         ClientAuth::SignedIn(identity) => (Some(identity), None),
@@ -204,7 +201,7 @@ pub async fn run(plug: PumpContext, socket: WebSocket, dialect: Box<dyn Dialect>
     pump.finish(gone).await;
 }
 
-impl Pump {
+impl<D: Dialect> Pump<D> {
     async fn run_until_closed(&mut self) -> CloseCause {
         loop {
             if let ControlFlow::Break(gone) = self.run_once().await {
@@ -232,8 +229,8 @@ impl Pump {
         let mut awaited = HashSet::new();
         for step in last {
             match step {
-                Step::Ask(ticket, command) => {
-                    self.ask(ticket, command);
+                Step::Ask(ticket, request) => {
+                    self.ask(ticket, request);
                     awaited.insert(ticket);
                 }
                 Step::AwaitReply(ticket) if self.cancel_tokens.contains_key(&ticket) => {
@@ -265,13 +262,13 @@ impl Pump {
         }
     }
 
-    fn ask(&mut self, ticket: Ticket, command: Command) {
+    fn ask(&mut self, ticket: Ticket, request: BoardRequest<D::Reply>) {
         let caller = self.caller();
         let stop = CancellationToken::new();
         self.cancel_tokens.insert(ticket, stop.clone());
         // Called synchronously, so that commands are queued in the order of their frames.
-        let answer = self.context.board.ask_traced(&caller, command, stop, self.trace.as_deref());
-        self.pending_asks.push(Box::pin(answer.map(move |answer| (ticket, answer))));
+        let reply = request.ask(&self.context.board, &caller, stop, self.trace.as_deref());
+        self.pending_asks.push(Box::pin(reply.map(move |reply| (ticket, reply))));
     }
 
     fn cancel_ask(&self, ticket: Ticket) {
@@ -287,7 +284,7 @@ impl Pump {
     }
 
     /// Waits for the next event of any source.
-    async fn next_event(&mut self) -> PumpEvent {
+    async fn next_event(&mut self) -> PumpEvent<D::Reply> {
         // The timer is reset only if it would fire too late. If it fires too early, because a frame arrived since,
         // nothing is due and it is set again: cheaper than resetting it for every frame.
         let deadline = self.deadline();
@@ -299,7 +296,7 @@ impl Pump {
 
     /// Returns a ready event, flushes if there is none, and registers the wakers. Sources are polled round-robin, so
     /// that a busy one cannot starve the others.
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<PumpEvent> {
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<PumpEvent<D::Reply>> {
         const SOURCES: u8 = 4;
         for _ in 0..SOURCES {
             let source = self.next_source;
@@ -307,7 +304,7 @@ impl Pump {
             let wake = match source {
                 0 => self.socket.poll_next_unpin(context).map(PumpEvent::Frame),
                 1 if !self.pending_asks.is_empty() => {
-                    poll_item(&mut self.pending_asks, context).map(PumpEvent::CommandAnswered)
+                    poll_item(&mut self.pending_asks, context).map(PumpEvent::Replied)
                 }
                 2 if !self.opening_follows.is_empty() => {
                     poll_item(&mut self.opening_follows, context).map(PumpEvent::FollowOpened)
@@ -355,7 +352,7 @@ impl Pump {
         due
     }
 
-    async fn handle(&mut self, wake: PumpEvent) -> Flow {
+    async fn handle(&mut self, wake: PumpEvent<D::Reply>) -> Flow {
         let now = self.opened.elapsed();
         match wake {
             PumpEvent::Frame(frame) => return self.frame(frame, now).await,
@@ -363,9 +360,9 @@ impl Pump {
             PumpEvent::WriteFailed => return ControlFlow::Break(CloseCause::Client),
             // Backpressure: no frames are read until the client has taken what was written.
             PumpEvent::WriteBlocked => return self.flush().await,
-            PumpEvent::CommandAnswered((ticket, answer)) => {
+            PumpEvent::Replied((ticket, reply)) => {
                 self.cancel_tokens.remove(&ticket);
-                self.dialect.command_answered(ticket, answer, now, &mut self.steps);
+                self.dialect.replied(ticket, reply, now, &mut self.steps);
             }
             PumpEvent::FollowOpened((follow, Ok(events))) => {
                 let ended = stream::once(std::future::ready((follow, None)));
@@ -477,7 +474,7 @@ impl Pump {
                 match step {
                     Step::Write(text) => self.send(Message::Text(text.into())).await?,
                     Step::Ping => self.send(Message::Ping(axum::body::Bytes::new())).await?,
-                    Step::Ask(ticket, command) => self.ask(ticket, command),
+                    Step::Ask(ticket, request) => self.ask(ticket, request),
                     Step::CancelAsk(ticket) => self.cancel_ask(ticket),
                     // Replies are awaited anyway while the connection is open.
                     Step::AwaitReply(_) => {}

@@ -74,8 +74,8 @@ struct Runs {
 }
 
 /// Creates the dialect of a runs connection, for the pump and for transcript tests.
-pub fn dialect(options: RunsDialectOptions) -> Box<dyn Dialect> {
-    Box::new(dialect::RunsDialect::new(options))
+pub fn dialect(options: RunsDialectOptions) -> impl Dialect {
+    dialect::RunsDialect::new(options)
 }
 
 pub fn router(board: Board, options: RunsOptions) -> Router {

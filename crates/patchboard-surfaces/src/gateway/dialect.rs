@@ -1,21 +1,21 @@
 //! The gateway protocol: sign in, then any number of concurrent requests, each answered under its own id.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::command::Command;
+use patchboard_core::command::{CancelRun, FindRun};
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq};
 use patchboard_core::log::FollowerPacing;
-use patchboard_core::reply::BoardReply;
+use patchboard_core::reply::RunSummary;
 use patchboard_core::{BoardError, ErrorKind};
 
 use super::keepalive::KeepaliveText;
-use super::map::{self, GatewayRequest};
+use super::map::{self, CallResult, GatewayRequest};
 use super::{error, wire};
 use crate::auth::ClientIdentity;
-use crate::dialect::{Dialect, FollowId, Step, Ticket};
+use crate::dialect::{BoardRequest, Dialect, FollowId, Ticket};
 use crate::limit::{RateLimit, TokenBucket};
 use crate::telemetry;
 
@@ -32,7 +32,7 @@ pub(super) struct GatewayDialect {
     sign_in: SignInPhase,
     next: u64,
     /// Commands that are not answered yet.
-    pending: HashMap<Ticket, PendingRpc>,
+    pending: HashSet<Ticket>,
     /// Streams, keyed by the id of the request that opened them.
     streams: HashMap<Arc<str>, EventStream>,
     follows: HashMap<FollowId, Arc<str>>,
@@ -46,30 +46,37 @@ enum SignInPhase {
     Failed,
 }
 
-enum PendingRpc {
-    /// Answered with one result under this id.
-    Result { id: String, method: String },
-    /// Like `Result`, for a plugin: `Invalid` may concern the plugin's file and is then not an error of the params.
-    Plugin { id: String, unloads: Option<String> },
-    /// `chat.send`: becomes a stream once the run has started.
-    Start(Arc<str>),
-    /// `chat.attach`: becomes a stream once the run is found.
-    Attach { id: Arc<str>, from: Seq },
-    /// `chat.cancel`: answered once the board has accepted the cancellation.
-    Cancel(String),
+/// A reply of the board, with what its request was for.
+pub(super) enum GatewayReply {
+    /// Answered with one `result` under this id.
+    Call {
+        id: String,
+        method: String,
+        result: CallResult,
+    },
+    PluginCall {
+        id: String,
+        result: CallResult,
+    },
+    /// `chat.send`: answered with a stream once the run has started.
+    Started {
+        id: Arc<str>,
+        result: Result<RunId, BoardError>,
+    },
+    /// `chat.attach`: answered with a stream once the run is found.
+    Found {
+        id: Arc<str>,
+        from: Seq,
+        result: Result<RunSummary, BoardError>,
+    },
+    /// `chat.cancel`, with the id of the cancel request.
+    Cancelled {
+        id: String,
+        result: Result<(), BoardError>,
+    },
 }
 
-impl PendingRpc {
-    fn of(id: String, method: String, command: &Command) -> Self {
-        if let Command::UnloadPlugin { name } = command {
-            Self::Plugin { id, unloads: Some(name.clone()) }
-        } else if let Command::LoadPlugin { .. } | Command::ApprovePlugin { .. } = command {
-            Self::Plugin { id, unloads: None }
-        } else {
-            Self::Result { id, method }
-        }
-    }
-}
+type Step = crate::dialect::Step<GatewayReply>;
 
 struct EventStream {
     state: StreamState,
@@ -91,7 +98,7 @@ impl GatewayDialect {
             rate_bucket: TokenBucket::new(rate, Duration::ZERO),
             sign_in: SignInPhase::Awaited,
             next: 0,
-            pending: HashMap::new(),
+            pending: HashSet::new(),
             streams: HashMap::new(),
             follows: HashMap::new(),
         }
@@ -129,13 +136,20 @@ impl GatewayDialect {
         match asked {
             GatewayRequest::Pong => {}
             GatewayRequest::Refused(problem) => refuse(steps, id, &problem),
-            GatewayRequest::Command(command) => {
+            GatewayRequest::Call(request) => {
                 let method = parsed.as_ref().map_or_else(|_| String::new(), |request| request.method.to_string());
-                self.ask(PendingRpc::of(id.to_owned(), method, &command), command, steps);
+                let id = id.to_owned();
+                self.ask(request.map(move |result| GatewayReply::Call { id, method, result }), steps);
+            }
+            GatewayRequest::PluginCall(request) => {
+                let id = id.to_owned();
+                self.ask(request.map(move |result| GatewayReply::PluginCall { id, result }), steps);
             }
             GatewayRequest::Stream { command, shows_approvals } => {
                 if let Some(id) = self.open_stream(id, now, steps) {
-                    let ticket = self.ask(PendingRpc::Start(id.clone()), command, steps);
+                    let started = id.clone();
+                    let reply = move |result| GatewayReply::Started { id: started, result };
+                    let ticket = self.ask(BoardRequest::new(command, reply), steps);
                     let silence = KeepaliveText::new(shows_approvals);
                     self.streams.insert(
                         id,
@@ -145,7 +159,9 @@ impl GatewayDialect {
             }
             GatewayRequest::Attach { wanted, from, shows_approvals } => {
                 if let Some(id) = self.open_stream(id, now, steps) {
-                    self.ask(PendingRpc::Attach { id: id.clone(), from }, Command::FindRun(wanted), steps);
+                    let found = id.clone();
+                    let reply = move |result| GatewayReply::Found { id: found, from, result };
+                    self.ask(BoardRequest::new(FindRun(wanted), reply), steps);
                     let silence = KeepaliveText::new(shows_approvals);
                     self.streams.insert(
                         id,
@@ -176,7 +192,8 @@ impl GatewayDialect {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: "cancelled" })));
             }
             Some(&StreamState::Running(run)) => {
-                self.ask(PendingRpc::Cancel(id), Command::CancelRun(run), steps);
+                let reply = move |result| GatewayReply::Cancelled { id, result };
+                self.ask(BoardRequest::new(CancelRun(run), reply), steps);
             }
             Some(StreamState::Attached) => {
                 refuse(steps, &id, "only the connection that started a chat may cancel it by its id");
@@ -185,11 +202,11 @@ impl GatewayDialect {
         }
     }
 
-    fn ask(&mut self, pending: PendingRpc, command: Command, steps: &mut Vec<Step>) -> Ticket {
+    fn ask(&mut self, request: BoardRequest<GatewayReply>, steps: &mut Vec<Step>) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
-        self.pending.insert(ticket, pending);
-        steps.push(Step::Ask(ticket, command));
+        self.pending.insert(ticket);
+        steps.push(Step::Ask(ticket, request));
         ticket
     }
 
@@ -209,6 +226,8 @@ impl GatewayDialect {
 }
 
 impl Dialect for GatewayDialect {
+    type Reply = GatewayReply;
+
     fn opened(&mut self, identity: Option<ClientIdentity>, _now: Duration, steps: &mut Vec<Step>) {
         if identity.is_some() {
             self.accept_sign_in(steps);
@@ -242,54 +261,39 @@ impl Dialect for GatewayDialect {
         }
     }
 
-    fn command_answered(
-        &mut self,
-        ticket: Ticket,
-        answer: Result<BoardReply, BoardError>,
-        _now: Duration,
-        steps: &mut Vec<Step>,
-    ) {
-        let Some(pending) = self.pending.remove(&ticket) else { return };
-        match (pending, answer) {
-            (PendingRpc::Plugin { id, unloads: Some(name) }, Ok(_)) => {
-                let result = wire::UnloadedPlugin { unloaded: &name };
+    fn replied(&mut self, ticket: Ticket, reply: GatewayReply, _now: Duration, steps: &mut Vec<Step>) {
+        self.pending.remove(&ticket);
+        match reply {
+            GatewayReply::Call { id, result: Ok(result), .. } | GatewayReply::PluginCall { id, result: Ok(result) } => {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result })));
             }
-            (PendingRpc::Result { id, .. } | PendingRpc::Plugin { id, .. }, Ok(reply)) => {
-                steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: map::reply(reply) })));
-            }
-            // Some params, such as cursors, are only validated by the core; the error reads as for other invalid
-            // params.
-            (PendingRpc::Result { id, method }, Err(problem)) if problem.kind == ErrorKind::Invalid => {
+            // Params that only the core could judge, such as a cursor, are wrong params all the same.
+            GatewayReply::Call { id, method, result: Err(problem) } if problem.kind == ErrorKind::Invalid => {
                 refuse(steps, &id, &format!("invalid {method} params: {}", error::text(&problem)));
             }
-            (PendingRpc::Result { id, .. } | PendingRpc::Plugin { id, .. }, Err(problem)) => {
-                refuse(steps, &id, &error::text(&problem));
-            }
-            (PendingRpc::Cancel(id), Ok(_)) => {
+            GatewayReply::Cancelled { id, result: Ok(()) } => {
                 steps.push(Step::Write(map::encode(&wire::ResultFrame { id: &id, result: "cancelled" })));
             }
-            (PendingRpc::Cancel(id), Err(problem)) => refuse(steps, &id, &error::text(&problem)),
-            (PendingRpc::Start(id), Ok(BoardReply::RunStarted(run))) => {
+            GatewayReply::Call { id, result: Err(problem), .. }
+            | GatewayReply::PluginCall { id, result: Err(problem) }
+            | GatewayReply::Cancelled { id, result: Err(problem) } => refuse(steps, &id, &error::text(&problem)),
+            GatewayReply::Started { id, result: Ok(run) } => {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     stream.state = StreamState::Running(run);
                 }
                 self.follow(id, run, Seq::FIRST, FollowerPacing::Paced, steps);
             }
-            // Cancelled while queued: the run never began, so the stream only ends.
-            (PendingRpc::Start(id), Err(problem)) if problem.kind == ErrorKind::Cancelled => {
+            // Withdrawn while it waited: it never began, so all that is left of its stream is the end.
+            GatewayReply::Started { id, result: Err(problem) } if problem.kind == ErrorKind::Cancelled => {
                 write_done(steps, &id);
                 self.end_stream(&id, steps);
             }
-            (PendingRpc::Attach { id, from }, Ok(BoardReply::Run(run))) => {
+            GatewayReply::Found { id, from, result: Ok(run) } => {
                 self.follow(id, run.run, from, FollowerPacing::Unpaced, steps);
             }
-            (PendingRpc::Start(id) | PendingRpc::Attach { id, .. }, Err(problem)) => {
+            GatewayReply::Started { id, result: Err(problem) }
+            | GatewayReply::Found { id, result: Err(problem), .. } => {
                 refuse(steps, &id, &error::text(&problem));
-                self.end_stream(&id, steps);
-            }
-            (PendingRpc::Start(id) | PendingRpc::Attach { id, .. }, Ok(_)) => {
-                refuse(steps, &id, "internal error: unexpected answer");
                 self.end_stream(&id, steps);
             }
         }

@@ -3,8 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use patchboard_core::BoardError;
+use patchboard_core::board::BoardCommand;
 use patchboard_core::command::{
-    ApprovalRef, CallTool, Command, FolderChoice, PageRequest, RunRef, SessionRef, StartRun,
+    AnswerApproval, ApprovalRef, ApprovePlugin, ApproveTools, BudgetStatus, CallTool, ClearSession, DescribeNode,
+    DescribeServer, FolderChoice, ListAgents, ListApprovals, ListModels, ListPlugins, ListSessions, ListTools,
+    ListWorkers, LoadPlugin, PageRequest, ReadHistory, ReloadSettings, RunKind, RunRef, SearchMemory, SessionRef,
+    StartRun, SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{ApprovalRequest, Event, ModelCallOutcome};
@@ -12,29 +17,38 @@ use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
 use patchboard_core::reply::{
-    AgentSummary, BoardReply, ModelReport, ModelSummary, ReloadReport, ServerReport, UnlistedProvider,
+    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingApproval, ReloadReport, ServerReport, UnlistedProvider,
 };
 use patchboard_core::reply::{BudgetReport, BudgetUsage};
 use patchboard_core::run_spec::AgentSource;
-use patchboard_core::store::{PageCursor, ResultPage, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping};
+use patchboard_core::store::{
+    FactRow, PageCursor, ResultPage, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping,
+};
+use patchboard_core::tool::{ToolOutput, ToolSpec};
 use patchboard_core::worker::{PoolReport, WorkerReport, WorkerState};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::wire;
+use crate::dialect::BoardRequest;
 
 /// The session that scopes todos and facts for `tool.call` requests without a conversation.
 const TOOL_CHANNEL: &str = "gateway";
 const TOOL_ACCOUNT: &str = "local";
 
+/// The `result` of a request, or why it failed.
+pub(super) type CallResult = Result<Value, BoardError>;
+
 /// A request as a command, or the reason it is invalid.
 pub(super) enum GatewayRequest {
     Pong,
     /// Answered with one `result`.
-    Command(Command),
+    Call(BoardRequest<CallResult>),
+    /// The same, about a plugin: an invalid plugin file is not an error of the params.
+    PluginCall(BoardRequest<CallResult>),
     /// Answered with a stream of events.
     Stream {
-        command: Command,
+        command: StartRun,
         /// Set if the client shows approvals itself.
         shows_approvals: bool,
     },
@@ -49,16 +63,25 @@ pub(super) enum GatewayRequest {
     Refused(String),
 }
 
+/// A command whose reply is shown as one `result`.
+fn call<C: BoardCommand>(command: C, show: fn(C::Reply) -> Value) -> GatewayRequest {
+    GatewayRequest::Call(BoardRequest::new(command, move |reply| reply.map(show)))
+}
+
+fn plugin_call<C: BoardCommand>(command: C, show: impl FnOnce(C::Reply) -> Value + Send + 'static) -> GatewayRequest {
+    GatewayRequest::PluginCall(BoardRequest::new(command, move |reply| reply.map(show)))
+}
+
 pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
     match method {
         "ping" => GatewayRequest::Pong,
-        "status" => GatewayRequest::Command(Command::DescribeNode),
-        "server.status" => GatewayRequest::Command(Command::DescribeServer),
-        "server.reload" => GatewayRequest::Command(Command::ReloadSettings),
-        "plugin.list" => GatewayRequest::Command(Command::ListPlugins),
+        "status" => call(DescribeNode, node),
+        "server.status" => call(DescribeServer, |report| server_report(&report)),
+        "server.reload" => call(ReloadSettings, |report| reload_report(&report)),
+        "plugin.list" => call(ListPlugins, |plugins| plugins.iter().map(plugin_item).collect()),
         "chat.send" => parse_params(method, params, |sent: wire::ChatSend| {
             let shows_approvals = sent.approvals;
-            let command = Command::StartRun(StartRun {
+            let command = StartRun {
                 origin: ConversationOrigin {
                     channel: sent.channel,
                     account: sent.account,
@@ -69,10 +92,9 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
                 content: sent.content.into(),
                 client_id: id.into(),
                 model: sent.model.map(Into::into),
-                agent: sent.agent.map(Into::into),
                 folder: FolderChoice::new(sent.working_folder, sent.grant_folder),
-                plan: None,
-            });
+                kind: RunKind::Chat { agent: sent.agent.map(Into::into) },
+            };
             Ok(GatewayRequest::Stream { command, shows_approvals })
         }),
         "chat.cancel" => {
@@ -81,26 +103,26 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         "chat.attach" => parse_params(method, params, attach),
         "chat.history" => parse_params(method, params, |about: wire::SessionParams| {
             let page = PageRequest::new(about.limit, about.cursor.clone().map(PageCursor));
-            Ok(GatewayRequest::Command(Command::ReadHistory { session: session(about)?, page }))
+            Ok(call(ReadHistory { session: session(about)?, page }, |read| history(read.turns)))
         }),
         "session.list" => parse_optional_params(method, params, |list: wire::ListParams| {
             let filter = SessionFilter { channel: list.channel, account: list.account, owners: None };
             let page = PageRequest::new(list.limit, list.cursor.map(PageCursor));
-            Ok(GatewayRequest::Command(Command::ListSessions { filter, page }))
+            Ok(call(ListSessions { filter, page }, |page| list(page, |row| session_item(&row))))
         }),
         "session.clear" => parse_params(method, params, |about: wire::SessionParams| {
             let purge = about.purge;
-            Ok(GatewayRequest::Command(Command::ClearSession { session: session(about)?, purge }))
+            Ok(call(ClearSession { session: session(about)?, purge }, done))
         }),
         "memory.search" => parse_params(method, params, |search: wire::MemorySearch| {
             let wire::MemorySearch { query, channel, account, limit, cursor } = search;
             let page = PageRequest::new(limit, cursor.map(PageCursor));
-            Ok(GatewayRequest::Command(Command::SearchMemory { channel, account, query, page }))
+            Ok(call(SearchMemory { channel, account, query, page }, |page| list(page, |fact| fact_item(&fact))))
         }),
         "budget.status" => budget(method, params),
         "usage.report" => parse_optional_params(method, params, usage),
         "tool.list" => parse_optional_params(method, params, |list: wire::ListParams| {
-            Ok(GatewayRequest::Command(Command::ListTools { folder: None, page: page(list) }))
+            Ok(call(ListTools { folder: None, page: page(list) }, tools))
         }),
         "tool.call" => parse_params(method, params, |call: wire::ToolCallParams| {
             let wire::ToolCallParams { name, arguments, working_folder, grant_folder, channel, account, peer } = call;
@@ -112,41 +134,40 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
                 team: None,
             };
             let arguments = Value::Object(arguments.unwrap_or_default()).into();
-            Ok(GatewayRequest::Command(Command::CallTool(CallTool {
-                name: name.into(),
-                arguments,
-                folder: FolderChoice::new(working_folder, grant_folder),
-                origin,
-            })))
+            let folder = FolderChoice::new(working_folder, grant_folder);
+            Ok(call(CallTool { name: name.into(), arguments, folder, origin }, |output| tool_output(&output)))
         }),
         "tool.approve" => parse_params(method, params, |approve: wire::ToolApproveParams| {
-            Ok(GatewayRequest::Command(Command::ApproveTools { server: approve.server }))
+            Ok(call(ApproveTools { server: approve.server }, |tools| approved_tools(&tools)))
         }),
-        "agent.list" => GatewayRequest::Command(Command::ListAgents),
+        "agent.list" => call(ListAgents, |agents| agent_list(&agents)),
         "models.list" => parse_optional_params(method, params, |list: wire::ModelsList| {
-            Ok(GatewayRequest::Command(Command::ListModels { agent: list.agent.map(Into::into) }))
+            Ok(call(ListModels { agent: list.agent.map(Into::into) }, |report| models(&report)))
         }),
-        "worker.list" => GatewayRequest::Command(Command::ListWorkers),
+        "worker.list" => call(ListWorkers, |pools| pool_list(&pools)),
         "approval.list" => parse_optional_params(method, params, |list: wire::ListParams| {
-            Ok(GatewayRequest::Command(Command::ListApprovals(page(list))))
+            Ok(call(ListApprovals(page(list)), approvals))
         }),
         "approval.answer" => parse_params(method, params, |answer: wire::ApprovalAnswer| {
             let approval =
                 answer.approval_id.parse().map_err(|_| "`approval_id` is not an approval's id".to_owned())?;
-            Ok(GatewayRequest::Command(Command::AnswerApproval {
-                approval: ApprovalRef::Id(approval),
-                approve: answer.approve,
-            }))
+            let command = AnswerApproval { approval: ApprovalRef::Id(approval), approve: answer.approve };
+            Ok(call(command, done))
         }),
         "plugin.load" => parse_params(method, params, |load: wire::PluginLoad| match (load.name, load.path) {
-            (Some(named), None) | (None, Some(named)) => Ok(GatewayRequest::Command(Command::LoadPlugin { named })),
+            (Some(named), None) | (None, Some(named)) => {
+                Ok(plugin_call(LoadPlugin { named }, |plugin| plugin_item(&plugin)))
+            }
             (Some(_), Some(_)) | (None, None) => Err("one of `name` and `path` is needed, and not both".to_owned()),
         }),
         "plugin.unload" => parse_params(method, params, |plugin: wire::PluginName| {
-            Ok(GatewayRequest::Command(Command::UnloadPlugin { name: plugin.name }))
+            let name = plugin.name;
+            Ok(plugin_call(UnloadPlugin { name: name.clone() }, move |()| {
+                json!(wire::UnloadedPlugin { unloaded: &name })
+            }))
         }),
         "plugin.approve" => parse_params(method, params, |plugin: wire::PluginName| {
-            Ok(GatewayRequest::Command(Command::ApprovePlugin { name: plugin.name }))
+            Ok(plugin_call(ApprovePlugin { name: plugin.name }, |plugin| plugin_item(&plugin)))
         }),
         unknown => GatewayRequest::Refused(format!("unknown method: {unknown}")),
     }
@@ -216,7 +237,7 @@ fn budget(method: &str, params: &str) -> GatewayRequest {
     parse_optional_params(method, params, |about: wire::SessionParams| {
         let names_one = about.session.is_some() || about.channel.is_some() || about.account.is_some();
         let session = if names_one { Some(session(about)?) } else { None };
-        Ok(GatewayRequest::Command(Command::BudgetStatus { session }))
+        Ok(call(BudgetStatus { session }, |report| budget_report(&report)))
     })
 }
 
@@ -236,81 +257,52 @@ fn usage(report: wire::UsageReportParams) -> Result<GatewayRequest, String> {
         }
     };
     let page = PageRequest::new(report.limit, report.cursor.map(PageCursor));
-    Ok(GatewayRequest::Command(Command::UsageReport { since, group_by, page }))
+    Ok(call(SummariseUsage { since, group_by, page }, |page| list(page, |group| usage_item(&group))))
 }
 
-/// The `result` of an answered command.
-pub(super) fn reply(reply: BoardReply) -> Value {
-    match reply {
-        BoardReply::Done => json!("ok"),
-        BoardReply::RunStarted(run) => json!({ "run": run.to_string() }),
-        BoardReply::Run(run) => {
-            json!({ "run": run.run.to_string(), "session": run.session.as_str(), "seq": run.last_seq.0 })
-        }
-        BoardReply::Approvals(page) => list(page, |pending| {
-            let shown = approval(&pending.request, Some(pending.session.to_string()));
-            serde_json::to_value(shown).unwrap_or_default()
-        }),
-        BoardReply::Sessions(page) => list(page, |row| session_item(&row)),
-        BoardReply::History { turns, .. } => history(turns),
-        BoardReply::Messages { messages, has_more } => {
-            let items: Vec<Value> = messages
-                .into_iter()
-                .map(|message| json!({ "seq": message.seq, "role": role(message.role), "content": message.text }))
-                .collect();
-            json!({ "items": items, "has_more": has_more })
-        }
-        BoardReply::Facts(page) => list(page, |fact| {
-            json!({
-                "subject": fact.subject, "predicate": fact.predicate, "object": fact.object,
-                "confidence": rounded(fact.confidence), "score": rounded(fact.score),
-                "learned_at": fact.learned_at.to_string(), "session": fact.session.as_str(),
-            })
-        }),
-        BoardReply::Budget(report) => budget_report(&report),
-        BoardReply::Usage(page) => list(page, |group| usage_item(&group)),
-        BoardReply::Tools(page) => list(page, |tool| {
-            json!({
-                "name": &*tool.name, "description": &*tool.description, "input_schema": &*tool.input_schema,
-                "kind": tool.kind.name(),
-            })
-        }),
-        BoardReply::Workers(pools) => {
-            let items: Vec<Value> = pools.iter().map(pool_item).collect();
-            json!({ "items": items, "next_cursor": null })
-        }
-        BoardReply::ToolCalled(output) => json!({ "content": &*output.content, "is_error": output.is_error }),
-        BoardReply::ToolsApproved(tools) => json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() }),
-        BoardReply::Agents(agents) => agent_list(&agents),
-        BoardReply::Models(report) => models(&report),
-        BoardReply::Plugins(plugins) => plugins.iter().map(plugin_item).collect(),
-        BoardReply::Plugin(plugin) => plugin_item(&plugin),
-        BoardReply::Node(node) => {
-            json!({ "version": node.version, "plugins": node.plugins, "sessions": node.sessions })
-        }
-        BoardReply::Server(report) => server_report(&report),
-        BoardReply::Reloaded(report) => reload_report(&report),
-        // Replies to commands that this surface never asks.
-        BoardReply::Message(_)
-        | BoardReply::MessageList(_)
-        | BoardReply::RoutingExplained(_)
-        | BoardReply::AppRegistered { .. }
-        | BoardReply::AppNotRegistered(_)
-        | BoardReply::InboxEvent(_)
-        | BoardReply::Apps(_)
-        | BoardReply::SessionOpened(_)
-        | BoardReply::SessionClosed { .. }
-        | BoardReply::BridgeSession(_)
-        | BoardReply::SessionTouched { .. }
-        | BoardReply::ToolsRegistered(_)
-        | BoardReply::Tool(_)
-        | BoardReply::HostTools(_)
-        | BoardReply::ModelSet(_)
-        | BoardReply::Workspaces(_)
-        | BoardReply::Workspace(_)
-        | BoardReply::WorkspaceThreads(_)
-        | BoardReply::Webhook(_) => Value::Null,
-    }
+fn done((): ()) -> Value {
+    json!("ok")
+}
+
+fn node(report: NodeReport) -> Value {
+    json!({ "version": report.version, "plugins": report.plugins, "sessions": report.sessions })
+}
+
+fn approvals(page: ResultPage<PendingApproval>) -> Value {
+    list(page, |pending| {
+        let shown = approval(&pending.request, Some(pending.session.to_string()));
+        serde_json::to_value(shown).unwrap_or_default()
+    })
+}
+
+fn fact_item(fact: &FactRow) -> Value {
+    json!({
+        "subject": fact.subject, "predicate": fact.predicate, "object": fact.object,
+        "confidence": rounded(fact.confidence), "score": rounded(fact.score),
+        "learned_at": fact.learned_at.to_string(), "session": fact.session.as_str(),
+    })
+}
+
+fn tools(page: ResultPage<ToolSpec>) -> Value {
+    list(page, |tool| {
+        json!({
+            "name": &*tool.name, "description": &*tool.description, "input_schema": &*tool.input_schema,
+            "kind": tool.kind.name(),
+        })
+    })
+}
+
+fn tool_output(output: &ToolOutput) -> Value {
+    json!({ "content": &*output.content, "is_error": output.is_error })
+}
+
+fn approved_tools(tools: &[Arc<str>]) -> Value {
+    json!({ "approved": tools.iter().map(|name| &**name).collect::<Vec<_>>() })
+}
+
+fn pool_list(pools: &[PoolReport]) -> Value {
+    let items: Vec<Value> = pools.iter().map(pool_item).collect();
+    json!({ "items": items, "next_cursor": null })
 }
 
 fn list<T>(page: ResultPage<T>, item: impl FnMut(T) -> Value) -> Value {

@@ -8,7 +8,7 @@ use super::*;
 use crate::auth::ClientIdentity;
 use crate::dialect::Step;
 
-fn signed_in() -> Box<dyn Dialect> {
+fn signed_in() -> impl Dialect {
     let mut dialect = dialect("0.1.0", RateLimit { per_second: 1000.0, burst: 1000.0 });
     let identity = ClientIdentity { principal: "local".into(), grants: patchboard_core::caller::GrantSet::CLIENT };
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
