@@ -5,15 +5,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::command::{Command, RegisterApp};
+use patchboard_core::command::{ConfirmAppAlive, DeregisterApp, NextInboxEvent, RegisterApp};
 use patchboard_core::event::Envelope;
-use patchboard_core::reply::{BoardReply, InboxEvent, RegistrationRefusal};
+use patchboard_core::reply::{InboxEvent, RegistrationRefusal};
 use patchboard_core::{BoardError, ErrorKind};
+use uuid::Uuid;
 
 use super::wire::{AppFrame, FrameError, FrameErrorCode, ResponseBody, ResponseFrame};
 use super::{HubDialectOptions, SURFACE, error, map};
 use crate::auth::ClientIdentity;
-use crate::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
+use crate::dialect::{BoardRequest, CloseCause, Dialect, FollowId, Ticket};
 use crate::limit::{RateLimit, TokenBucket};
 use crate::pump::close;
 use crate::telemetry;
@@ -37,7 +38,7 @@ pub(super) struct HubDialect {
     backlog: VecDeque<AppFrame>,
     backlog_bytes: usize,
     next: u64,
-    pending: HashMap<Ticket, PendingCommand>,
+    pending: HashMap<Ticket, AtClose>,
     answer_bucket: TokenBucket,
     other_bucket: TokenBucket,
     ping_at: Duration,
@@ -66,13 +67,23 @@ enum RegistrationState {
     Closed,
 }
 
+/// What happens to a pending request when the connection closes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PendingCommand {
-    Register,
-    Inbox,
-    Prove,
-    Answer,
+enum AtClose {
+    Cancel,
+    /// An answer of the app must be recorded.
+    Await,
 }
+
+/// A reply of the board.
+pub(super) enum HubReply {
+    Registered(Result<Result<Uuid, RegistrationRefusal>, BoardError>),
+    Inbox(Result<InboxEvent, BoardError>),
+    /// Of a command without a response to the app.
+    Recorded(Result<(), BoardError>),
+}
+
+type Step = crate::dialect::Step<HubReply>;
 
 impl HubDialect {
     pub(super) fn new(options: HubDialectOptions) -> Self {
@@ -136,7 +147,7 @@ impl HubDialect {
                 if self.pending.len() >= MAX_IN_FLIGHT {
                     return write_rate_limited(steps, "too many answers are being recorded: this one was ignored");
                 }
-                self.ask(PendingCommand::Answer, command, steps);
+                self.ask(AtClose::Await, BoardRequest::new(command, HubReply::Recorded), steps);
             }
             (RegistrationState::Registered { .. }, AppFrame::Malformed(problem)) => {
                 steps.push(Step::Write(map::error(&FrameError::new(FrameErrorCode::ValidationError, problem))));
@@ -153,30 +164,32 @@ impl HubDialect {
     fn register(&mut self, register: RegisterApp, steps: &mut Vec<Step>) {
         let name = register.profile.name.clone();
         self.state = RegistrationState::Registering { name, shows_token: register.token.is_some() };
-        self.ask(PendingCommand::Register, Command::RegisterApp(register), steps);
+        self.ask(AtClose::Cancel, BoardRequest::new(register, HubReply::Registered), steps);
     }
 
-    fn registration_answered(&mut self, answer: Result<BoardReply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
+    fn registration_answered(
+        &mut self,
+        result: Result<Result<Uuid, RegistrationRefusal>, BoardError>,
+        now: Duration,
+        steps: &mut Vec<Step>,
+    ) {
         let standing = std::mem::replace(&mut self.state, RegistrationState::Unregistered);
         let RegistrationState::Registering { name, shows_token } = standing else {
             self.state = standing;
             return;
         };
-        match answer {
-            Ok(BoardReply::AppRegistered { client }) => {
+        match result {
+            Ok(Ok(client)) => {
                 steps.push(Step::Write(map::registered(&name, client)));
                 self.state = RegistrationState::Registered { name };
-                self.ask(PendingCommand::Inbox, Command::NextInboxEvent, steps);
+                self.ask(AtClose::Cancel, BoardRequest::new(NextInboxEvent, HubReply::Inbox), steps);
             }
-            Ok(BoardReply::AppNotRegistered(why)) => {
+            Ok(Err(why)) => {
                 let refusal = map::not_registered(&name, why);
                 if why == RegistrationRefusal::WrongToken && shows_token {
                     return self.reject_token(refusal, now, steps);
                 }
                 refuse(steps, &refusal);
-            }
-            Ok(_) => {
-                refuse(steps, &FrameError::new(FrameErrorCode::ValidationError, "internal error: unexpected answer"));
             }
             Err(problem) => refuse(steps, &error::registration_error(&problem)),
         }
@@ -215,21 +228,17 @@ impl HubDialect {
     }
 
     /// Exactly one `NextInboxEvent` is pending while an app is registered.
-    fn inbox_answered(&mut self, answer: Result<BoardReply, BoardError>, now: Duration, steps: &mut Vec<Step>) {
-        match answer {
-            Ok(BoardReply::InboxEvent(item)) => {
-                match item {
+    fn inbox_answered(&mut self, result: Result<InboxEvent, BoardError>, now: Duration, steps: &mut Vec<Step>) {
+        match result {
+            Ok(event) => {
+                match event {
                     InboxEvent::Deliver(delivery) => steps.push(Step::Write(map::delivery(&delivery))),
                     InboxEvent::ProveAlive => {
                         self.proof_requested = true;
                         self.ping(now, steps);
                     }
                 }
-                self.ask(PendingCommand::Inbox, Command::NextInboxEvent, steps);
-            }
-            Ok(_) => {
-                tracing::error!("unexpected reply to `NextInboxEvent`");
-                steps.push(Step::Close { code: close::TRY_AGAIN_LATER, reason: "internal error" });
+                self.ask(AtClose::Cancel, BoardRequest::new(NextInboxEvent, HubReply::Inbox), steps);
             }
             Err(problem) => match problem.kind {
                 // Another connection has taken over the name, because this one was considered dead; nothing more is
@@ -261,11 +270,11 @@ impl HubDialect {
         self.pong_due.get_or_insert(now.saturating_add(self.options.timeouts.pong_timeout));
     }
 
-    fn ask(&mut self, pending: PendingCommand, command: Command, steps: &mut Vec<Step>) {
+    fn ask(&mut self, at_close: AtClose, request: BoardRequest<HubReply>, steps: &mut Vec<Step>) {
         self.next += 1;
         let ticket = Ticket(self.next);
-        self.pending.insert(ticket, pending);
-        steps.push(Step::Ask(ticket, command));
+        self.pending.insert(ticket, at_close);
+        steps.push(Step::Ask(ticket, request));
     }
 
     /// Schedules the timer for the next deadline.
@@ -285,6 +294,8 @@ impl HubDialect {
 }
 
 impl Dialect for HubDialect {
+    type Reply = HubReply;
+
     fn opened(&mut self, identity: Option<ClientIdentity>, _now: Duration, steps: &mut Vec<Step>) {
         if identity.is_none() {
             // Every accepted connection has an identity; app tokens are presented at registration.
@@ -306,21 +317,13 @@ impl Dialect for HubDialect {
 
     fn authenticated(&mut self, _identity: Option<ClientIdentity>, _now: Duration, _steps: &mut Vec<Step>) {}
 
-    fn command_answered(
-        &mut self,
-        ticket: Ticket,
-        answer: Result<BoardReply, BoardError>,
-        now: Duration,
-        steps: &mut Vec<Step>,
-    ) {
-        match self.pending.remove(&ticket) {
-            None => {}
-            Some(PendingCommand::Register) => self.registration_answered(answer, now, steps),
-            Some(PendingCommand::Inbox) => self.inbox_answered(answer, now, steps),
-            Some(PendingCommand::Prove | PendingCommand::Answer) => {
-                if let Err(problem) = answer {
-                    log_unrecorded(&problem);
-                }
+    fn replied(&mut self, ticket: Ticket, reply: HubReply, now: Duration, steps: &mut Vec<Step>) {
+        if self.pending.remove(&ticket).is_some() {
+            match reply {
+                HubReply::Registered(result) => self.registration_answered(result, now, steps),
+                HubReply::Inbox(result) => self.inbox_answered(result, now, steps),
+                HubReply::Recorded(Ok(())) => {}
+                HubReply::Recorded(Err(problem)) => log_unrecorded(&problem),
             }
         }
         self.schedule_wake(steps);
@@ -362,28 +365,25 @@ impl Dialect for HubDialect {
     fn pong_received(&mut self, _now: Duration, steps: &mut Vec<Step>) {
         self.pong_due = None;
         if std::mem::take(&mut self.proof_requested) {
-            self.ask(PendingCommand::Prove, Command::ConfirmAppAlive, steps);
+            self.ask(AtClose::Cancel, BoardRequest::new(ConfirmAppAlive, HubReply::Recorded), steps);
         }
         self.schedule_wake(steps);
     }
 
     /// Waits until the app's answers are recorded, and stops deliveries to it.
-    fn closed(&mut self, _gone: CloseCause, steps: &mut Vec<Step>) {
-        let mut waiting: Vec<(Ticket, PendingCommand)> = self.pending.drain().collect();
-        waiting.sort_unstable_by_key(|(ticket, _)| *ticket);
-        for (ticket, pending) in waiting {
-            match pending {
-                PendingCommand::Answer => steps.push(Step::AwaitReply(ticket)),
-                PendingCommand::Register | PendingCommand::Inbox | PendingCommand::Prove => {
-                    steps.push(Step::CancelAsk(ticket));
-                }
-            }
-        }
+    fn closed(&mut self, _cause: CloseCause, steps: &mut Vec<Step>) {
+        let mut pending: Vec<(Ticket, AtClose)> = self.pending.drain().collect();
+        pending.sort_unstable_by_key(|(ticket, _)| *ticket);
+        steps.extend(pending.into_iter().map(|(ticket, at_close)| match at_close {
+            AtClose::Await => Step::AwaitReply(ticket),
+            AtClose::Cancel => Step::CancelAsk(ticket),
+        }));
         match std::mem::replace(&mut self.state, RegistrationState::Closed) {
             // The registration may have succeeded although its reply was not received.
             RegistrationState::Registered { .. } | RegistrationState::Registering { .. } => {
                 self.next += 1;
-                steps.push(Step::Ask(Ticket(self.next), Command::DeregisterApp));
+                let request = BoardRequest::new(DeregisterApp, HubReply::Recorded);
+                steps.push(Step::Ask(Ticket(self.next), request));
             }
             RegistrationState::Unregistered | RegistrationState::Delayed { .. } | RegistrationState::Closed => {}
         }

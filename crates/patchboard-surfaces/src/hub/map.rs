@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use patchboard_core::app::TokenHash;
 use patchboard_core::app::message::{AppNotice, AppResponse, MessageReport, RoutingDecision};
 use patchboard_core::app::{AppDelivery, AppProfile, InputMethod, NoticePriority};
-use patchboard_core::command::{Command, RegisterApp};
+use patchboard_core::command::{AnswerMessage, RegisterApp};
 use patchboard_core::id::MessageId;
 use patchboard_core::reply::{AppSummary, RegistrationRefusal};
 use patchboard_core::store::ResultPage;
@@ -40,7 +40,7 @@ pub(super) fn hash_token(token: &str) -> TokenHash {
 }
 
 /// The command for an app's answer; `None` if the message id cannot exist.
-pub(super) fn answer_command(response: wire::ResponseFrame, name: &Arc<str>) -> Option<Command> {
+pub(super) fn answer_command(response: wire::ResponseFrame, name: &Arc<str>) -> Option<AnswerMessage> {
     let wire::ResponseFrame { message_id, answer } = response;
     let message: MessageId = message_id.parse().ok()?;
     let response = match answer {
@@ -59,7 +59,7 @@ pub(super) fn answer_command(response: wire::ResponseFrame, name: &Arc<str>) -> 
             })
         }
     };
-    Some(Command::AnswerMessage { message, response })
+    Some(AnswerMessage { message, response })
 }
 
 pub(super) fn registered(name: &str, client: Uuid) -> String {

@@ -4,21 +4,26 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_core::command::{Command, WorkspaceCommand};
+use patchboard_core::board::BoardCommand;
+use patchboard_core::command::{
+    AddWorkspaceThread, CancelRun, CreateWorkspace, DetachRun, ListAgents, ListModels, ListWorkspaceThreads,
+    ListWorkspaces, RemoveWorkspaceThread,
+};
 use patchboard_core::event::{Envelope, RunOutcome, Topic};
 use patchboard_core::id::{RunId, Seq};
 use patchboard_core::log::FollowerPacing;
-use patchboard_core::reply::BoardReply;
+use patchboard_core::reply::RunSummary;
+use patchboard_core::store::{PageCursor, ResultPage};
 use patchboard_core::tool::ToolSpec;
 use patchboard_core::{BoardError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
-use super::map::{self, MessageSelection};
+use super::map;
 use super::projection::{ClientLevel, Projection};
 use super::wire::{self, ParseFailure, Request, Response, ToolFormat};
 use super::{RunsDialectOptions, error};
 use crate::auth::ClientIdentity;
-use crate::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
+use crate::dialect::{BoardRequest, CloseCause, Dialect, FollowId, Ticket};
 use crate::pump::close;
 
 /// Queued runs of one connection; further ones are refused.
@@ -36,7 +41,7 @@ pub(super) struct RunsDialect {
     /// Owner of the conversations; `None` before the connection is opened.
     account: Option<Arc<str>>,
     next: u64,
-    pending: HashMap<Ticket, PendingReply>,
+    pending: HashMap<Ticket, PendingAsk>,
     /// The run started by this connection, until it has ended.
     own_run: Option<OwnRun>,
     queued_runs: VecDeque<wire::RunParams>,
@@ -64,70 +69,76 @@ struct FollowedRun {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RunRelation {
+pub(super) enum RunRelation {
     Own,
     Attached,
 }
 
-enum PendingReply {
-    Start,
-    Attach {
-        id: String,
-        after: u64,
-    },
-    FindToCancel {
-        id: String,
-    },
-    Cancel {
-        id: String,
-        relation: RunRelation,
-    },
-    Tools {
-        id: String,
-        folder: Option<String>,
-        wanted: WantedTools,
-        pages: usize,
-    },
-    Messages {
-        id: String,
-        thread: String,
-        wanted: MessageSelection,
-    },
-    Agents {
-        id: String,
-        source: Option<String>,
-    },
-    FindToApprove(wire::ToolApprove),
-    Approve {
-        id: String,
-    },
-    Models {
-        id: String,
-    },
-    SetModel {
-        id: String,
-        scope: ModelScope,
-    },
-    FindToCancelRun(wire::CancelRun),
-    CancelRun(wire::CancelRun),
-    Workspaces {
-        id: String,
-    },
-    WorkspaceCreated {
-        id: String,
-    },
-    Threads {
-        id: String,
-        workspace: String,
-    },
-    ThreadAdded(wire::WorkspaceThread),
-    ThreadRemoved(wire::WorkspaceThread),
-    /// No response is sent for it.
-    Background,
+/// A request that the board has not answered yet.
+struct PendingAsk {
+    /// The client's id for the run that the request attaches to.
+    attaches: Option<String>,
 }
 
+/// A reply of the board, with what its request was for. `id` is the id that the response carries.
+pub(super) enum RunsReply {
+    Started(Result<RunId, BoardError>),
+    /// A run was looked up by the client's id.
+    Found {
+        purpose: FindPurpose,
+        result: Result<RunSummary, BoardError>,
+    },
+    Cancelled {
+        id: String,
+        relation: RunRelation,
+        result: Result<(), BoardError>,
+    },
+    RunCancelled {
+        request: wire::CancelRun,
+        result: Result<(), BoardError>,
+    },
+    Approved {
+        id: String,
+        result: Result<(), BoardError>,
+    },
+    Tools {
+        search: ToolSearch,
+        result: Result<ResultPage<ToolSpec>, BoardError>,
+    },
+    ModelSet {
+        id: String,
+        scope: ModelScope,
+        result: Result<Option<Arc<str>>, BoardError>,
+    },
+    /// Answered with this frame.
+    Response {
+        id: String,
+        frame: Result<String, BoardError>,
+    },
+    /// No response is sent for it.
+    ThreadAdded(Result<(), BoardError>),
+}
+
+/// Why a run is looked up.
+pub(super) enum FindPurpose {
+    Attach { id: String, after: u64 },
+    Cancel { id: String },
+    CancelRun(wire::CancelRun),
+    Approve(wire::ToolApprove),
+}
+
+/// Pages of tools that are read for one response.
+pub(super) struct ToolSearch {
+    id: String,
+    folder: Option<String>,
+    wanted: WantedTools,
+    pages: usize,
+}
+
+type Step = crate::dialect::Step<RunsReply>;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ModelScope {
+pub(super) enum ModelScope {
     Thread,
     Connection,
 }
@@ -167,69 +178,78 @@ impl RunsDialect {
             Request::Attach(attach) => self.attach(attach, steps),
             Request::ToolsList(mut list) => {
                 list.working_folder = map::non_empty(list.working_folder);
-                let command = map::list_tools(list.working_folder.clone(), None);
                 let wanted = WantedTools::All(Vec::new());
-                self.ask_bounded(PendingReply::tools(list.id, list.working_folder, wanted), command, steps);
+                let search = ToolSearch { id: list.id, folder: list.working_folder, wanted, pages: 0 };
+                self.search_tools(search, steps);
             }
             Request::ToolShow(mut show) => {
                 show.working_folder = map::non_empty(show.working_folder);
-                let command = map::list_tools(show.working_folder.clone(), None);
                 let wanted = WantedTools::One { name: show.name, output: show.output };
-                self.ask_bounded(PendingReply::tools(show.id, show.working_folder, wanted), command, steps);
+                let search = ToolSearch { id: show.id, folder: show.working_folder, wanted, pages: 0 };
+                self.search_tools(search, steps);
             }
             Request::UserMessages(request) if request.thread_id.is_empty() => {
                 refuse(steps, Some(&request.id), "thread_id is required");
             }
             Request::UserMessages(request) => {
                 let (command, wanted) = map::read_messages(&request, &account);
-                let pending = PendingReply::Messages { id: request.id, thread: request.thread_id, wanted };
-                self.ask_bounded(pending, command, steps);
+                let thread = request.thread_id;
+                self.respond(request.id, command, steps, move |id, page| {
+                    map::messages(id, &thread, &page.messages, page.has_more, wanted)
+                });
             }
             Request::AgentList(list) => {
-                let pending = PendingReply::Agents { id: list.id, source: list.source_filter };
-                self.ask_bounded(pending, Command::ListAgents, steps);
+                let source = list.source_filter;
+                self.respond(list.id, ListAgents, steps, move |id, agents| map::agents(id, &agents, source.as_deref()));
             }
             Request::ToolApprove(request) => self.approve(request, steps),
             Request::ListModels(list) => {
-                self.ask_bounded(PendingReply::Models { id: list.id }, Command::ListModels { agent: None }, steps);
+                let level = self.client_level;
+                self.respond(list.id, ListModels { agent: None }, steps, move |id, report| {
+                    map::models(id, &report, level)
+                });
             }
             Request::SetModel(request) => {
                 let is_of_thread = request.session_id.as_ref().is_some_and(|thread| !thread.is_empty());
                 let scope = if is_of_thread { ModelScope::Thread } else { ModelScope::Connection };
                 let command = map::set_model(&request, &account);
-                self.ask_bounded(PendingReply::SetModel { id: request.id, scope }, command, steps);
+                let id = request.id;
+                let refusal_id = id.clone();
+                let reply = move |result| RunsReply::ModelSet { id, scope, result };
+                self.ask_bounded(&refusal_id, BoardRequest::new(command, reply), steps);
             }
             Request::CancelRun(request) => self.cancel_run(request, steps),
             Request::WorkspaceList(list) => {
-                self.workspaces(PendingReply::Workspaces { id: list.id }, WorkspaceCommand::List, steps);
+                self.respond(list.id, ListWorkspaces, steps, |id, found| map::workspaces(id, &found));
             }
             Request::WorkspaceCreate(create) => {
                 let name = map::non_empty(create.name).map(Into::into);
-                self.workspaces(
-                    PendingReply::WorkspaceCreated { id: create.id },
-                    WorkspaceCommand::Create { name },
-                    steps,
-                );
+                self.respond(create.id, CreateWorkspace { name }, steps, |id, made| map::workspace_created(id, &made));
             }
             Request::WorkspaceThreadList(list) => {
-                let command = WorkspaceCommand::ListThreads { workspace: list.workspace_id.as_str().into() };
-                self.workspaces(PendingReply::Threads { id: list.id, workspace: list.workspace_id }, command, steps);
+                let command = ListWorkspaceThreads { workspace: list.workspace_id.as_str().into() };
+                let workspace = list.workspace_id;
+                self.respond(list.id, command, steps, move |id, found| map::threads(id, &workspace, &found));
             }
             Request::WorkspaceThreadAdd(one) => {
-                let (workspace, thread) = (one.workspace_id.as_str().into(), one.thread_id.as_str().into());
-                self.workspaces(
-                    PendingReply::ThreadAdded(one),
-                    WorkspaceCommand::AddThread { workspace, thread },
-                    steps,
-                );
+                let wire::WorkspaceThread { id, workspace_id, thread_id } = one;
+                let command =
+                    AddWorkspaceThread { workspace: workspace_id.as_str().into(), thread: thread_id.as_str().into() };
+                self.respond(id, command, steps, move |id, ()| {
+                    let (workspace_id, thread_id) = (&workspace_id, &thread_id);
+                    wire::encode(&Response::WorkspaceThreadAdd { id, workspace_id, thread_id })
+                });
             }
             Request::WorkspaceThreadRemove(one) => {
-                let (workspace, thread) = (one.workspace_id.as_str().into(), one.thread_id.as_str().into());
-                self.workspaces(
-                    PendingReply::ThreadRemoved(one),
-                    WorkspaceCommand::RemoveThread { workspace, thread },
-                    steps,
-                );
+                let wire::WorkspaceThread { id, workspace_id, thread_id } = one;
+                let command = RemoveWorkspaceThread {
+                    workspace: workspace_id.as_str().into(),
+                    thread: thread_id.as_str().into(),
+                };
+                self.respond(id, command, steps, move |id, ()| {
+                    let (workspace_id, thread_id) = (&workspace_id, &thread_id);
+                    wire::encode(&Response::WorkspaceThreadRemove { id, workspace_id, thread_id })
+                });
             }
         }
     }
@@ -261,9 +281,10 @@ impl RunsDialect {
         let id = run.id.as_deref().map(Into::into);
         let detached = run.detach.unwrap_or(false);
         if let Some(command) = map::add_thread_command(&run) {
-            self.ask(PendingReply::Background, command, steps);
+            self.ask(BoardRequest::new(command, RunsReply::ThreadAdded), steps);
         }
-        let ticket = self.ask(PendingReply::Start, map::start(run, &account, self.model.clone()), steps);
+        let start = map::start(run, &account, self.model.clone());
+        let ticket = self.ask(BoardRequest::new(start, RunsReply::Started), steps);
         self.own_run = Some(OwnRun { id, detached, phase: RunPhase::Starting(ticket) });
     }
 
@@ -295,15 +316,12 @@ impl RunsDialect {
         match self.own_run.as_ref().filter(|_| is_own).map(|own| own.phase) {
             Some(RunPhase::Starting(ticket)) => steps.push(Step::CancelAsk(ticket)),
             Some(RunPhase::Running(run)) => {
-                self.ask_bounded(
-                    PendingReply::Cancel { id, relation: RunRelation::Own },
-                    Command::CancelRun(run),
-                    steps,
-                );
+                let refusal_id = id.clone();
+                let reply = move |result| RunsReply::Cancelled { id, relation: RunRelation::Own, result };
+                self.ask_bounded(&refusal_id, BoardRequest::new(CancelRun(run), reply), steps);
             }
             None => {
-                let command = map::find_run(&id);
-                self.ask_bounded(PendingReply::FindToCancel { id }, command, steps);
+                self.find(id.clone(), FindPurpose::Cancel { id }, steps);
             }
         }
     }
@@ -314,21 +332,18 @@ impl RunsDialect {
         let is_own = self.own_run_id().is_some_and(|own| **own == *request.run_id);
         match self.own_run.as_ref().filter(|_| is_own && !waits).map(|own| own.phase) {
             Some(RunPhase::Running(run)) => {
-                self.ask_bounded(PendingReply::CancelRun(request), Command::CancelRun(run), steps);
+                let refusal_id = request.id.clone();
+                let reply = move |result| RunsReply::RunCancelled { request, result };
+                self.ask_bounded(&refusal_id, BoardRequest::new(CancelRun(run), reply), steps);
             }
             None if !waits => {
-                let command = map::find_run(&request.run_id);
-                self.ask_bounded(PendingReply::FindToCancelRun(request), command, steps);
+                self.find(request.run_id.clone(), FindPurpose::CancelRun(request), steps);
             }
             Some(RunPhase::Starting(_)) | None => {
                 self.cancel(request.run_id.clone(), steps);
                 steps.push(Step::Write(map::run_cancelled(&request.id, &request.run_id, self.client_level)));
             }
         }
-    }
-
-    fn workspaces(&mut self, pending: PendingReply, command: WorkspaceCommand, steps: &mut Vec<Step>) {
-        self.ask_bounded(pending, Command::Workspaces(command), steps);
     }
 
     /// Resolves the approval within the run that the request names, because other runs may have a call with the same
@@ -338,11 +353,13 @@ impl RunsDialect {
         match self.own_run.as_ref().filter(|_| is_own).map(|own| own.phase) {
             Some(RunPhase::Running(run)) => {
                 let command = map::approve(run, &request);
-                self.ask_bounded(PendingReply::Approve { id: request.id }, command, steps);
+                let id = request.id;
+                let refusal_id = id.clone();
+                let reply = move |result| RunsReply::Approved { id, result };
+                self.ask_bounded(&refusal_id, BoardRequest::new(command, reply), steps);
             }
             Some(RunPhase::Starting(_)) | None => {
-                let command = map::find_run(&request.id);
-                self.ask_bounded(PendingReply::FindToApprove(request), command, steps);
+                self.find(request.id.clone(), FindPurpose::Approve(request), steps);
             }
         }
     }
@@ -351,27 +368,62 @@ impl RunsDialect {
         let wire::AttachParams { id, after } = attach;
         let followed = self.follows.values().any(|follow| **follow.projection.id() == *id);
         let is_own = self.own_run_id().is_some_and(|own| **own == *id);
-        let same = |asked: &PendingReply| matches!(asked, PendingReply::Attach { id: other, .. } if *other == id);
-        if followed || is_own || self.pending.values().any(same) {
+        let is_attaching = self.pending.values().any(|pending| pending.attaches.as_ref() == Some(&id));
+        if followed || is_own || is_attaching {
             return refuse(steps, Some(&id), "this connection follows the run already");
         }
-        let command = map::find_run(&id);
-        self.ask_bounded(PendingReply::Attach { id, after: after.unwrap_or(0) }, command, steps);
+        self.find(id.clone(), FindPurpose::Attach { id, after: after.unwrap_or(0) }, steps);
     }
 
-    /// Like `ask`, within the connection's limit of pending requests.
-    fn ask_bounded(&mut self, pending: PendingReply, command: Command, steps: &mut Vec<Step>) {
-        if self.pending.len() + self.follows.len() >= MAX_IN_FLIGHT {
-            return refuse(steps, pending.id(), "too many requests are under way on this connection");
+    /// Looks a run up by the client's id.
+    fn find(&mut self, run: String, purpose: FindPurpose, steps: &mut Vec<Step>) {
+        let refusal_id = purpose.id().to_owned();
+        let attaches = match &purpose {
+            FindPurpose::Attach { id, .. } => Some(id.clone()),
+            FindPurpose::Cancel { .. } | FindPurpose::CancelRun(_) | FindPurpose::Approve(_) => None,
+        };
+        let reply = move |result| RunsReply::Found { purpose, result };
+        let ticket = self.ask_bounded(&refusal_id, BoardRequest::new(map::find_run(&run), reply), steps);
+        if let Some(pending) = ticket.and_then(|ticket| self.pending.get_mut(&ticket)) {
+            pending.attaches = attaches;
         }
-        self.ask(pending, command, steps);
     }
 
-    fn ask(&mut self, pending: PendingReply, command: Command, steps: &mut Vec<Step>) -> Ticket {
+    /// A command that is answered with one frame, which carries this id.
+    fn respond<C: BoardCommand>(
+        &mut self,
+        id: String,
+        command: C,
+        steps: &mut Vec<Step>,
+        frame: impl FnOnce(&str, C::Reply) -> String + Send + 'static,
+    ) {
+        let refusal_id = id.clone();
+        let request = BoardRequest::new(command, move |result| {
+            let frame = result.map(|reply| frame(&id, reply));
+            RunsReply::Response { id, frame }
+        });
+        self.ask_bounded(&refusal_id, request, steps);
+    }
+
+    fn search_tools(&mut self, search: ToolSearch, steps: &mut Vec<Step>) {
+        let (id, request) = (search.id.clone(), search.request(None));
+        self.ask_bounded(&id, request, steps);
+    }
+
+    /// Like `ask`, within the connection's limit of pending requests. A refusal carries this id.
+    fn ask_bounded(&mut self, id: &str, request: BoardRequest<RunsReply>, steps: &mut Vec<Step>) -> Option<Ticket> {
+        if self.pending.len() + self.follows.len() >= MAX_IN_FLIGHT {
+            refuse(steps, Some(id), "too many requests are under way on this connection");
+            return None;
+        }
+        Some(self.ask(request, steps))
+    }
+
+    fn ask(&mut self, request: BoardRequest<RunsReply>, steps: &mut Vec<Step>) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
-        self.pending.insert(ticket, pending);
-        steps.push(Step::Ask(ticket, command));
+        self.pending.insert(ticket, PendingAsk { attaches: None });
+        steps.push(Step::Ask(ticket, request));
         ticket
     }
 
@@ -387,20 +439,16 @@ impl RunsDialect {
         steps.push(Step::Follow { follow, topic: Topic::Run(run), from: Seq::FIRST, pace });
     }
 
-    fn started(&mut self, answer: Result<BoardReply, BoardError>, steps: &mut Vec<Step>) {
+    fn started(&mut self, result: Result<RunId, BoardError>, steps: &mut Vec<Step>) {
         let id = self.own_run.as_ref().and_then(|own| own.id.clone());
-        match answer {
-            Ok(BoardReply::RunStarted(run)) => {
+        match result {
+            Ok(run) => {
                 if let Some(own) = &mut self.own_run {
                     own.phase = RunPhase::Running(run);
                 }
                 let id = id.unwrap_or_else(|| format!("run-{run}").into());
                 let projection = Projection::new(id, 0, self.client_level);
                 self.follow(run, projection, RunRelation::Own, steps);
-            }
-            Ok(_) => {
-                refuse(steps, id.as_deref(), UNEXPECTED_REPLY);
-                self.own_run_ended(OwnRunEnd::Failed, steps);
             }
             Err(problem) => {
                 refuse(steps, id.as_deref(), &error::text(&problem));
@@ -410,9 +458,35 @@ impl RunsDialect {
         }
     }
 
-    fn tools(&mut self, listed: ToolPage, pending: PendingReply, steps: &mut Vec<Step>) {
-        let PendingReply::Tools { id, folder, wanted, pages } = pending else { return };
-        let ToolPage { tools, next } = listed;
+    fn found(&mut self, purpose: FindPurpose, run: RunSummary, steps: &mut Vec<Step>) {
+        if !map::is_runs_session(&run.session) {
+            return refuse(steps, Some(purpose.id()), &purpose.problem("run expired or unknown"));
+        }
+        let run = run.run;
+        match purpose {
+            FindPurpose::Attach { id, after } => {
+                let projection = Projection::new(id.into(), after, self.client_level);
+                self.follow(run, projection, RunRelation::Attached, steps);
+            }
+            FindPurpose::Cancel { id } => {
+                let reply = move |result| RunsReply::Cancelled { id, relation: RunRelation::Attached, result };
+                self.ask(BoardRequest::new(CancelRun(run), reply), steps);
+            }
+            FindPurpose::CancelRun(request) => {
+                let reply = move |result| RunsReply::RunCancelled { request, result };
+                self.ask(BoardRequest::new(CancelRun(run), reply), steps);
+            }
+            FindPurpose::Approve(request) => {
+                let command = map::approve(run, &request);
+                let reply = move |result| RunsReply::Approved { id: request.id, result };
+                self.ask(BoardRequest::new(command, reply), steps);
+            }
+        }
+    }
+
+    fn tools(&mut self, page: ResultPage<ToolSpec>, search: ToolSearch, steps: &mut Vec<Step>) {
+        let ToolSearch { id, folder, wanted, pages } = search;
+        let ResultPage { items: tools, next } = page;
         let next = next.filter(|_| pages + 1 < MAX_TOOL_PAGES);
         let wanted = match wanted {
             WantedTools::All(mut all) => {
@@ -432,16 +506,17 @@ impl RunsDialect {
                 WantedTools::One { name, output }
             }
         };
-        let command = map::list_tools(folder.clone(), next);
-        self.ask(PendingReply::Tools { id, folder, wanted, pages: pages + 1 }, command, steps);
+        let search = ToolSearch { id, folder, wanted, pages: pages + 1 };
+        self.ask(search.request(next), steps);
     }
 }
 
-const UNEXPECTED_REPLY: &str = "internal error: unexpected answer";
-
-struct ToolPage {
-    tools: Vec<ToolSpec>,
-    next: Option<patchboard_core::store::PageCursor>,
+impl ToolSearch {
+    /// Reads one page.
+    fn request(self, cursor: Option<PageCursor>) -> BoardRequest<RunsReply> {
+        let command = map::list_tools(self.folder.clone(), cursor);
+        BoardRequest::new(command, move |result| RunsReply::Tools { search: self, result })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -451,37 +526,29 @@ enum OwnRunEnd {
     Failed,
 }
 
-impl PendingReply {
-    fn tools(id: String, folder: Option<String>, wanted: WantedTools) -> Self {
-        Self::Tools { id, folder, wanted, pages: 0 }
+impl FindPurpose {
+    /// The id that a refusal carries.
+    fn id(&self) -> &str {
+        match self {
+            Self::Attach { id, .. }
+            | Self::Cancel { id }
+            | Self::CancelRun(wire::CancelRun { id, .. })
+            | Self::Approve(wire::ToolApprove { id, .. }) => id,
+        }
     }
 
-    /// The id that its response carries.
-    fn id(&self) -> Option<&str> {
+    /// The text of a refusal.
+    fn problem(&self, problem: &str) -> String {
         match self {
-            Self::Start | Self::Background => None,
-            Self::Attach { id, .. }
-            | Self::FindToCancel { id }
-            | Self::Cancel { id, .. }
-            | Self::Tools { id, .. }
-            | Self::Messages { id, .. }
-            | Self::Agents { id, .. }
-            | Self::FindToApprove(wire::ToolApprove { id, .. })
-            | Self::Approve { id }
-            | Self::Models { id }
-            | Self::SetModel { id, .. }
-            | Self::FindToCancelRun(wire::CancelRun { id, .. })
-            | Self::CancelRun(wire::CancelRun { id, .. })
-            | Self::Workspaces { id }
-            | Self::WorkspaceCreated { id }
-            | Self::Threads { id, .. }
-            | Self::ThreadAdded(wire::WorkspaceThread { id, .. })
-            | Self::ThreadRemoved(wire::WorkspaceThread { id, .. }) => Some(id),
+            Self::Approve(_) => format!("tool_approve: {problem}"),
+            Self::Attach { .. } | Self::Cancel { .. } | Self::CancelRun(_) => problem.to_owned(),
         }
     }
 }
 
 impl Dialect for RunsDialect {
+    type Reply = RunsReply;
+
     fn opened(&mut self, identity: Option<ClientIdentity>, _now: Duration, steps: &mut Vec<Step>) {
         match identity {
             Some(identity) => self.account = Some(identity.principal),
@@ -500,103 +567,43 @@ impl Dialect for RunsDialect {
 
     fn authenticated(&mut self, _identity: Option<ClientIdentity>, _now: Duration, _steps: &mut Vec<Step>) {}
 
-    fn command_answered(
-        &mut self,
-        ticket: Ticket,
-        answer: Result<BoardReply, BoardError>,
-        _now: Duration,
-        steps: &mut Vec<Step>,
-    ) {
-        let Some(pending) = self.pending.remove(&ticket) else { return };
-        match (pending, answer) {
-            (PendingReply::Start, answer) => self.started(answer, steps),
-            (PendingReply::Attach { id, .. } | PendingReply::FindToCancel { id }, Ok(BoardReply::Run(run)))
-                if !map::is_runs_session(&run.session) =>
-            {
-                refuse(steps, Some(&id), "run expired or unknown");
+    fn replied(&mut self, ticket: Ticket, reply: RunsReply, _now: Duration, steps: &mut Vec<Step>) {
+        self.pending.remove(&ticket);
+        match reply {
+            RunsReply::Started(result) => self.started(result, steps),
+            RunsReply::Found { purpose, result: Ok(run) } => self.found(purpose, run, steps),
+            RunsReply::Found { purpose, result: Err(problem) } => {
+                refuse(steps, Some(purpose.id()), &purpose.problem(&error::text(&problem)));
             }
-            (PendingReply::Attach { id, after }, Ok(BoardReply::Run(run))) => {
-                let projection = Projection::new(id.into(), after, self.client_level);
-                self.follow(run.run, projection, RunRelation::Attached, steps);
-            }
-            (PendingReply::FindToCancel { id }, Ok(BoardReply::Run(run))) => {
-                let pending = PendingReply::Cancel { id, relation: RunRelation::Attached };
-                self.ask(pending, Command::CancelRun(run.run), steps);
-            }
-            (PendingReply::FindToApprove(request), Ok(BoardReply::Run(run))) if map::is_runs_session(&run.session) => {
-                let command = map::approve(run.run, &request);
-                self.ask(PendingReply::Approve { id: request.id }, command, steps);
-            }
-            (PendingReply::FindToApprove(request), Ok(_)) => {
-                refuse(steps, Some(&request.id), "tool_approve: run expired or unknown");
-            }
-            (PendingReply::Cancel { .. } | PendingReply::Approve { .. }, Ok(_)) => {}
+            RunsReply::Cancelled { result: Ok(()), .. } | RunsReply::Approved { result: Ok(()), .. } => {}
             // The run ended by itself in the meantime, which its end event reports.
-            (PendingReply::Cancel { relation: RunRelation::Own, .. }, Err(problem))
+            RunsReply::Cancelled { relation: RunRelation::Own, result: Err(problem), .. }
                 if matches!(problem.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {}
-            (
-                PendingReply::Approve { id } | PendingReply::FindToApprove(wire::ToolApprove { id, .. }),
-                Err(problem),
-            ) => {
+            RunsReply::Cancelled { id, result: Err(problem), .. } => refuse(steps, Some(&id), &error::text(&problem)),
+            RunsReply::Approved { id, result: Err(problem) } => {
                 refuse(steps, Some(&id), &format!("tool_approve: {}", error::text(&problem)));
             }
-            (pending @ PendingReply::Tools { .. }, Ok(BoardReply::Tools(page))) => {
-                self.tools(ToolPage { tools: page.items, next: page.next }, pending, steps);
+            RunsReply::RunCancelled { request: wire::CancelRun { id, run_id }, result } => match result {
+                Ok(()) => steps.push(Step::Write(map::run_cancelled(&id, &run_id, self.client_level))),
+                Err(problem) => refuse(steps, Some(&id), &error::text(&problem)),
+            },
+            RunsReply::Tools { search, result: Ok(page) } => self.tools(page, search, steps),
+            RunsReply::Tools { search, result: Err(problem) } => {
+                refuse(steps, Some(&search.id), &error::text(&problem));
             }
-            (PendingReply::Messages { id, thread, wanted }, Ok(BoardReply::Messages { messages, has_more })) => {
-                steps.push(Step::Write(map::messages(&id, &thread, &messages, has_more, wanted)));
-            }
-            (PendingReply::Agents { id, source }, Ok(BoardReply::Agents(agents))) => {
-                steps.push(Step::Write(map::agents(&id, &agents, source.as_deref())));
-            }
-            (PendingReply::Background, Ok(_)) => {}
-            (PendingReply::Background, Err(problem)) => {
-                tracing::warn!(error = %problem, "adding a thread to its workspace failed");
-            }
-            (PendingReply::Models { id }, Ok(BoardReply::Models(report))) => {
-                steps.push(Step::Write(map::models(&id, &report, self.client_level)));
-            }
-            (PendingReply::SetModel { id, scope }, Ok(BoardReply::ModelSet(model))) => {
-                if scope == ModelScope::Connection {
+            RunsReply::ModelSet { id, scope, result } => {
+                let problem = result.as_ref().err().map(error::text);
+                if let (ModelScope::Connection, Ok(model)) = (scope, result) {
                     self.model = model;
                 }
-                steps.push(Step::Write(map::model_set(&id, None, self.client_level)));
+                steps.push(Step::Write(map::model_set(&id, problem.as_deref(), self.client_level)));
             }
-            (PendingReply::SetModel { id, .. }, Err(problem)) => {
-                steps.push(Step::Write(map::model_set(&id, Some(&error::text(&problem)), self.client_level)));
+            RunsReply::Response { frame: Ok(frame), .. } => steps.push(Step::Write(frame)),
+            RunsReply::Response { id, frame: Err(problem) } => refuse(steps, Some(&id), &error::text(&problem)),
+            RunsReply::ThreadAdded(Ok(())) => {}
+            RunsReply::ThreadAdded(Err(problem)) => {
+                tracing::warn!(error = %problem, "adding a thread to its workspace failed");
             }
-            (PendingReply::FindToCancelRun(request), Ok(BoardReply::Run(run)))
-                if map::is_runs_session(&run.session) =>
-            {
-                self.ask(PendingReply::CancelRun(request), Command::CancelRun(run.run), steps);
-            }
-            (PendingReply::FindToCancelRun(request), Ok(_)) => {
-                refuse(steps, Some(&request.id), "run expired or unknown");
-            }
-            (PendingReply::CancelRun(wire::CancelRun { id, run_id }), Ok(_)) => {
-                steps.push(Step::Write(map::run_cancelled(&id, &run_id, self.client_level)));
-            }
-            (PendingReply::Workspaces { id }, Ok(BoardReply::Workspaces(found))) => {
-                steps.push(Step::Write(map::workspaces(&id, &found)));
-            }
-            (PendingReply::WorkspaceCreated { id }, Ok(BoardReply::Workspace(made))) => {
-                steps.push(Step::Write(map::workspace_created(&id, &made)));
-            }
-            (PendingReply::Threads { id, workspace }, Ok(BoardReply::WorkspaceThreads(found))) => {
-                steps.push(Step::Write(map::threads(&id, &workspace, &found)));
-            }
-            (PendingReply::ThreadAdded(wire::WorkspaceThread { id, workspace_id, thread_id }), Ok(_)) => {
-                let response =
-                    Response::WorkspaceThreadAdd { id: &id, workspace_id: &workspace_id, thread_id: &thread_id };
-                write(steps, &response);
-            }
-            (PendingReply::ThreadRemoved(wire::WorkspaceThread { id, workspace_id, thread_id }), Ok(_)) => {
-                let response =
-                    Response::WorkspaceThreadRemove { id: &id, workspace_id: &workspace_id, thread_id: &thread_id };
-                write(steps, &response);
-            }
-            (pending, Err(problem)) => refuse(steps, pending.id(), &error::text(&problem)),
-            (pending, Ok(_)) => refuse(steps, pending.id(), UNEXPECTED_REPLY),
         }
     }
 
@@ -638,19 +645,23 @@ impl Dialect for RunsDialect {
 
     /// Queued runs never start. When the client leaves, a started run is cancelled unless it is detached; when the
     /// client was too slow, the run is detached.
-    fn closed(&mut self, gone: CloseCause, steps: &mut Vec<Step>) {
-        let Some(OwnRun { detached, phase: stage, .. }) = self.own_run.take() else { return };
+    fn closed(&mut self, cause: CloseCause, steps: &mut Vec<Step>) {
+        let Some(OwnRun { detached, phase, .. }) = self.own_run.take() else { return };
         self.next += 1;
         let ticket = Ticket(self.next);
-        match (gone, stage) {
+        let relation = RunRelation::Own;
+        let reply = move |result| RunsReply::Cancelled { id: String::new(), relation, result };
+        match (cause, phase) {
             (CloseCause::Client, RunPhase::Starting(start)) if !detached => steps.push(Step::CancelAsk(start)),
             (CloseCause::Client | CloseCause::Stalled, RunPhase::Starting(start)) => {
                 steps.push(Step::AwaitReply(start));
             }
             (CloseCause::Client, RunPhase::Running(run)) if !detached => {
-                steps.push(Step::Ask(ticket, Command::CancelRun(run)));
+                steps.push(Step::Ask(ticket, BoardRequest::new(CancelRun(run), reply)));
             }
-            (CloseCause::Stalled, RunPhase::Running(run)) => steps.push(Step::Ask(ticket, Command::DetachRun(run))),
+            (CloseCause::Stalled, RunPhase::Running(run)) => {
+                steps.push(Step::Ask(ticket, BoardRequest::new(DetachRun(run), reply)));
+            }
             (CloseCause::Client, RunPhase::Running(_)) | (CloseCause::Server, _) => {}
         }
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use patchboard_core::command::{
-    ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, StartRun, WorkspaceCommand,
+    AddWorkspaceThread, AnswerApproval, ApprovalRef, FindRun, FolderChoice, ListTools, PageRequest, ReadMessages,
+    RunKind, RunPlan, RunRef, SessionRef, SetModel, StartRun,
 };
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
@@ -26,22 +27,21 @@ const DEFAULT_MESSAGES: u64 = 100;
 const MAX_MESSAGES: u64 = 1000;
 
 /// `usual_model` is the connection's default.
-pub(super) fn start(run: wire::RunParams, account: &str, usual_model: Option<Arc<str>>) -> Command {
-    Command::StartRun(StartRun {
+pub(super) fn start(run: wire::RunParams, account: &str, usual_model: Option<Arc<str>>) -> StartRun {
+    StartRun {
         origin: origin(account, non_empty(run.thread_id)),
         content: run.message.0.into(),
         client_id: non_empty(run.id).unwrap_or_default().into(),
         model: non_empty(run.model).map(Into::into),
-        agent: None,
         folder: FolderChoice::new(non_empty(run.working_folder), run.grant_folder.unwrap_or(false)),
-        plan: Some(Box::new(RunPlan {
+        kind: RunKind::Agent(RunPlan {
             agent: run.agent.into(),
             default_model: usual_model,
             adaptive: run.got_adaptive.unwrap_or(false),
             detach: run.detach.unwrap_or(false),
             verbose: run.verbose.unwrap_or(false),
-        })),
-    })
+        }),
+    }
 }
 
 /// Empty fields count as absent.
@@ -49,8 +49,8 @@ pub(super) fn non_empty(field: Option<String>) -> Option<String> {
     field.filter(|text| !text.is_empty())
 }
 
-pub(super) fn find_run(id: &str) -> Command {
-    Command::FindRun(RunRef::ClientId { id: id.into(), within: None })
+pub(super) fn find_run(id: &str) -> FindRun {
+    FindRun(RunRef::ClientId { id: id.into(), within: None })
 }
 
 /// Whether a run belongs to this surface: chats of the same user may have the same client id.
@@ -58,20 +58,20 @@ pub(super) fn is_runs_session(session: &patchboard_core::id::SessionKey) -> bool
     session.conversation_parts().is_some_and(|parts| parts.channel == CHANNEL)
 }
 
-pub(super) fn approve(run: RunId, request: &wire::ToolApprove) -> Command {
+pub(super) fn approve(run: RunId, request: &wire::ToolApprove) -> AnswerApproval {
     let call = CallId(request.call_id.as_str().into());
-    Command::AnswerApproval { approval: ApprovalRef::Call { run, call }, approve: request.approve }
+    AnswerApproval { approval: ApprovalRef::Call { run, call }, approve: request.approve }
 }
 
-pub(super) fn list_tools(folder: Option<String>, cursor: Option<PageCursor>) -> Command {
-    Command::ListTools { folder, page: PageRequest::new(Some(PageRequest::MAX_LIMIT), cursor) }
+pub(super) fn list_tools(folder: Option<String>, cursor: Option<PageCursor>) -> ListTools {
+    ListTools { folder, page: PageRequest::new(Some(PageRequest::MAX_LIMIT), cursor) }
 }
 
 /// The command, and whether the response lists messages or only says whether there are any.
-pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (Command, MessageSelection) {
+pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (ReadMessages, MessageSelection) {
     let limit = request.limit.unwrap_or(DEFAULT_MESSAGES).min(MAX_MESSAGES);
     let wanted = if limit == 0 { MessageSelection::None } else { MessageSelection::All };
-    let command = Command::ReadMessages {
+    let command = ReadMessages {
         session: SessionRef::Origin(origin(account, Some(request.thread_id.clone()))),
         before: request.before,
         limit: usize::try_from(limit.max(1)).unwrap_or(usize::MAX),
@@ -153,9 +153,9 @@ pub(super) fn agents(id: &str, agents: &[AgentSummary], source: Option<&str>) ->
     wire::encode(&Response::AgentList { id, agents })
 }
 
-pub(super) fn set_model(request: &wire::SetModel, account: &str) -> Command {
+pub(super) fn set_model(request: &wire::SetModel, account: &str) -> SetModel {
     let thread = non_empty(request.session_id.clone()).map(|thread| origin(account, Some(thread)));
-    Command::SetModel { thread, model: request.model_id.as_str().into() }
+    SetModel { thread, model: request.model_id.as_str().into() }
 }
 
 pub(super) fn models(id: &str, report: &ModelReport, dialogue: ClientLevel) -> String {
@@ -187,10 +187,10 @@ pub(super) fn run_cancelled(id: &str, run_id: &str, dialogue: ClientLevel) -> St
 }
 
 /// The command for a run that names the workspace of its thread.
-pub(super) fn add_thread_command(run: &wire::RunParams) -> Option<Command> {
+pub(super) fn add_thread_command(run: &wire::RunParams) -> Option<AddWorkspaceThread> {
     let workspace = run.workspace_id.as_deref().filter(|id| !id.is_empty())?;
     let thread = run.thread_id.as_deref().filter(|id| !id.is_empty())?;
-    Some(Command::Workspaces(WorkspaceCommand::AddThread { workspace: workspace.into(), thread: thread.into() }))
+    Some(AddWorkspaceThread { workspace: workspace.into(), thread: thread.into() })
 }
 
 pub(super) fn workspaces(id: &str, found: &[Workspace]) -> String {
