@@ -1,6 +1,7 @@
-//! The bridge on the wire: its messages, client and server as generated from `proto/bridge.proto`, and what its values
-//! and parameters mean as JSON. Knows nothing of sessions, workers or sockets.
+//! The bridge on the wire: its messages, client and server as generated from `proto/bridge.proto`, what its values and
+//! parameters mean as JSON, and how large they may be. Knows nothing of sessions, workers or sockets.
 
+pub mod limits;
 pub mod parameters;
 #[rustfmt::skip]
 pub mod pb;
