@@ -17,13 +17,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, ClientIdentity, FailedAttempts};
+use crate::auth::{AuthGate, ClientIdentity, FailedAttempts, ShownToken};
 use crate::dialect::Dialect;
 use crate::guard::{self, OriginGuard};
 use crate::listen::Peer;
-use crate::pump::{self, ClientAuth, ClientConnection, PumpContext, PumpLimits};
+use crate::pump::{ClientAuth, PumpContext, PumpLimits};
 use crate::telemetry;
-use crate::trace::traceparent;
+use crate::upgrade::{self, SocketPlan};
 
 mod dialect;
 mod error;
@@ -35,10 +35,6 @@ mod wire;
 const MAX_MESSAGE: usize = 1024 * 1024;
 /// Requests with `wait` at once; the next one is refused.
 const MAX_WAITS: usize = 64;
-/// Small, because most connections are idle most of the time; both grow while they are needed.
-const SOCKET_BUFFER: usize = 4 * 1024;
-/// A subprotocol with this prefix carries the token, for clients that cannot set headers.
-const BEARER_PROTOCOL: &str = "bearer.";
 
 pub struct HubOptions {
     /// For HTTP. Without a token everybody on this machine is its local user; the operator's own token makes the
@@ -183,7 +179,7 @@ fn wants_websocket(request: &Request) -> bool {
 
 impl Hub {
     fn upgrade(self, peer: Peer, headers: &HeaderMap, upgrade: WebSocketUpgrade) -> Response {
-        let Ok(place) = self.0.socket_permits.clone().try_acquire_owned() else {
+        let Ok(permit) = self.0.socket_permits.clone().try_acquire_owned() else {
             telemetry::refused(SURFACE, "capacity");
             let text = "too many connections; try again in a few seconds\n";
             return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], text).into_response();
@@ -199,26 +195,15 @@ impl Hub {
         };
         // Whoever connects is a local user; which app it is, its registration has to show.
         let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
-        let admission = ClientAuth::SignedIn(identity);
-        let trace = traceparent(headers).map(Into::into);
-        let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };
-        let token = self.0.tracker.token();
-        // Whoever offers subprotocols expects one to be chosen.
-        let upgrade = match offered.protocol {
-            Some(protocol) => upgrade.protocols([protocol]),
-            None => upgrade,
+        let plan = SocketPlan {
+            context: self.0.context.clone(),
+            dialect: dialect(options),
+            auth: ClientAuth::SignedIn(identity),
+            max_message: MAX_MESSAGE,
+            protocol: offered.protocol,
+            permit: Some(permit),
         };
-        upgrade
-            .max_message_size(MAX_MESSAGE)
-            .max_frame_size(MAX_MESSAGE)
-            .read_buffer_size(SOCKET_BUFFER)
-            .write_buffer_size(SOCKET_BUFFER)
-            .on_upgrade(move |socket| async move {
-                let plug = self.0.context.clone();
-                // Boxed: the future behind an idle connection stays small until it has something to do.
-                Box::pin(pump::run(plug, socket, dialect(options), client)).await;
-                drop((token, place));
-            })
+        plan.open(upgrade, peer, headers, &self.0.tracker)
     }
 }
 
@@ -232,13 +217,12 @@ struct UpgradeOffer {
 
 impl UpgradeOffer {
     fn read(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-        let lists = values.filter_map(|value| value.to_str().ok());
-        let protocols: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
-        let bearer = protocols.iter().find_map(|name| name.strip_prefix(BEARER_PROTOCOL).map(|token| (*name, token)));
-        let protocol = bearer.map(|(name, _)| name).or_else(|| protocols.first().copied());
-        let header = headers.get(header::AUTHORIZATION).and_then(auth::bearer);
-        let token = header.or_else(|| bearer.map(|(_, token)| token));
+        let bearer = upgrade::bearer_protocol(headers);
+        let protocol = bearer.map(|bearer| bearer.name).or_else(|| upgrade::offered_protocols(headers).next());
+        let token = match ShownToken::in_header(headers) {
+            ShownToken::Token(token) => Some(token),
+            ShownToken::Missing | ShownToken::Malformed => bearer.map(|bearer| bearer.token),
+        };
         Self {
             token: token.filter(|token| !token.is_empty()).map(str::to_owned),
             protocol: protocol.filter(|name| !name.is_empty()).map(str::to_owned),

@@ -25,7 +25,7 @@ use patchboard_core::{Board, BoardError, trace};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenVerdict};
+use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenRefusal};
 use crate::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
 use crate::listen::{Peer, ReadLimitExceeded};
 
@@ -511,9 +511,9 @@ impl Pump {
 
     async fn authenticate(&mut self, token: &str) -> Flow {
         let identity = match self.context.gate.check(self.peer.address, token).await {
-            TokenVerdict::Accepted(identity) => Some(identity),
-            TokenVerdict::Wrong => None,
-            TokenVerdict::CloseUnanswered => return ControlFlow::Break(CloseCause::Server),
+            Ok(identity) => Some(identity),
+            Err(TokenRefusal::Unauthenticated) => None,
+            Err(TokenRefusal::CloseUnanswered) => return ControlFlow::Break(CloseCause::Server),
         };
         if identity.is_some() {
             self.peer.read_budget.lift_limit();

@@ -22,8 +22,8 @@ use self::answer_watch::AnswerWatch;
 use super::error::ApiError;
 use super::wire::{self, report};
 use super::{Hub, map};
-use crate::auth::{self, ClientIdentity, TokenVerdict};
-use crate::listen::{self, Peer};
+use crate::auth::{ClientIdentity, ShownToken};
+use crate::listen::Peer;
 use crate::pump;
 use crate::trace::traceparent;
 
@@ -166,15 +166,10 @@ impl Hub {
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<ClientIdentity, Response> {
         let unauthenticated = || ApiError::unauthenticated().into_response();
         let gate = &self.0.context.gate;
-        let Some(given) = headers.get(header::AUTHORIZATION) else {
-            return gate.anonymous().filter(|_| !self.0.http_needs_token).ok_or_else(unauthenticated);
-        };
-        let token = auth::bearer(given).ok_or_else(unauthenticated)?;
-        match gate.check(peer.address, token).await {
-            TokenVerdict::Accepted(identity) => Ok(identity),
-            TokenVerdict::Wrong => Err(unauthenticated()),
-            TokenVerdict::CloseUnanswered => Err(listen::close_without_response()),
-        }
+        let shown = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let identity = shown.map_err(|refusal| refusal.into_response(unauthenticated))?;
+        let anonymous = || gate.anonymous().filter(|_| !self.0.http_needs_token);
+        identity.or_else(anonymous).ok_or_else(unauthenticated)
     }
 }
 
