@@ -96,15 +96,10 @@ async fn require_local_user(request: Request, next: Next) -> Response {
     }
 }
 
-/// Nothing served here may be framed, sniffed or send its address along. Pages are asked for rarely, so a connection
-/// serves one: an idle one would be one more thing to watch.
+/// Nothing served here may be framed, sniffed or send its address along.
 pub(crate) async fn security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
-    if !upgraded {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(

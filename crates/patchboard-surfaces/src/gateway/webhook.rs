@@ -157,11 +157,7 @@ pub(super) async fn receive(
     let admitted = gateway.admit(&channel, &peer, &head, body).await;
     let (door, webhook) = match admitted {
         Ok(admitted) => admitted,
-        Err(refusal) => {
-            // Much of it may still be on its way.
-            peer.read_budget.drain_on_close();
-            return refusal.into_response();
-        }
+        Err(refusal) => return refusal.into_response(),
     };
     peer.read_budget.message_completed();
     if let Err(refusal) = door.take_rate_token(gateway.channels.started.elapsed()) {

@@ -58,7 +58,9 @@ fn outside_api(method: &Method) -> Response {
         return ApiError::method_not_allowed("GET").into_response();
     }
     let text = "apps connect here with a WebSocket; utterances go to POST /v1/messages\n";
-    (StatusCode::UPGRADE_REQUIRED, [(header::UPGRADE, "websocket")], text).into_response()
+    // Closed, because its client meant to open a WebSocket: there is no other request to wait for.
+    (StatusCode::UPGRADE_REQUIRED, [(header::UPGRADE, "websocket"), (header::CONNECTION, "close")], text)
+        .into_response()
 }
 
 async fn serve(hub: &Hub, identity: ClientIdentity, head: &request::Parts, body: Body) -> Result<Response, ApiError> {

@@ -492,6 +492,43 @@ async fn the_operator_s_client_writes_and_others_have_to_be_approved() {
 }
 
 #[tokio::test]
+async fn a_client_asks_again_on_the_same_connection() {
+    let bench = Bench::new().await;
+    let session = bench.begin(&[]).await;
+    let mut stream = TcpStream::connect(bench.address).await.unwrap();
+    let head = |accept: &str, body: &str, more: &str| {
+        format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n\
+             Mcp-Session-Id: {session}\r\nContent-Length: {}\r\n{more}\r\n",
+            body.len()
+        )
+    };
+    let ping = request(1, "ping", json!({})).to_string();
+    let echo = call(2, "echoes", json!({})).to_string();
+    // A stream of events has its own end, so the connection need not end with it.
+    let requests = [
+        head(JSON_CONTENT_TYPE, &ping, "") + &ping,
+        head(BOTH, &echo, "") + &echo,
+        // The last one says so itself.
+        head(JSON_CONTENT_TYPE, &ping, "Connection: close\r\n") + &ping,
+    ];
+    stream.write_all(requests.concat().as_bytes()).await.unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).await.unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 3, "{answers}");
+    assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+    // What is too large is not read to its end, and cannot be skipped.
+    let (mut answers, mut sending) = TcpStream::connect(bench.address).await.unwrap().into_split();
+    let large = " ".repeat(1024 * 1024);
+    sending.write_all(head(JSON_CONTENT_TYPE, &large, "").as_bytes()).await.unwrap();
+    let mut refused = String::new();
+    // Whether all of it is taken does not matter.
+    let (_, read) = tokio::join!(sending.write_all(large.as_bytes()), answers.read_to_string(&mut refused));
+    read.unwrap();
+    assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains("connection: close"), "{refused}");
+}
+
+#[tokio::test]
 async fn requests_have_a_rate_but_pings_do_not() {
     let bench = Bench::with(None, RateLimit { per_second: 0.001, burst: 2.0 }).await;
     let session = bench.begin(&[]).await;
