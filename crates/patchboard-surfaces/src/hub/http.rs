@@ -28,9 +28,9 @@ use crate::pump;
 use crate::trace::traceparent;
 
 mod answer_watch;
-mod parsed_request;
+mod requests;
 
-use parsed_request::{ApiRoute, ParsedRequest, ReplyWait};
+use requests::{ApiRoute, ParsedRequest, ReplyWait};
 
 /// Largest body in bytes; a larger one is refused.
 const MAX_BODY: usize = 1024 * 1024;
