@@ -140,11 +140,13 @@ pub fn router(board: Board, options: HubOptions) -> Router {
         wait_permits: Semaphore::new(MAX_WAITS),
         tracker: options.tracker,
     };
-    guard::require_local_user_or_token(Router::new().fallback(handle), needs_token)
+    let hub = Hub(Arc::new(inner));
+    let routes = http::routes().layer(middleware::from_fn_with_state(hub.clone(), open_websocket));
+    guard::require_local_user_or_token(routes, needs_token)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(require_loopback))
         .layer(middleware::from_fn(guard::security_headers))
-        .with_state(Hub(Arc::new(inner)))
+        .with_state(hub)
 }
 
 /// Nobody else has any business here, wherever the listener is bound.
@@ -157,15 +159,15 @@ async fn require_loopback(request: Request, next: Next) -> Response {
     (StatusCode::FORBIDDEN, "the hub only talks to this machine\n").into_response()
 }
 
-/// An upgrade is a WebSocket whatever the path; the rest is HTTP.
-async fn handle(State(hub): State<Hub>, request: Request) -> Response {
-    let Some(peer) = request.extensions().get::<Peer>().cloned() else {
-        return StatusCode::FORBIDDEN.into_response();
-    };
+/// An upgrade is a WebSocket whatever the path; the rest goes to the routes.
+async fn open_websocket(State(hub): State<Hub>, request: Request, next: Next) -> Response {
     if !wants_websocket(&request) {
-        return http::handle(&hub, &peer, request).await;
+        return next.run(request).await;
     }
     let (mut head, _) = request.into_parts();
+    let Some(peer) = head.extensions.get::<Peer>().cloned() else {
+        return StatusCode::FORBIDDEN.into_response();
+    };
     match WebSocketUpgrade::from_request_parts(&mut head, &()).await {
         Ok(upgrade) => hub.upgrade(peer, &head.headers, upgrade),
         Err(refused) => refused.into_response(),
