@@ -4,19 +4,9 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::http::Uri;
-use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
 use patchboard_core::app::hub::PairingMode;
-use patchboard_core::app::notice::NoticeOptions;
-use patchboard_core::board::{BoardLimits, BoardParts};
-use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
-use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
-use patchboard_core::run::strategy::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
-};
-use patchboard_core::tool::ApprovalPolicy;
+use patchboard_core::scripted::ManualClock;
+use patchboard_testkit::board::TestBoard;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -77,7 +67,7 @@ impl Bench {
     }
 
     fn with(setup: Setup) -> Self {
-        let board = board(setup.pairing);
+        let board = TestBoard::new([]).with(|parts| parts.hub.pairing = setup.pairing).assemble();
         let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
         let options = HubOptions {
             gate: AuthGate::new("hub", None, Some(OPERATOR.into()), Arc::default()),
@@ -147,51 +137,4 @@ fn request(method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<B
     let mut request = builder.body(body.into()).unwrap();
     request.extensions_mut().insert(Peer::at("127.0.0.1".parse::<IpAddr>().unwrap()));
     request
-}
-
-fn board(pairing: PairingMode) -> Board {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: ScriptedModel::new([]),
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
-        description: None,
-        max_tokens: 1000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 100_000,
-    };
-    Board::assemble(BoardParts {
-        store: Arc::new(InMemoryStore::new()),
-        clock: Arc::new(ManualClock::default()),
-        ids: Arc::new(CountingIds::default()),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        pools: Vec::new(),
-        workers: None,
-
-        plugins: None,
-        channels: Vec::new(),
-        telemetry: patchboard_core::bridge::TelemetryBus::default(),
-        bridge: patchboard_core::bridge::BridgeOptions::default(),
-        tools: vec![],
-        hub: patchboard_core::app::hub::HubOptions { pairing, ..Default::default() },
-        notices: NoticeOptions::default(),
-        sinks: vec![],
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets: BudgetLimits::default(),
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits::default(),
-        version: "1.2.3",
-    })
 }

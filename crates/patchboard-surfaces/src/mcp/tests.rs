@@ -4,22 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
-use patchboard_core::app::hub::HubOptions;
-use patchboard_core::app::notice::NoticeOptions;
-use patchboard_core::board::{BoardLimits, BoardParts};
-use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
+use patchboard_core::board::BoardParts;
 use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::{Store, ToolHost};
 use patchboard_core::reloadable::Reloadable;
-use patchboard_core::run::strategy::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
-};
-use patchboard_core::tool::{ApprovalPolicy, ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use patchboard_testkit::board::TestBoard;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -217,50 +208,12 @@ fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
 }
 
 fn board(store: Arc<InMemoryStore>, tools: Arc<Tools>) -> Board {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: ScriptedModel::new([]),
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
-        description: None,
-        max_tokens: 1000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 100_000,
+    let change = |parts: &mut BoardParts| {
+        parts.store = store;
+        parts.tools = vec![tools];
+        parts.limits.approval_expiry = Duration::from_millis(1);
     };
-    Board::assemble(BoardParts {
-        store,
-        clock: Arc::new(ManualClock::default()),
-        ids: Arc::new(CountingIds::default()),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        pools: Vec::new(),
-        workers: None,
-
-        plugins: None,
-        channels: Vec::new(),
-        telemetry: patchboard_core::bridge::TelemetryBus::default(),
-        bridge: patchboard_core::bridge::BridgeOptions::default(),
-        tools: vec![tools],
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets: BudgetLimits::default(),
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        hub: HubOptions::default(),
-        notices: NoticeOptions::default(),
-        sinks: Vec::new(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits { approval_expiry: Duration::from_millis(1), ..BoardLimits::default() },
-        version: "1.2.3",
-    })
+    TestBoard::new([]).with(change).assemble()
 }
 
 #[tokio::test]

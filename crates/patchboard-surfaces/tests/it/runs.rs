@@ -5,28 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use patchboard_core::agent::{AgentSpec, AgentTable, StrategyKind};
-use patchboard_core::app::hub::HubOptions;
-use patchboard_core::app::notice::NoticeOptions;
-use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
-use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
+use patchboard_core::agent::AgentSpec;
 use patchboard_core::model::{ModelEvent, StopReason};
 use patchboard_core::reloadable::Reloadable;
-use patchboard_core::run::strategy::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel,
-    answering, say,
-};
-use patchboard_core::tool::ApprovalPolicy;
-use patchboard_core::{Board, BoardLimits, BoardParts};
+use patchboard_core::scripted::{Script, ScriptStep, ScriptedModel, answering, say};
 use patchboard_surfaces::auth::AuthGate;
 use patchboard_surfaces::guard::OriginGuard;
 use patchboard_surfaces::limit::{ClientLimits, RateLimit};
 use patchboard_surfaces::listen::{self, Listener};
 use patchboard_surfaces::pump::PumpLimits;
 use patchboard_surfaces::runs::{self, RunsOptions};
+use patchboard_testkit::board::{TestBoard, test_agent};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -61,50 +50,9 @@ impl Default for Setup {
 }
 
 async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Server {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: ScriptedModel::new(scripts),
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::agent::AgentSource::User,
-        description: None,
-        max_tokens: 100_000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 1_000_000,
-    };
-    let board = Board::assemble(BoardParts {
-        store: Arc::new(InMemoryStore::new()),
-        clock: Arc::<ManualClock>::default(),
-        ids: Arc::<CountingIds>::default(),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        pools: Vec::new(),
-        workers: None,
-
-        plugins: None,
-        channels: Vec::new(),
-        telemetry: patchboard_core::bridge::TelemetryBus::default(),
-        bridge: patchboard_core::bridge::BridgeOptions::default(),
-        tools: vec![],
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets: BudgetLimits::default(),
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        hub: HubOptions::default(),
-        notices: NoticeOptions::default(),
-        sinks: Vec::new(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits::default(),
-        version: "0.0.0-test",
-    });
+    // Long answers are what some of these tests are about.
+    let agent = AgentSpec { max_tokens: 100_000, context_window: 1_000_000, ..test_agent(ScriptedModel::new(scripts)) };
+    let board = TestBoard::with_agent(agent).assemble();
     let stop = CancellationToken::new();
     let connections = TaskTracker::new();
     let router = runs::router(
