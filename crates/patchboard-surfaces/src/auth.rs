@@ -1,4 +1,4 @@
-//! Tokens: the right one never waits; wrong ones are answered one a second for each address.
+//! Bearer tokens: the right one is accepted at once; wrong ones are refused at one per second and address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub use pending_sign_ins::{PendingSignIns, SignInPermit};
 
 use crate::{listen, telemetry};
 
-/// Who a connection turned out to be.
+/// The authenticated client of a connection or request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
     pub principal: Arc<str>,
@@ -27,25 +27,25 @@ pub struct ClientIdentity {
 #[derive(Debug)]
 pub struct AuthGate {
     surface: &'static str,
-    /// `None`: this surface asks for no token.
+    /// `None` where the surface needs no token.
     token: Option<SecretString>,
-    /// The operator's own, made by the server.
+    /// The operator's token, which the server generates.
     operator: Option<SecretString>,
     failed_attempts: Arc<FailedAttempts>,
 }
 
-/// Why a request is not let in. Each surface has its own words and codes for the first.
+/// Why a client is not authenticated. Each surface maps the first to its own status and text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenRefusal {
-    /// Missing where one is needed, malformed, or wrong and its penalty is over.
+    /// The token is missing where one is needed, malformed, or wrong and its penalty delay is over.
     Unauthenticated,
-    /// Wrong, and more wrong ones of its address wait to be answered than are kept waiting: it gets no answer. The
-    /// connection is closed or, on the bridge, the call reset.
+    /// The token is wrong, and the limit of delayed answers for its address is reached: the connection is closed
+    /// without a response or, on the bridge, the call reset.
     CloseUnanswered,
 }
 
 impl TokenRefusal {
-    /// Over HTTP: the surface's own 401, or no response at all.
+    /// The surface's own 401 over HTTP, or no response at all.
     pub(crate) fn into_response(self, unauthenticated: impl FnOnce() -> Response) -> Response {
         match self {
             Self::Unauthenticated => unauthenticated(),
@@ -54,7 +54,7 @@ impl TokenRefusal {
     }
 }
 
-/// The token a request came with.
+/// The token in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShownToken<'a> {
     Missing,
@@ -73,7 +73,7 @@ impl<'a> ShownToken<'a> {
 }
 
 impl AuthGate {
-    /// `wrong` is shared by all gates of a server.
+    /// `wrong` is shared by all gates of a server, so that guessing at several surfaces is no faster.
     pub fn new(
         surface: &'static str,
         token: Option<SecretString>,
@@ -87,7 +87,7 @@ impl AuthGate {
         self.token.is_some()
     }
 
-    /// Whoever connects to a surface without a token is its local user.
+    /// The identity without a token: the local user where the surface needs none, otherwise none.
     pub fn anonymous(&self) -> Option<ClientIdentity> {
         match self.token {
             Some(_) => None,
@@ -99,7 +99,7 @@ impl AuthGate {
         &self.failed_attempts
     }
 
-    /// `None` when no token was shown: whether that is enough, and for what, depends on the surface.
+    /// `None` when the request has no token: each surface decides whether it needs one.
     pub(crate) async fn identify(
         &self,
         address: IpAddr,
@@ -107,13 +107,13 @@ impl AuthGate {
     ) -> Result<Option<ClientIdentity>, TokenRefusal> {
         match shown {
             ShownToken::Missing => Ok(None),
-            // Says nothing about any token, so there is nothing to slow down.
+            // It is no guess at the token, so it gets no penalty.
             ShownToken::Malformed => Err(TokenRefusal::Unauthenticated),
             ShownToken::Token(token) => self.check(address, token).await.map(Some),
         }
     }
 
-    /// Returns at once for a right token, and for a wrong one when its turn to be answered has come.
+    /// Returns at once for a right token, and after the penalty delay of its address for a wrong one.
     pub async fn check(&self, address: IpAddr, token: &str) -> Result<ClientIdentity, TokenRefusal> {
         match self.find_identity(token) {
             Some(identity) => Ok(identity),
@@ -124,7 +124,7 @@ impl AuthGate {
         }
     }
 
-    /// Waits until a wrong token or signature from that address may be answered.
+    /// Waits for the penalty delay of a wrong token or signature from that address.
     pub(crate) async fn delay_failed_attempt(&self, address: IpAddr) -> TokenRefusal {
         match self.failed_attempts.reserve_answer_delay(address, self.failed_attempts.now()) {
             Some(wait) => {
@@ -135,7 +135,8 @@ impl AuthGate {
         }
     }
 
-    /// Both comparisons are always made, and in time that does not depend on where a difference is.
+    /// Always makes both comparisons, each in constant time, so that timing does not reveal how much of a guess is
+    /// right.
     fn find_identity(&self, token: &str) -> Option<ClientIdentity> {
         let matches = |secret: &Option<SecretString>| {
             secret.as_ref().is_some_and(|secret| constant_time_eq(secret.expose_secret(), token))
@@ -149,7 +150,7 @@ impl AuthGate {
     }
 }
 
-/// Tokens of another length are compared all the way too: cut or padded to the secret's.
+/// A token of another length is cut or padded to the secret's, so that it is compared in full as well.
 fn constant_time_eq(secret: &str, given: &str) -> bool {
     let mut padded = vec![0; secret.len()];
     for (slot, byte) in padded.iter_mut().zip(given.bytes()) {
@@ -160,7 +161,7 @@ fn constant_time_eq(secret: &str, given: &str) -> bool {
     bool::from(same_length & same_bytes)
 }
 
-/// The token of an `Authorization: Bearer …` header; the scheme's name may be in any case.
+/// The token of an `Authorization: Bearer …` header; the scheme is case-insensitive.
 pub(crate) fn bearer(value: &HeaderValue) -> Option<&str> {
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))

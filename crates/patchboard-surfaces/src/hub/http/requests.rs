@@ -56,7 +56,7 @@ impl FromRequestParts<Hub> for AppPath {
     }
 }
 
-/// What the router has learned something about: an app or, as `*`, that a message is for none.
+/// What routing has training data about: an app or, as `*`, messages that are for no app.
 pub(super) struct LabelPath(pub(super) String);
 
 impl FromRequestParts<Hub> for LabelPath {
