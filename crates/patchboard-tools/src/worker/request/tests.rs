@@ -23,17 +23,16 @@ fn pickled_values_are_found_however_they_are_written() {
 #[test]
 fn a_name_that_cannot_be_a_header_is_not_used() {
     let fresh = || "fresh".to_owned();
+    // The client is told the id it sent, so the worker must get the same.
+    let long = "x".repeat(230);
+    let longer = "x".repeat(257);
     for (given, expected) in
-        [("good", "good"), ("", "fresh"), ("two\nlines", "fresh"), ("é", "fresh"), (&"x".repeat(257), "fresh")]
+        [("good", "good"), (&*long, &*long), ("", "fresh"), ("two\nlines", "fresh"), ("é", "fresh"), (&longer, "fresh")]
     {
         let named = CallMetadata { correlation: Some(given.into()), ..parcel(&[]) };
         assert_eq!(&*correlation_id(&named, fresh), expected, "{given}");
     }
     assert_eq!(&*correlation_id(&parcel(&[("correlation_id", "told")]), fresh), "told");
-    // The client is told the id it sent, so the worker must get the same.
-    let long = "x".repeat(230);
-    let named = CallMetadata { correlation: Some(long.as_str().into()), ..parcel(&[]) };
-    assert_eq!(&*correlation_id(&named, fresh), long);
 }
 
 #[test]
