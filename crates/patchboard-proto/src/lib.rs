@@ -1,6 +1,7 @@
 //! The bridge protocol: messages, client and server generated from `proto/bridge.proto`, and the JSON form of its
 //! values and parameters. Knows nothing of sessions, workers or sockets.
 
+pub mod limits;
 pub mod parameters;
 #[rustfmt::skip]
 pub mod pb;

@@ -1,8 +1,10 @@
-//! Tokens: the right one never waits; wrong ones are answered one a second for each address.
+//! Bearer tokens: the right one is accepted at once; wrong ones are refused at one per second and address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
 use patchboard_core::caller::GrantSet;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
@@ -13,9 +15,9 @@ mod pending_sign_ins;
 pub use failed_attempts::FailedAttempts;
 pub use pending_sign_ins::{PendingSignIns, SignInPermit};
 
-use crate::telemetry;
+use crate::{listen, telemetry};
 
-/// Who a connection turned out to be.
+/// The authenticated client of a connection or request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
     pub principal: Arc<str>,
@@ -25,25 +27,53 @@ pub struct ClientIdentity {
 #[derive(Debug)]
 pub struct AuthGate {
     surface: &'static str,
-    /// `None`: this surface asks for no token.
+    /// `None` where the surface needs no token.
     token: Option<SecretString>,
-    /// The operator's own, made by the server.
+    /// The operator's token, which the server generates.
     operator: Option<SecretString>,
     failed_attempts: Arc<FailedAttempts>,
 }
 
-/// What to do with a client that has shown a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TokenVerdict {
-    Accepted(ClientIdentity),
-    Wrong,
-    /// Wrong, and more wrong ones of its address wait to be answered than are kept waiting: it gets no answer. The
-    /// connection is closed or, on the bridge, the call reset.
+/// Why a client is not authenticated. Each surface maps the first to its own status and text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenRefusal {
+    /// The token is missing where one is needed, malformed, or wrong and its penalty delay is over.
+    Unauthenticated,
+    /// The token is wrong, and the limit of delayed answers for its address is reached: the connection is closed
+    /// without a response or, on the bridge, the call reset.
     CloseUnanswered,
 }
 
+impl TokenRefusal {
+    /// The surface's own 401 over HTTP, or no response at all.
+    pub(crate) fn into_response(self, unauthenticated: impl FnOnce() -> Response) -> Response {
+        match self {
+            Self::Unauthenticated => unauthenticated(),
+            Self::CloseUnanswered => listen::close_without_response(),
+        }
+    }
+}
+
+/// The token in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShownToken<'a> {
+    Missing,
+    /// An `Authorization` header that holds no bearer token.
+    Malformed,
+    Token(&'a str),
+}
+
+impl<'a> ShownToken<'a> {
+    pub(crate) fn in_header(headers: &'a HeaderMap) -> Self {
+        match headers.get(header::AUTHORIZATION) {
+            None => Self::Missing,
+            Some(value) => bearer(value).map_or(Self::Malformed, Self::Token),
+        }
+    }
+}
+
 impl AuthGate {
-    /// `wrong` is shared by all gates of a server.
+    /// `wrong` is shared by all gates of a server, so that guessing at several surfaces is no faster.
     pub fn new(
         surface: &'static str,
         token: Option<SecretString>,
@@ -57,7 +87,7 @@ impl AuthGate {
         self.token.is_some()
     }
 
-    /// Whoever connects to a surface without a token is its local user.
+    /// The identity without a token: the local user where the surface needs none, otherwise none.
     pub fn anonymous(&self) -> Option<ClientIdentity> {
         match self.token {
             Some(_) => None,
@@ -69,30 +99,45 @@ impl AuthGate {
         &self.failed_attempts
     }
 
-    /// Returns at once for a right token, and for a wrong one when its turn to be answered has come.
-    pub async fn check(&self, address: IpAddr, token: &str) -> TokenVerdict {
-        match self.identify(token) {
-            Some(identity) => TokenVerdict::Accepted(identity),
+    /// `None` when the request has no token: each surface decides whether it needs one.
+    pub(crate) async fn identify(
+        &self,
+        address: IpAddr,
+        shown: ShownToken<'_>,
+    ) -> Result<Option<ClientIdentity>, TokenRefusal> {
+        match shown {
+            ShownToken::Missing => Ok(None),
+            // It is no guess at the token, so it gets no penalty.
+            ShownToken::Malformed => Err(TokenRefusal::Unauthenticated),
+            ShownToken::Token(token) => self.check(address, token).await.map(Some),
+        }
+    }
+
+    /// Returns at once for a right token, and after the penalty delay of its address for a wrong one.
+    pub async fn check(&self, address: IpAddr, token: &str) -> Result<ClientIdentity, TokenRefusal> {
+        match self.find_identity(token) {
+            Some(identity) => Ok(identity),
             None => {
                 telemetry::refused(self.surface, "token");
-                self.delay_failed_attempt(address).await
+                Err(self.delay_failed_attempt(address).await)
             }
         }
     }
 
-    /// Waits until a wrong token or signature from that address may be answered.
-    pub(crate) async fn delay_failed_attempt(&self, address: IpAddr) -> TokenVerdict {
+    /// Waits for the penalty delay of a wrong token or signature from that address.
+    pub(crate) async fn delay_failed_attempt(&self, address: IpAddr) -> TokenRefusal {
         match self.failed_attempts.reserve_answer_delay(address, self.failed_attempts.now()) {
             Some(wait) => {
                 tokio::time::sleep(wait).await;
-                TokenVerdict::Wrong
+                TokenRefusal::Unauthenticated
             }
-            None => TokenVerdict::CloseUnanswered,
+            None => TokenRefusal::CloseUnanswered,
         }
     }
 
-    /// Both comparisons are always made, and in time that does not depend on where a difference is.
-    fn identify(&self, token: &str) -> Option<ClientIdentity> {
+    /// Always makes both comparisons, each in constant time, so that timing does not reveal how much of a guess is
+    /// right.
+    fn find_identity(&self, token: &str) -> Option<ClientIdentity> {
         let matches = |secret: &Option<SecretString>| {
             secret.as_ref().is_some_and(|secret| constant_time_eq(secret.expose_secret(), token))
         };
@@ -105,7 +150,7 @@ impl AuthGate {
     }
 }
 
-/// Tokens of another length are compared all the way too: cut or padded to the secret's.
+/// A token of another length is cut or padded to the secret's, so that it is compared in full as well.
 fn constant_time_eq(secret: &str, given: &str) -> bool {
     let mut padded = vec![0; secret.len()];
     for (slot, byte) in padded.iter_mut().zip(given.bytes()) {
@@ -116,8 +161,8 @@ fn constant_time_eq(secret: &str, given: &str) -> bool {
     bool::from(same_length & same_bytes)
 }
 
-/// The token of an `Authorization: Bearer …` header; the scheme's name may be in any case.
-pub fn bearer(value: &axum::http::HeaderValue) -> Option<&str> {
+/// The token of an `Authorization: Bearer …` header; the scheme is case-insensitive.
+pub(crate) fn bearer(value: &HeaderValue) -> Option<&str> {
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
 }

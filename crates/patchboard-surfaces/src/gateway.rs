@@ -15,13 +15,13 @@ use patchboard_core::port::Clock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, ClientIdentity, PendingSignIns, TokenVerdict};
+use crate::auth::{AuthGate, ClientIdentity, PendingSignIns, ShownToken};
 use crate::dialect::Dialect;
 use crate::guard::{self, OriginGuard};
 use crate::limit::{LiveLimits, RateLimit};
-use crate::listen::{self, Peer};
-use crate::pump::{self, ClientAuth, ClientConnection, PumpContext, PumpLimits};
-use crate::trace::traceparent;
+use crate::listen::Peer;
+use crate::pump::{ClientAuth, PumpContext, PumpLimits};
+use crate::upgrade::SocketPlan;
 
 mod dialect;
 mod error;
@@ -31,9 +31,6 @@ mod webhook;
 mod wire;
 
 pub use webhook::{SIGNATURE_HEADER, TOKEN_HEADER, VerifyMethod, WebhookChannel};
-
-/// Small, because most connections are idle; both buffers grow on demand.
-const SOCKET_BUFFER: usize = 4 * 1024;
 
 pub struct GatewayOptions {
     /// Shared with the other surfaces on the same listener, so that wrong tokens are counted together.
@@ -119,7 +116,7 @@ async fn upgrade(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let admission = match gateway.identify(&peer, &headers).await {
+    let auth = match gateway.identify(&peer, &headers).await {
         Ok(Some(identity)) => ClientAuth::SignedIn(identity),
         Ok(None) => match gateway.pending_sign_ins.try_acquire(peer.address) {
             Some(seat) => ClientAuth::AwaitingToken(seat),
@@ -127,36 +124,28 @@ async fn upgrade(
         },
         Err(refused) => return refused,
     };
-    let trace = traceparent(&headers).map(Into::into);
-    let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };
     let limits = gateway.clients.get();
-    let dialect = dialect(gateway.version, limits.rate);
-    let mut plug = gateway.context;
-    plug.limits.sign_in = limits.sign_in;
-    let token = gateway.tracker.token();
-    upgrade
-        .max_message_size(limits.max_message)
-        .max_frame_size(limits.max_message)
-        .read_buffer_size(SOCKET_BUFFER)
-        .write_buffer_size(SOCKET_BUFFER)
-        .on_upgrade(move |socket| async move {
-            // Boxed to keep the upgrade future of an idle connection small.
-            Box::pin(pump::run(plug, socket, dialect, client)).await;
-            drop(token);
-        })
+    let mut context = gateway.context;
+    context.limits.sign_in = limits.sign_in;
+    let plan = SocketPlan {
+        context,
+        dialect: dialect(gateway.version, limits.rate),
+        auth,
+        max_message: limits.max_message,
+        protocol: None,
+        permit: None,
+    };
+    plan.open(upgrade, peer, &headers, &gateway.tracker)
 }
 
 impl Gateway {
     /// A bearer token in the request head authenticates at once; without one the first frame must, if a token is
     /// needed.
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<ClientIdentity>, Response> {
-        let Some(given) = headers.get(header::AUTHORIZATION) else { return Ok(self.context.gate.anonymous()) };
-        let Some(token) = auth::bearer(given) else { return Err(unauthorised()) };
-        match self.context.gate.check(peer.address, token).await {
-            TokenVerdict::Accepted(identity) => Ok(Some(identity)),
-            TokenVerdict::Wrong => Err(unauthorised()),
-            TokenVerdict::CloseUnanswered => Err(listen::close_without_response()),
-        }
+        let gate = &self.context.gate;
+        let shown = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let identity = shown.map_err(|refusal| refusal.into_response(unauthorised))?;
+        Ok(identity.or_else(|| gate.anonymous()))
     }
 }
 

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use crate::listen::Peer;
 use crate::telemetry;
 
-/// What is let in besides loopback.
+/// Hosts and origins that are accepted besides loopback.
 #[derive(Debug, Clone, Default)]
 pub struct OriginGuard {
     pub surface: &'static str,
@@ -31,12 +31,12 @@ pub(crate) enum GuardRejection {
 
 impl OriginGuard {
     pub(crate) fn check(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), GuardRejection> {
-        // More than one of either is a trick, not a client.
+        // No real client sends two; parsers that pick different ones could be played off against each other.
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(GuardRejection::Host);
         }
         let host = headers.get(header::HOST).map(|value| value.to_str().unwrap_or_default());
-        // An absolute request target names an authority too, and proxies go by that one.
+        // An absolute request target has an authority as well, and proxies route by it.
         if host.zip(authority).is_some_and(|(host, authority)| !host.eq_ignore_ascii_case(authority)) {
             return Err(GuardRejection::Host);
         }
@@ -64,7 +64,7 @@ impl OriginGuard {
     }
 }
 
-/// Axum middleware: 403 before any upgrade.
+/// Axum middleware that answers 403 before any upgrade.
 pub async fn check(State(guard): State<Arc<OriginGuard>>, request: Request, next: Next) -> Response {
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let (reason, text) = match guard.check(authority, request.headers()) {
@@ -81,7 +81,7 @@ pub async fn check(State(guard): State<Arc<OriginGuard>>, request: Request, next
     (StatusCode::FORBIDDEN, text).into_response()
 }
 
-/// Where no token is asked for, the routes so far serve the server's own users only.
+/// Without a token, the routes added so far are served only to processes of the configured local users.
 pub(crate) fn require_local_user_or_token<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,
     needs_token: bool,
@@ -96,15 +96,10 @@ async fn require_local_user(request: Request, next: Next) -> Response {
     }
 }
 
-/// Nothing served here may be framed, sniffed or send its address along. Pages are asked for rarely, so a connection
-/// serves one: an idle one would be one more thing to watch.
+/// Responses must not be framed, MIME-sniffed or leak their address as a referrer.
 pub(crate) async fn security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
-    if !upgraded {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(

@@ -17,13 +17,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, ClientIdentity, FailedAttempts};
+use crate::auth::{AuthGate, ClientIdentity, FailedAttempts, ShownToken};
 use crate::dialect::Dialect;
 use crate::guard::{self, OriginGuard};
 use crate::listen::Peer;
-use crate::pump::{self, ClientAuth, ClientConnection, PumpContext, PumpLimits};
+use crate::pump::{ClientAuth, PumpContext, PumpLimits};
 use crate::telemetry;
-use crate::trace::traceparent;
+use crate::upgrade::{self, SocketPlan};
 
 mod dialect;
 mod error;
@@ -35,10 +35,6 @@ mod wire;
 const MAX_MESSAGE: usize = 1024 * 1024;
 /// Concurrent requests with `wait`; further ones are refused.
 const MAX_WAITS: usize = 64;
-/// Small, because most connections are idle; both buffers grow on demand.
-const SOCKET_BUFFER: usize = 4 * 1024;
-/// Prefix of a WebSocket subprotocol that carries the token, for clients that cannot set headers.
-const BEARER_PROTOCOL: &str = "bearer.";
 
 pub struct HubOptions {
     /// Authenticates HTTP requests. Without a configured token every client on this machine is the local user; the
@@ -145,11 +141,13 @@ pub fn router(board: Board, options: HubOptions) -> Router {
         wait_permits: Semaphore::new(MAX_WAITS),
         tracker: options.tracker,
     };
-    guard::require_local_user_or_token(Router::new().fallback(handle), needs_token)
+    let hub = Hub(Arc::new(inner));
+    let routes = http::routes().layer(middleware::from_fn_with_state(hub.clone(), open_websocket));
+    guard::require_local_user_or_token(routes, needs_token)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .layer(middleware::from_fn(require_loopback))
         .layer(middleware::from_fn(guard::security_headers))
-        .with_state(Hub(Arc::new(inner)))
+        .with_state(hub)
 }
 
 /// The hub serves loopback clients only, wherever its listener is bound.
@@ -162,15 +160,15 @@ async fn require_loopback(request: Request, next: Next) -> Response {
     (StatusCode::FORBIDDEN, "the hub only talks to this machine\n").into_response()
 }
 
-/// Upgrade requests become WebSockets on any path; everything else is HTTP.
-async fn handle(State(hub): State<Hub>, request: Request) -> Response {
-    let Some(peer) = request.extensions().get::<Peer>().cloned() else {
-        return StatusCode::FORBIDDEN.into_response();
-    };
+/// An upgrade is a WebSocket whatever the path; the rest goes to the routes.
+async fn open_websocket(State(hub): State<Hub>, request: Request, next: Next) -> Response {
     if !wants_websocket(&request) {
-        return http::handle(&hub, &peer, request).await;
+        return next.run(request).await;
     }
     let (mut head, _) = request.into_parts();
+    let Some(peer) = head.extensions.get::<Peer>().cloned() else {
+        return StatusCode::FORBIDDEN.into_response();
+    };
     match WebSocketUpgrade::from_request_parts(&mut head, &()).await {
         Ok(upgrade) => hub.upgrade(peer, &head.headers, upgrade),
         Err(refused) => refused.into_response(),
@@ -184,7 +182,7 @@ fn wants_websocket(request: &Request) -> bool {
 
 impl Hub {
     fn upgrade(self, peer: Peer, headers: &HeaderMap, upgrade: WebSocketUpgrade) -> Response {
-        let Ok(place) = self.0.socket_permits.clone().try_acquire_owned() else {
+        let Ok(permit) = self.0.socket_permits.clone().try_acquire_owned() else {
             telemetry::refused(SURFACE, "capacity");
             let text = "too many connections; try again in a few seconds\n";
             return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], text).into_response();
@@ -200,26 +198,15 @@ impl Hub {
         };
         // Every connection is the local user's; the registration identifies the app.
         let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
-        let admission = ClientAuth::SignedIn(identity);
-        let trace = traceparent(headers).map(Into::into);
-        let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };
-        let token = self.0.tracker.token();
-        // RFC 6455: a client that offers subprotocols expects the server to select one.
-        let upgrade = match offered.protocol {
-            Some(protocol) => upgrade.protocols([protocol]),
-            None => upgrade,
+        let plan = SocketPlan {
+            context: self.0.context.clone(),
+            dialect: dialect(options),
+            auth: ClientAuth::SignedIn(identity),
+            max_message: MAX_MESSAGE,
+            protocol: offered.protocol,
+            permit: Some(permit),
         };
-        upgrade
-            .max_message_size(MAX_MESSAGE)
-            .max_frame_size(MAX_MESSAGE)
-            .read_buffer_size(SOCKET_BUFFER)
-            .write_buffer_size(SOCKET_BUFFER)
-            .on_upgrade(move |socket| async move {
-                let plug = self.0.context.clone();
-                // Boxed to keep the upgrade future of an idle connection small.
-                Box::pin(pump::run(plug, socket, dialect(options), client)).await;
-                drop((token, place));
-            })
+        plan.open(upgrade, peer, headers, &self.0.tracker)
     }
 }
 
@@ -233,13 +220,12 @@ struct UpgradeOffer {
 
 impl UpgradeOffer {
     fn read(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-        let lists = values.filter_map(|value| value.to_str().ok());
-        let protocols: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
-        let bearer = protocols.iter().find_map(|name| name.strip_prefix(BEARER_PROTOCOL).map(|token| (*name, token)));
-        let protocol = bearer.map(|(name, _)| name).or_else(|| protocols.first().copied());
-        let header = headers.get(header::AUTHORIZATION).and_then(auth::bearer);
-        let token = header.or_else(|| bearer.map(|(_, token)| token));
+        let bearer = upgrade::bearer_protocol(headers);
+        let protocol = bearer.map(|bearer| bearer.name).or_else(|| upgrade::offered_protocols(headers).next());
+        let token = match ShownToken::in_header(headers) {
+            ShownToken::Token(token) => Some(token),
+            ShownToken::Missing | ShownToken::Malformed => bearer.map(|bearer| bearer.token),
+        };
         Self {
             token: token.filter(|token| !token.is_empty()).map(str::to_owned),
             protocol: protocol.filter(|name| !name.is_empty()).map(str::to_owned),

@@ -20,3 +20,4 @@ pub mod pump;
 pub mod runs;
 mod telemetry;
 mod trace;
+mod upgrade;

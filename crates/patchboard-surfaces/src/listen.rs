@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -28,8 +29,12 @@ use crate::local_users::{LocalUsers, UserRejection};
 use crate::telemetry;
 
 mod refusal;
+mod request_body;
 
-/// A client that has not sent a complete request head by then is disconnected.
+use request_body::RequestBody;
+
+/// A client that has not finished its request head by then is dropped, be it the first or a later one: an idle
+/// connection holds one of the listener's slots for no longer than that.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long unread input is drained after a connection has ended.
 const CLOSE_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -281,16 +286,7 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
     // Streamed frames are small and must leave at once; without this each waits for the previous one's ACK.
     let nodelay = stream.set_nodelay(true);
     let reads = peer.read_budget.clone();
-    let service = router
-        .map_request(move |mut request: Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(peer.clone());
-            request
-        })
-        .map_result(|answer: Result<Response, Infallible>| match answer {
-            Ok(answer) if answer.extensions().get::<NoResponse>().is_some() => Err(NoResponse),
-            Ok(answer) => Ok(answer),
-            Err(never) => match never {},
-        });
+    let service = hyper::service::service_fn(move |request| respond(router.clone(), peer.clone(), request));
     async move {
         if let Err(error) = nodelay {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
@@ -302,7 +298,7 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
         let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(64 * 1024);
         let io = TokioIo::new(MeteredStream { stream: Some(stream), read_budget: reads });
-        let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
+        let serving = builder.serve_connection_with_upgrades(io, service);
         tokio::pin!(serving);
         let ended = tokio::select! {
             ended = serving.as_mut() => ended,
@@ -317,7 +313,27 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
     }
 }
 
-/// Returned instead of a response to make `connection` close the connection without one.
+/// One request and its response. The connection goes on afterwards if the request was read to its end; otherwise what is
+/// left of it would be taken for the next request.
+async fn respond(router: Router, peer: Peer, request: Request<Incoming>) -> Result<Response, NoResponse> {
+    let reads = peer.read_budget.clone();
+    let mut request = request.map(RequestBody::new);
+    let progress = request.body().progress();
+    request.extensions_mut().insert(peer);
+    let mut response = router.oneshot(request).await?;
+    if response.extensions().get::<NoResponse>().is_some() {
+        return Err(NoResponse);
+    }
+    if progress.is_complete() {
+        reads.message_completed();
+    } else if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        reads.drain_on_close();
+    }
+    Ok(response)
+}
+
+/// Instead of an answer: the connection is closed without one.
 pub(crate) fn close_without_response() -> Response {
     let mut answer = Response::default();
     answer.extensions_mut().insert(NoResponse);

@@ -27,10 +27,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, ClientIdentity, TokenVerdict};
+use crate::auth::{AuthGate, ClientIdentity, ShownToken};
 use crate::guard::{self, OriginGuard};
 use crate::limit::LiveLimits;
-use crate::listen::{self, Peer};
+use crate::listen::Peer;
 use crate::trace::traceparent;
 use crate::{pump, telemetry};
 
@@ -197,15 +197,9 @@ fn media_type(text: &str) -> String {
 impl McpService {
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<ClientIdentity, Response> {
         let gate = &self.0.gate;
-        let Some(given) = headers.get(header::AUTHORIZATION) else {
-            return gate.anonymous().ok_or_else(unauthorised);
-        };
-        let token = auth::bearer(given).ok_or_else(unauthorised)?;
-        match gate.check(peer.address, token).await {
-            TokenVerdict::Accepted(identity) => Ok(identity),
-            TokenVerdict::Wrong => Err(unauthorised()),
-            TokenVerdict::CloseUnanswered => Err(listen::close_without_response()),
-        }
+        let shown = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let identity = shown.map_err(|refusal| refusal.into_response(unauthorised))?;
+        identity.or_else(|| gate.anonymous()).ok_or_else(unauthorised)
     }
 
     fn begin_session(&self, identity: ClientIdentity, id: &Value, params: &Value) -> Response {

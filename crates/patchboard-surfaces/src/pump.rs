@@ -23,7 +23,7 @@ use patchboard_core::{Board, BoardError};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenVerdict};
+use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenRefusal, TokenVerdict};
 use crate::dialect::{BoardRequest, CloseCause, Dialect, FollowId, Step, Steps, Ticket};
 use crate::listen::{Peer, ReadLimitExceeded};
 
@@ -510,9 +510,9 @@ impl<D: Dialect> Pump<D> {
 
     async fn authenticate(&mut self, token: &str) -> Flow {
         let identity = match self.context.gate.check(self.peer.address, token).await {
-            TokenVerdict::Accepted(identity) => Some(identity),
-            TokenVerdict::Wrong => None,
-            TokenVerdict::CloseUnanswered => return ControlFlow::Break(CloseCause::Server),
+            Ok(identity) => Some(identity),
+            Err(TokenRefusal::Unauthenticated) => None,
+            Err(TokenRefusal::CloseUnanswered) => return ControlFlow::Break(CloseCause::Server),
         };
         if identity.is_some() {
             self.peer.read_budget.lift_limit();

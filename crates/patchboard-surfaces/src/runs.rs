@@ -14,13 +14,13 @@ use patchboard_core::caller::Surface;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, AuthGate, ClientIdentity, TokenVerdict};
+use crate::auth::{AuthGate, ClientIdentity, ShownToken};
 use crate::dialect::Dialect;
 use crate::guard::{self, OriginGuard};
 use crate::limit::LiveLimits;
-use crate::listen::{self, Peer};
-use crate::pump::{self, ClientAuth, ClientConnection, PumpContext, PumpLimits};
-use crate::trace::traceparent;
+use crate::listen::Peer;
+use crate::pump::{ClientAuth, PumpContext, PumpLimits};
+use crate::upgrade::{self, SocketPlan};
 
 mod dialect;
 mod error;
@@ -28,11 +28,6 @@ mod map;
 mod projection;
 mod wire;
 mod yaml;
-
-/// Small, because most connections are idle; both buffers grow on demand.
-const SOCKET_BUFFER: usize = 4 * 1024;
-/// Prefix of a WebSocket subprotocol that carries the token, for clients that cannot set headers.
-const BEARER_PROTOCOL: &str = "bearer.";
 
 pub struct RunsOptions {
     pub gate: AuthGate,
@@ -106,68 +101,34 @@ async fn upgrade(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let shown = ShownToken::read(&headers);
-    let identity = match runs.identify(&peer, &shown).await {
+    let header = ShownToken::in_header(&headers);
+    // The header stands before what the subprotocols say.
+    let protocol = match header {
+        ShownToken::Missing => upgrade::bearer_protocol(&headers),
+        ShownToken::Malformed | ShownToken::Token(_) => None,
+    };
+    let shown = protocol.map_or(header, |protocol| ShownToken::Token(protocol.token));
+    let identity = match runs.identify(&peer, shown).await {
         Ok(identity) => identity,
         Err(refused) => return refused,
     };
-    let admission = ClientAuth::SignedIn(identity);
-    let trace = traceparent(&headers).map(Into::into);
-    let client = ClientConnection { peer, connection: pump::next_connection(), auth: admission, trace };
-    let dialect = dialect(runs.dialect_options);
-    let token = runs.tracker.token();
-    let max_message = runs.clients.get().max_message;
-    // RFC 6455: a client that offers subprotocols expects the server to select one.
-    let upgrade = match shown {
-        ShownToken::Protocol(token) => upgrade.protocols([format!("{BEARER_PROTOCOL}{token}")]),
-        ShownToken::Missing | ShownToken::Header(_) | ShownToken::Malformed => upgrade,
+    let plan = SocketPlan {
+        context: runs.context,
+        dialect: dialect(runs.dialect_options),
+        auth: ClientAuth::SignedIn(identity),
+        max_message: runs.clients.get().max_message,
+        protocol: protocol.map(|protocol| protocol.name.to_owned()),
+        permit: None,
     };
-    upgrade
-        .max_message_size(max_message)
-        .max_frame_size(max_message)
-        .read_buffer_size(SOCKET_BUFFER)
-        .write_buffer_size(SOCKET_BUFFER)
-        .on_upgrade(move |socket| async move {
-            // Boxed to keep the upgrade future of an idle connection small.
-            Box::pin(pump::run(runs.context, socket, dialect, client)).await;
-            drop(token);
-        })
-}
-
-/// The token of an upgrade request, by its source.
-enum ShownToken {
-    Missing,
-    Header(String),
-    Protocol(String),
-    /// An `Authorization` header without a bearer token.
-    Malformed,
-}
-
-impl ShownToken {
-    fn read(headers: &HeaderMap) -> Self {
-        if let Some(given) = headers.get(header::AUTHORIZATION) {
-            let token = auth::bearer(given);
-            return token.map_or(Self::Malformed, |token| Self::Header(token.to_owned()));
-        }
-        let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-        let mut protocols = offered.filter_map(|value| value.to_str().ok()).flat_map(|list| list.split(','));
-        let token = protocols.find_map(|protocol| protocol.trim().strip_prefix(BEARER_PROTOCOL));
-        token.map_or(Self::Missing, |token| Self::Protocol(token.to_owned()))
-    }
+    plan.open(upgrade, peer, &headers, &runs.tracker)
 }
 
 impl Runs {
-    async fn identify(&self, peer: &Peer, shown: &ShownToken) -> Result<ClientIdentity, Response> {
-        let token = match shown {
-            ShownToken::Missing => return self.context.gate.anonymous().ok_or_else(unauthorised),
-            ShownToken::Header(token) | ShownToken::Protocol(token) => token,
-            ShownToken::Malformed => return Err(unauthorised()),
-        };
-        match self.context.gate.check(peer.address, token).await {
-            TokenVerdict::Accepted(identity) => Ok(identity),
-            TokenVerdict::Wrong => Err(unauthorised()),
-            TokenVerdict::CloseUnanswered => Err(listen::close_without_response()),
-        }
+    async fn identify(&self, peer: &Peer, shown: ShownToken<'_>) -> Result<ClientIdentity, Response> {
+        let gate = &self.context.gate;
+        let shown = gate.identify(peer.address, shown).await;
+        let identity = shown.map_err(|refusal| refusal.into_response(unauthorised))?;
+        identity.or_else(|| gate.anonymous()).ok_or_else(unauthorised)
     }
 }
 

@@ -1,5 +1,5 @@
-//! When wrong tokens are answered: one a second for each address, however many connections it opens. Guessing in parallel
-//! gains nothing, and whoever has the right token is never held up by others.
+//! Penalty delays for wrong tokens: one answer per second and address, however many connections it opens. Guessing in
+//! parallel gains nothing, and clients with the right token are never delayed by others.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,24 +10,24 @@ use tokio::time::Instant;
 
 /// Time between two answers to one address.
 const PENALTY_DELAY: Duration = Duration::from_secs(1);
-/// Answers that wait for their time, for each address: each of them holds a connection. Further connections are closed.
+/// Delayed answers per address, each of which holds a connection; beyond it connections are closed without an answer.
 const MAX_DELAYED_ANSWERS: u32 = 30;
-/// Addresses with a lane of their own; when there are more, the others share one.
+/// Addresses with a schedule of their own; when there are more, the others share one.
 const MAX_TRACKED_ADDRESSES: usize = 4096;
 
-/// Shared by all listeners, or guessing at several of them would be faster.
+/// Shared by all listeners; otherwise guessing at several of them would be faster.
 #[derive(Debug)]
 pub struct FailedAttempts {
     created: Instant,
     schedule: Mutex<PenaltySchedule>,
 }
 
-/// Times count from the creation.
+/// All times are durations since `FailedAttempts::created`.
 #[derive(Debug, Default)]
 struct PenaltySchedule {
-    /// When the next wrong token of an address may be answered.
+    /// When the next wrong token from an address may be answered.
     next_answer_at: HashMap<IpAddr, Duration>,
-    /// The same for the addresses that found no lane of their own.
+    /// The same for all addresses beyond [`MAX_TRACKED_ADDRESSES`].
     shared_next_answer_at: Duration,
 }
 
@@ -43,10 +43,10 @@ impl FailedAttempts {
         self.created.elapsed()
     }
 
-    /// Takes the next place in the address's lane: how long until it may be answered; `None` when too many wait already.
+    /// Reserves the address's next answer and returns the delay until then; `None` when too many answers wait already.
     pub fn reserve_answer_delay(&self, address: IpAddr, now: Duration) -> Option<Duration> {
-        let mut lanes = self.schedule.lock().unwrap_or_else(PoisonError::into_inner);
-        let free_at = lanes.next_answer_slot(address_key(address), now);
+        let mut schedule = self.schedule.lock().unwrap_or_else(PoisonError::into_inner);
+        let free_at = schedule.next_answer_slot(address_key(address), now);
         let wait = free_at.saturating_sub(now);
         if wait >= PENALTY_DELAY * MAX_DELAYED_ANSWERS {
             return None;
@@ -68,7 +68,7 @@ impl PenaltySchedule {
     }
 }
 
-/// All of loopback is one machine, and whoever has one address of an IPv6 network usually has all of its /64.
+/// All of loopback is one machine, and a host with one address of an IPv6 /64 usually has all of them.
 fn address_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address if address.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),

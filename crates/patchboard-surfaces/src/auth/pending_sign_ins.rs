@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Connections that may be about to sign in at once; they have a few seconds each.
+/// Unauthenticated connections at once; each is closed after a few seconds without a token.
 const MAX_PENDING: usize = 512;
-/// The same from one address, so that one guest cannot fill the room.
+/// The same from one address, so that one client cannot take all permits.
 const MAX_PENDING_PER_ADDRESS: usize = 128;
 
 #[derive(Debug, Clone, Default)]
@@ -15,7 +15,7 @@ pub struct PendingSignIns {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// A seat, free again when dropped.
+/// Released when dropped.
 #[derive(Debug)]
 pub struct SignInPermit {
     pending: PendingSignIns,
@@ -23,30 +23,30 @@ pub struct SignInPermit {
 }
 
 impl PendingSignIns {
-    /// `None` when there is no seat left.
+    /// `None` when either limit is reached.
     pub fn try_acquire(&self, address: IpAddr) -> Option<SignInPermit> {
         let address = address.to_canonical();
         if address.is_loopback() {
             return Some(SignInPermit { pending: Self::default(), address });
         }
-        let mut inside = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let everyone: usize = inside.values().sum();
-        let from_there = inside.get(&address).copied().unwrap_or(0);
-        if everyone >= MAX_PENDING || from_there >= MAX_PENDING_PER_ADDRESS {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let total: usize = counts.values().sum();
+        let from_there = counts.get(&address).copied().unwrap_or(0);
+        if total >= MAX_PENDING || from_there >= MAX_PENDING_PER_ADDRESS {
             return None;
         }
-        inside.insert(address, from_there + 1);
+        counts.insert(address, from_there + 1);
         Some(SignInPermit { pending: self.clone(), address })
     }
 }
 
 impl Drop for SignInPermit {
     fn drop(&mut self) {
-        let mut inside = self.pending.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = inside.get_mut(&self.address) {
+        let mut counts = self.pending.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
-                inside.remove(&self.address);
+                counts.remove(&self.address);
             }
         }
     }

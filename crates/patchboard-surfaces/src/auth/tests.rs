@@ -10,26 +10,47 @@ fn gate() -> AuthGate {
     AuthGate::new("gateway", Some("right-token".into()), Some("operator-token".into()), Arc::default())
 }
 
-fn client() -> TokenVerdict {
-    TokenVerdict::Accepted(ClientIdentity { principal: "token".into(), grants: GrantSet::CLIENT })
+fn client() -> Result<ClientIdentity, TokenRefusal> {
+    Ok(ClientIdentity { principal: "token".into(), grants: GrantSet::CLIENT })
 }
 
 #[tokio::test(start_paused = true)]
 async fn tokens_are_compared_whole() {
     let gate = gate();
     for token in ["right-toke", "right-token ", "", "wrong-token"] {
-        assert_eq!(gate.check(HERE, token).await, TokenVerdict::Wrong, "{token}");
+        assert_eq!(gate.check(HERE, token).await, Err(TokenRefusal::Unauthenticated), "{token}");
     }
     assert_eq!(gate.check(HERE, "right-token").await, client());
     let operator = ClientIdentity { principal: "operator".into(), grants: GrantSet::OPERATOR };
-    assert_eq!(gate.check(HERE, "operator-token").await, TokenVerdict::Accepted(operator));
+    assert_eq!(gate.check(HERE, "operator-token").await, Ok(operator));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_token_there_is_a_local_user_who_cannot_operate() {
     let gate = AuthGate::new("gateway", None, Some("operator-token".into()), Arc::default());
     assert_eq!(gate.anonymous(), Some(ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }));
-    assert_eq!(gate.check(HERE, "").await, TokenVerdict::Wrong, "an empty token is not no token");
+    assert_eq!(gate.check(HERE, "").await, Err(TokenRefusal::Unauthenticated), "an empty token is not no token");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_token_that_was_shown_and_is_wrong_has_to_wait() {
+    let gate = gate();
+    let before = Instant::now();
+    for _ in 0..3 {
+        let headers = |value: &str| HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())]);
+        assert_eq!(gate.identify(HERE, ShownToken::in_header(&HeaderMap::new())).await, Ok(None));
+        let basic = headers("Basic right-token");
+        let refused = gate.identify(HERE, ShownToken::in_header(&basic)).await;
+        assert_eq!(refused, Err(TokenRefusal::Unauthenticated));
+        let right = headers("bearer right-token");
+        assert_eq!(gate.identify(HERE, ShownToken::in_header(&right)).await, client().map(Some));
+    }
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    for _ in 0..2 {
+        let refused = gate.identify(HERE, ShownToken::Token("wrong")).await;
+        assert_eq!(refused, Err(TokenRefusal::Unauthenticated));
+    }
+    assert_eq!(before.elapsed(), Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +72,7 @@ async fn wrong_tokens_wait_in_one_lane_and_the_right_one_never_does() {
         };
         let (verdicts, waited) = futures_util::future::join(guesses, right).await;
         assert_eq!(waited, Duration::ZERO);
-        let cut = verdicts.iter().filter(|verdict| **verdict == TokenVerdict::CloseUnanswered).count();
+        let cut = verdicts.iter().filter(|verdict| **verdict == Err(TokenRefusal::CloseUnanswered)).count();
         assert_eq!((verdicts.len(), cut), (60, 30));
     }
     assert_eq!(before.elapsed(), Duration::from_secs(2 * 29), "thirty answers, a second between each two");

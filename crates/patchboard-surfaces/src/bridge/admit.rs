@@ -23,7 +23,7 @@ use super::connection::{ConnectionKind, PeerConnection};
 use super::metered_body::{DownloadBody, MemoryCharge, UploadBody};
 use super::rpc_counters::{RpcCounters, RpcMethod as Rpc, RpcOutcome};
 use super::service::BridgeCall;
-use crate::auth::{self, ClientIdentity, TokenVerdict};
+use crate::auth::{ClientIdentity, ShownToken, TokenRefusal};
 use crate::guard::GuardRejection;
 use crate::telemetry;
 
@@ -61,6 +61,17 @@ enum CallRefusal {
 impl From<Status> for CallRefusal {
     fn from(status: Status) -> Self {
         Self::Refused(status)
+    }
+}
+
+impl From<TokenRefusal> for CallRefusal {
+    fn from(refusal: TokenRefusal) -> Self {
+        match refusal {
+            TokenRefusal::Unauthenticated => {
+                Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`").into()
+            }
+            TokenRefusal::CloseUnanswered => Self::Reset,
+        }
     }
 }
 
@@ -216,30 +227,21 @@ async fn identify(
         }
     };
     let bridge = &visitor.bridge.0;
-    let Some(given) = headers.get(header::AUTHORIZATION) else {
-        let is_open = address.is_loopback() || is_certified;
-        let anonymous = bridge.gate.anonymous().filter(|_| is_open);
-        // Monitoring on this machine may check the health without a token.
-        let watching = || {
-            let is_watching = aim == RpcTarget::HealthCheck && address.is_loopback();
-            is_watching.then(|| ClientIdentity { principal: "local".into(), grants: GrantSet::NONE })
-        };
-        return match anonymous {
-            Some(identity) if is_certified => Ok(ClientIdentity { principal: "certificate".into(), ..identity }),
-            Some(identity) => Ok(identity),
-            None => watching().ok_or_else(unauthenticated),
-        };
-    };
-    let token = auth::bearer(given).ok_or_else(unauthenticated)?;
-    match bridge.gate.check(address, token).await {
-        TokenVerdict::Accepted(identity) => Ok(identity),
-        TokenVerdict::Wrong => Err(unauthenticated()),
-        TokenVerdict::CloseUnanswered => Err(CallRefusal::Reset),
+    if let Some(identity) = bridge.gate.identify(address, ShownToken::in_header(headers)).await? {
+        return Ok(identity);
     }
-}
-
-fn unauthenticated() -> CallRefusal {
-    CallRefusal::Refused(Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`"))
+    let is_open = address.is_loopback() || is_certified;
+    let anonymous = bridge.gate.anonymous().filter(|_| is_open);
+    // Monitoring on this machine may check the health without a token.
+    let watching = || {
+        let is_watching = aim == RpcTarget::HealthCheck && address.is_loopback();
+        is_watching.then(|| ClientIdentity { principal: "local".into(), grants: GrantSet::NONE })
+    };
+    match anonymous {
+        Some(identity) if is_certified => Ok(ClientIdentity { principal: "certificate".into(), ..identity }),
+        Some(identity) => Ok(identity),
+        None => watching().ok_or_else(|| TokenRefusal::Unauthenticated.into()),
+    }
 }
 
 /// Whether the call carries the worker's secret, or the secret is not required yet. A correct secret makes it required

@@ -13,6 +13,7 @@ use patchboard_core::tool::{
     CallMetadata, Glob, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec,
 };
 use patchboard_core::worker::{SessionConfig, SessionReport, WorkerId, WorkerTool};
+use patchboard_proto::limits::{MAX_TOOL_PARAMETERS, is_correlation_id};
 use patchboard_proto::value::{self, ParameterKind};
 use patchboard_proto::{Any, Message, parameters, pb};
 use serde_json::Value;
@@ -26,13 +27,11 @@ pub(super) const CORRELATION_HEADER: &str = "x-snakepit-correlation-id";
 const MAX_REPLY_HEADER: &str = "x-patchboard-max-reply";
 /// What a worker's gRPC channel accepts by default.
 const DEFAULT_WORKER_REPLY_BYTES: usize = 4 * 1024 * 1024 - 1;
-const MAX_CORRELATION: usize = 256;
 
 const MAX_TOOLS: usize = 1000;
 const MAX_NAME: usize = 64;
 const MAX_TOOL_METADATA: usize = 32;
 const MAX_TOOL_METADATA_BYTES: usize = 4096;
-const MAX_PARAMETERS: usize = 256;
 /// Longer descriptions are truncated.
 const MAX_DESCRIPTION: usize = 16 * 1024;
 const MAX_SCHEMA: usize = 256 * 1024;
@@ -158,9 +157,9 @@ fn registration(tool: pb::ToolRegistration) -> Result<WorkerTool, String> {
         ));
     }
     let schema = parameters::schema_of(&tool.parameters);
-    if tool.parameters.len() > MAX_PARAMETERS || !is_at_most(&schema, MAX_SCHEMA) {
+    if tool.parameters.len() > MAX_TOOL_PARAMETERS || !is_at_most(&schema, MAX_SCHEMA) {
         return Err(format!(
-            "invalid_parameters: {name} has more than {MAX_PARAMETERS} of them or {MAX_SCHEMA} bytes of rules about them"
+            "invalid_parameters: {name} has more than {MAX_TOOL_PARAMETERS} of them or {MAX_SCHEMA} bytes of rules about them"
         ));
     }
     Ok(WorkerTool {
@@ -244,10 +243,7 @@ impl ToolCallRequest {
     pub(super) fn correlation(&self, headers: &HeaderMap) -> Option<Arc<str>> {
         let header = headers.get(CORRELATION_HEADER).and_then(|value| value.to_str().ok());
         let named = header.or_else(|| self.metadata.get("correlation_id").map(String::as_str))?;
-        let is_fine = !named.is_empty()
-            && named.len() <= MAX_CORRELATION
-            && named.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-        is_fine.then(|| named.into())
+        is_correlation_id(named).then(|| named.into())
     }
 
     /// Returns `Err` with the name of a parameter that cannot be decoded.

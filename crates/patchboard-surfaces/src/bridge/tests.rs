@@ -16,23 +16,20 @@ use patchboard_core::budget::price::PriceTable;
 use patchboard_core::hub::HubOptions;
 use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolScope;
 use patchboard_core::port::{ToolHost, WorkerSupervisor};
-use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::reasoning::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
-};
+use patchboard_core::scripted::ManualClock;
 use patchboard_core::store::Store;
 use patchboard_core::tool::{
-    CallMetadata, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec, ToolTraits,
+    CallMetadata, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolOutput, ToolSpec, ToolTraits,
     UnknownOutcomePolicy,
 };
 use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
+use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
 use patchboard_proto::pb::bridge_service_client::BridgeServiceClient;
 use patchboard_proto::{Any, pb, value};
+use patchboard_testkit::board::TestBoard;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};
@@ -291,7 +288,16 @@ impl Bench {
         let (pool, store, signals) =
             (Arc::new(Pool::default()), Arc::new(InMemoryStore::new()), TelemetryBus::default());
         let clock = Arc::new(ManualClock::default());
-        let board = board(&pool, &store, &signals, &clock, setup.sessions);
+        let change = |parts: &mut BoardParts| {
+            parts.store = store.clone();
+            parts.clock = clock.clone();
+            parts.tools = vec![Arc::new(Own)];
+            parts.pools = vec![pool.clone()];
+            parts.workers = Some(pool.clone());
+            parts.telemetry = signals.clone();
+            parts.bridge = setup.sessions;
+        };
+        let board = TestBoard::new([]).with(change).assemble();
         let (draining, tracker) = (CancellationToken::new(), TaskTracker::new());
         let options = BridgeOptions {
             local_users: LocalUsers::new([]),
@@ -373,57 +379,4 @@ fn result(response: &pb::ExecuteToolResponse) -> Value {
 fn refusal<T: fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
     let status = answer.unwrap_err();
     (status.code(), status.message().to_owned())
-}
-
-fn board(
-    pool: &Arc<Pool>,
-    store: &Arc<InMemoryStore>,
-    signals: &TelemetryBus,
-    clock: &Arc<ManualClock>,
-    sessions: patchboard_core::bridge::BridgeOptions,
-) -> Board {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: ScriptedModel::new([]),
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::run_spec::AgentSource::User,
-        description: None,
-        max_tokens: 1000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 100_000,
-    };
-    Board::assemble(BoardParts {
-        store: store.clone(),
-        clock: clock.clone(),
-        ids: Arc::new(CountingIds::default()),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        tools: vec![Arc::new(Own)],
-        pools: vec![pool.clone()],
-        workers: Some(pool.clone()),
-
-        plugins: None,
-        channels: Vec::new(),
-        telemetry: signals.clone(),
-        bridge: sessions,
-        hub: HubOptions::default(),
-        notices: NoticeOptions::default(),
-        sinks: vec![],
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets: BudgetLimits::default(),
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits::default(),
-        version: "1.2.3",
-    })
 }

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Gateway;
-use crate::auth::TokenVerdict;
+use crate::auth::TokenRefusal;
 use crate::limit::{RateLimit, TokenBucket};
 use crate::listen::Peer;
 use crate::local_users::UserRejection;
@@ -115,7 +115,7 @@ impl Gateway {
         telemetry::refused(SURFACE, reason);
         tracing::debug!(surface = SURFACE, channel = &*door.channel.name, reason, "webhook refused");
         if doubt == VerifyError::Signature
-            && self.context.gate.delay_failed_attempt(from).await == TokenVerdict::CloseUnanswered
+            && self.context.gate.delay_failed_attempt(from).await == TokenRefusal::CloseUnanswered
         {
             return WebhookRejection::close_unanswered();
         }
@@ -157,11 +157,7 @@ pub(super) async fn receive(
     let admitted = gateway.admit(&channel, &peer, &head, body).await;
     let (door, webhook) = match admitted {
         Ok(admitted) => admitted,
-        Err(refusal) => {
-            // Much of the body may still be in flight.
-            peer.read_budget.drain_on_close();
-            return refusal.into_response();
-        }
+        Err(refusal) => return refusal.into_response(),
     };
     peer.read_budget.message_completed();
     if let Err(refusal) = door.take_rate_token(gateway.channels.started.elapsed()) {

@@ -42,6 +42,12 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
     }
 
+    /// Requests that wait hold a permit; the same request without `wait` needs none.
+    pub(super) fn too_many_waiting() -> Self {
+        let message = "too many requests wait already: ask without `wait`";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+
     pub(super) fn unexpected_reply() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error: unexpected answer")
     }

@@ -18,6 +18,7 @@ use patchboard_core::run_spec::reasoning::ReasoningOptions;
 use patchboard_core::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
 };
+use patchboard_testkit::board::TestBoard;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -78,7 +79,7 @@ impl Bench {
     }
 
     fn with(setup: Setup) -> Self {
-        let board = board(setup.pairing);
+        let board = TestBoard::new([]).with(|parts| parts.hub.pairing = setup.pairing).assemble();
         let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
         let options = HubOptions {
             gate: AuthGate::new("hub", None, Some(OPERATOR.into()), Arc::default()),
@@ -148,51 +149,4 @@ fn request(method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<B
     let mut request = builder.body(body.into()).unwrap();
     request.extensions_mut().insert(Peer::at("127.0.0.1".parse::<IpAddr>().unwrap()));
     request
-}
-
-fn board(pairing: PairingMode) -> Board {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: ScriptedModel::new([]),
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::run_spec::AgentSource::User,
-        description: None,
-        max_tokens: 1000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 100_000,
-    };
-    Board::assemble(BoardParts {
-        store: Arc::new(InMemoryStore::new()),
-        clock: Arc::new(ManualClock::default()),
-        ids: Arc::new(CountingIds::default()),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        pools: Vec::new(),
-        workers: None,
-
-        plugins: None,
-        channels: Vec::new(),
-        telemetry: patchboard_core::bridge::TelemetryBus::default(),
-        bridge: patchboard_core::bridge::BridgeOptions::default(),
-        tools: vec![],
-        hub: patchboard_core::hub::HubOptions { pairing, ..Default::default() },
-        notices: NoticeOptions::default(),
-        sinks: vec![],
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets: BudgetLimits::default(),
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits::default(),
-        version: "1.2.3",
-    })
 }

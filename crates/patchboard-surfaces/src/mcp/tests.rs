@@ -12,9 +12,9 @@ use patchboard_core::budget::price::PriceTable;
 use patchboard_core::hub::HubOptions;
 use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
+use patchboard_core::port::ToolScope;
 use patchboard_core::port::ToolScope;
 use patchboard_core::reloadable::Reloadable;
 use patchboard_core::run_spec::StrategyKind;
@@ -24,6 +24,7 @@ use patchboard_core::scripted::{
 };
 use patchboard_core::store::Store;
 use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+use patchboard_testkit::board::TestBoard;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -221,50 +222,12 @@ fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
 }
 
 fn board(store: Arc<InMemoryStore>, tools: Arc<Tools>) -> Board {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: ScriptedModel::new([]),
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::run_spec::AgentSource::User,
-        description: None,
-        max_tokens: 1000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 100_000,
+    let change = |parts: &mut BoardParts| {
+        parts.store = store;
+        parts.tools = vec![tools];
+        parts.limits.approval_expiry = Duration::from_millis(1);
     };
-    Board::assemble(BoardParts {
-        store,
-        clock: Arc::new(ManualClock::default()),
-        ids: Arc::new(CountingIds::default()),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        pools: Vec::new(),
-        workers: None,
-
-        plugins: None,
-        channels: Vec::new(),
-        telemetry: patchboard_core::bridge::TelemetryBus::default(),
-        bridge: patchboard_core::bridge::BridgeOptions::default(),
-        tools: vec![tools],
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets: BudgetLimits::default(),
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        hub: HubOptions::default(),
-        notices: NoticeOptions::default(),
-        sinks: Vec::new(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits { approval_expiry: Duration::from_millis(1), ..BoardLimits::default() },
-        version: "1.2.3",
-    })
+    TestBoard::new([]).with(change).assemble()
 }
 
 #[tokio::test]
@@ -493,6 +456,43 @@ async fn the_operator_s_client_writes_and_others_have_to_be_approved() {
     let answer = bench.call(&operator, "writes", json!({"a": 1})).await;
     assert_eq!(answer["result"]["isError"], false, "{answer}");
     assert_eq!(*bench.tools.called.lock().unwrap(), [("writes".to_owned(), json!({"a": 1}))]);
+}
+
+#[tokio::test]
+async fn a_client_asks_again_on_the_same_connection() {
+    let bench = Bench::new().await;
+    let session = bench.begin(&[]).await;
+    let mut stream = TcpStream::connect(bench.address).await.unwrap();
+    let head = |accept: &str, body: &str, more: &str| {
+        format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n\
+             Mcp-Session-Id: {session}\r\nContent-Length: {}\r\n{more}\r\n",
+            body.len()
+        )
+    };
+    let ping = request(1, "ping", json!({})).to_string();
+    let echo = call(2, "echoes", json!({})).to_string();
+    // A stream of events has its own end, so the connection need not end with it.
+    let requests = [
+        head(JSON_CONTENT_TYPE, &ping, "") + &ping,
+        head(BOTH, &echo, "") + &echo,
+        // The last one says so itself.
+        head(JSON_CONTENT_TYPE, &ping, "Connection: close\r\n") + &ping,
+    ];
+    stream.write_all(requests.concat().as_bytes()).await.unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).await.unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 3, "{answers}");
+    assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+    // What is too large is not read to its end, and cannot be skipped.
+    let (mut answers, mut sending) = TcpStream::connect(bench.address).await.unwrap().into_split();
+    let large = " ".repeat(1024 * 1024);
+    sending.write_all(head(JSON_CONTENT_TYPE, &large, "").as_bytes()).await.unwrap();
+    let mut refused = String::new();
+    // Whether all of it is taken does not matter.
+    let (_, read) = tokio::join!(sending.write_all(large.as_bytes()), answers.read_to_string(&mut refused));
+    read.unwrap();
+    assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains("connection: close"), "{refused}");
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ use patchboard_surfaces::limit::{ClientLimits, RateLimit};
 use patchboard_surfaces::listen::{self, Listener};
 use patchboard_surfaces::pump::PumpLimits;
 use patchboard_surfaces::runs::{self, RunsOptions};
+use patchboard_testkit::board::{TestBoard, test_agent};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -62,50 +63,9 @@ impl Default for Setup {
 }
 
 async fn serve(scripts: impl IntoIterator<Item = Script>, setup: Setup) -> Server {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: ScriptedModel::new(scripts),
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::run_spec::AgentSource::User,
-        description: None,
-        max_tokens: 100_000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 1_000_000,
-    };
-    let board = Board::assemble(BoardParts {
-        store: Arc::new(InMemoryStore::new()),
-        clock: Arc::<ManualClock>::default(),
-        ids: Arc::<CountingIds>::default(),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        pools: Vec::new(),
-        workers: None,
-
-        plugins: None,
-        channels: Vec::new(),
-        telemetry: patchboard_core::bridge::TelemetryBus::default(),
-        bridge: patchboard_core::bridge::BridgeOptions::default(),
-        tools: vec![],
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets: BudgetLimits::default(),
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        hub: HubOptions::default(),
-        notices: NoticeOptions::default(),
-        sinks: Vec::new(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits::default(),
-        version: "0.0.0-test",
-    });
+    // Long answers are what some of these tests are about.
+    let agent = AgentSpec { max_tokens: 100_000, context_window: 1_000_000, ..test_agent(ScriptedModel::new(scripts)) };
+    let board = TestBoard::with_agent(agent).assemble();
     let stop = CancellationToken::new();
     let connections = TaskTracker::new();
     let router = runs::router(

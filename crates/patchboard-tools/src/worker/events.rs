@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use patchboard_core::bridge::{MeasuredValue, TelemetryEvent};
+use patchboard_proto::limits::MAX_CORRELATION_BYTES;
 use patchboard_proto::pb::telemetry_control::Control;
 use patchboard_proto::pb::telemetry_value::Value;
 use patchboard_proto::pb::{self, TelemetryControl, TelemetryToggle};
@@ -146,7 +147,7 @@ fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: pb::Telem
     if let Some(pid) = worker.pid {
         signal = signal.with_metadata("python_pid", pid.to_string());
     }
-    let correlation = Some(event.correlation_id).filter(|id| !id.is_empty() && id.len() <= MAX_KEY);
+    let correlation = Some(event.correlation_id).filter(|id| !id.is_empty() && id.len() <= MAX_CORRELATION_BYTES);
     signal
         .with_metadata("worker_id", worker.id.0.clone())
         .with_metadata("pool_name", pool.name().clone())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use patchboard_core::tool::{CallMetadata, ToolFault, ToolOutput};
+use patchboard_proto::limits::is_correlation_id;
 use patchboard_proto::pb::ExecuteToolRequest;
 use patchboard_proto::value;
 use serde_json::Value;
@@ -17,7 +18,6 @@ const CORRELATION_KEY: &str = "correlation_id";
 /// Prefix of metadata keys that give the format of a binary argument, followed by its name.
 const FORMAT_PREFIX: &str = "binary_format:";
 const PICKLE: &str = "pickle";
-const MAX_CORRELATION: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallMode {
@@ -39,10 +39,7 @@ pub(super) fn reject_pickle(parcel: &CallMetadata) -> Option<ToolOutput> {
 /// The id that correlates all events of the call; `fresh` is used if the caller gave none or an invalid one.
 pub(super) fn correlation_id(parcel: &CallMetadata, fresh: impl FnOnce() -> String) -> Arc<str> {
     let given = parcel.correlation.as_deref().or(parcel.metadata.get(CORRELATION_KEY).map(String::as_str));
-    let is_usable = |id: &&str| {
-        !id.is_empty() && id.len() <= MAX_CORRELATION && id.bytes().all(|byte| (0x20..0x7f).contains(&byte))
-    };
-    given.filter(is_usable).map_or_else(|| fresh().into(), Into::into)
+    given.filter(|id| is_correlation_id(id)).map_or_else(|| fresh().into(), Into::into)
 }
 
 /// `arguments` must be an object; `left` is the worker's time limit.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use patchboard_core::tool::ToolSpec;
 use patchboard_core::worker::WorkerTool;
+use patchboard_proto::limits::MAX_TOOL_PARAMETERS;
 use patchboard_proto::parameters::schema_of;
 use patchboard_proto::pb;
 
@@ -12,7 +13,6 @@ use patchboard_proto::pb;
 pub(super) const MAX_TOOLS: usize = 1000;
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 16 * 1024;
-const MAX_PARAMETERS: usize = 200;
 const MAX_METADATA: usize = 32;
 const MAX_METADATA_BYTES: usize = 4096;
 
@@ -98,8 +98,8 @@ fn parse_tool(key: &str, tool: pb::ToolSpec) -> Result<WorkerTool, &'static str>
     if !is_name(name) {
         return Err("a name has 1 to 64 letters, digits, `_`, `.` and `-`, and begins with a letter or digit");
     }
-    if tool.parameters.len() > MAX_PARAMETERS {
-        return Err("it has more than 200 parameters");
+    if tool.parameters.len() > MAX_TOOL_PARAMETERS {
+        return Err("it has more than 256 parameters");
     }
     let size: usize = tool.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
     if tool.metadata.len() > MAX_METADATA || size > MAX_METADATA_BYTES {

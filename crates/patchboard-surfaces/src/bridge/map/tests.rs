@@ -76,6 +76,8 @@ fn a_correlation_id_is_the_header_s_or_the_metadata_s() {
     for odd in ["", "a\nb", "ü", &"x".repeat(257)] {
         assert_eq!(wanted(&[("correlation_id", odd)]).correlation(&HeaderMap::new()), None, "{odd}");
     }
+    let long = "x".repeat(230);
+    assert_eq!(wanted(&[("correlation_id", &long)]).correlation(&HeaderMap::new()).as_deref(), Some(long.as_str()));
 }
 
 #[test]
@@ -264,6 +266,8 @@ fn tools_that_cannot_be_registered() {
     assert_eq!(refused(vec![with(entries(32, 100))]), Ok(1));
     assert!(refused(vec![with(entries(33, 1))]).unwrap_err().starts_with("invalid_metadata"));
     assert!(refused(vec![with(entries(1, 4096))]).unwrap_err().starts_with("invalid_metadata"));
+    let wide = vec![pb::ParameterSpec::default(); 230];
+    assert_eq!(refused(vec![pb::ToolRegistration { parameters: wide, ..named("a") }]), Ok(1));
     let parameters = vec![pb::ParameterSpec::default(); 257];
     assert!(
         refused(vec![pb::ToolRegistration { parameters, ..named("a") }]).unwrap_err().starts_with("invalid_parameters")

@@ -19,8 +19,7 @@ use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::plugin::{PluginError, PluginReport};
-use patchboard_core::port::PluginCall;
-use patchboard_core::port::{FetchError, FetchResponse, PluginRuntime};
+use patchboard_core::port::{FetchError, FetchResponse, PluginCall, PluginRuntime};
 use patchboard_core::reloadable::Reloadable;
 use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::run_spec::reasoning::ReasoningOptions;
@@ -32,6 +31,7 @@ use patchboard_core::webhook::{
     ChannelError, ChannelMessage, ChannelOptions, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook,
     WebhookResponse,
 };
+use patchboard_testkit::board::TestBoard;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -221,7 +221,7 @@ impl Bench {
     fn with(setup: Setup) -> Self {
         let (adapter, clock) = (Arc::new(Adapter::default()), Arc::new(ManualClock::default()));
         let draining = CancellationToken::new();
-        let board = board(adapter.clone(), clock.clone(), ScriptedModel::new(setup.scripts), setup.budgets);
+        let board = board(adapter.clone(), clock.clone(), setup.scripts, setup.budgets);
         let options = GatewayOptions {
             // A token of the gateway's own, which webhooks need not know.
             gate: Arc::new(AuthGate::new("gateway", Some("the gateway's".into()), None, Arc::default())),
@@ -291,24 +291,7 @@ fn request(method: &str, channel: &str, headers: &[(&str, &str)], body: impl Int
     request
 }
 
-fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, model: Arc<ScriptedModel>, budgets: BudgetLimits) -> Board {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: model,
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::run_spec::AgentSource::User,
-        description: None,
-        max_tokens: 1000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 100_000,
-    };
+fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, scripts: Vec<Script>, budgets: BudgetLimits) -> Board {
     let channel = |name: &str, wait| ChannelOptions {
         name: name.into(),
         plugin: "adapter".into(),
@@ -316,35 +299,16 @@ fn board(adapter: Arc<Adapter>, clock: Arc<ManualClock>, model: Arc<ScriptedMode
         max_open_deliveries: 2,
         replay_window: Duration::from_secs(300),
     };
-    Board::assemble(BoardParts {
-        store: Arc::new(InMemoryStore::new()),
-        clock,
-        ids: Arc::new(CountingIds::default()),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        pools: Vec::new(),
-        workers: None,
-        plugins: Some(adapter),
-        channels: vec![
+    let change = |parts: &mut BoardParts| {
+        parts.clock = clock;
+        parts.plugins = Some(adapter);
+        parts.channels = vec![
             channel("hook", None),
             channel("wait", Some(Duration::from_secs(25))),
             channel("slack", None),
             channel("open", None),
-        ],
-        telemetry: TelemetryBus::default(),
-        bridge: BridgeOptions::default(),
-        tools: vec![],
-        hub: HubOptions::default(),
-        notices: NoticeOptions::default(),
-        sinks: vec![],
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets,
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits::default(),
-        version: "1.2.3",
-    })
+        ];
+        parts.budgets = budgets;
+    };
+    TestBoard::new(scripts).with(change).assemble()
 }

@@ -1,20 +1,20 @@
-//! When whoever waits for the answers of apps has them all.
+//! When a client that waits for the answers of apps has all of them.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use patchboard_core::app::message::{AttemptState, MessageReport, MessageState};
 
-/// Decides it by the message as it stands, so that the order of acknowledgements and notifications makes no difference.
+/// Decides by the message's current state alone, so the order of acknowledgements and notifications does not matter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerWatch {
-    /// Notifications that had come before: they answer an earlier attempt.
+    /// Notifications received before the wait began: they belong to an earlier attempt.
     earlier_notices: usize,
-    /// How long after it was sent an app may tell something.
+    /// How long after the message was sent to it an app may answer.
     window: Duration,
 }
 
-/// No end in sight: something else than time ends it.
+/// Not limited by time: another event ends the wait.
 const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 
 impl AnswerWatch {
@@ -30,20 +30,20 @@ impl AnswerWatch {
         Self { earlier_notices: heard, window }
     }
 
-    /// For how long there may still be something to wait for; `None` when there is not.
+    /// How long an answer may still arrive; `None` when nothing more is expected.
     pub(super) fn time_left(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
         match report.state {
-            // It had its time with an app, and nothing more happens before that app is back.
+            // An app has let it time out, and nothing more happens before that app is connected again.
             MessageState::Queued if report.reason.is_some() && report.current_attempts().next().is_some() => None,
             MessageState::Queued | MessageState::Sent => Some(UNBOUNDED),
-            // The hub itself ends the wait for those that owe an answer.
+            // The hub's own response timeout ends the wait for apps that have not answered.
             MessageState::Delivered if report.pending().next().is_some() => Some(UNBOUNDED),
             MessageState::Delivered => self.notice_time_left(report, now),
             MessageState::Held | MessageState::Refused | MessageState::Expired | MessageState::Cancelled => None,
         }
     }
 
-    /// The longest time that is left to one of those who took it and have told nothing yet.
+    /// The longest time left to any app that acknowledged the message and has sent no notification yet.
     fn notice_time_left(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
         let told = || report.notices.iter().skip(self.earlier_notices);
         let has_told = |app: &str| told().any(|(teller, _)| teller.eq_ignore_ascii_case(app));

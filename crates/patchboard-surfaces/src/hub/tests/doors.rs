@@ -89,10 +89,30 @@ async fn paths_and_methods() {
         ("DELETE", "/v1/clients".to_owned(), "GET"),
         ("GET", "/v1/clients/a/pair".to_owned(), "POST"),
         ("OPTIONS", "/v1/route".to_owned(), "POST"),
+        ("GET", "/v1/clients/*/forget".to_owned(), "POST"),
     ] {
         let answer = bench.ask(method, &path, "").await;
         assert_eq!(answer.fault(), (405, "method_not_allowed".to_owned()), "{method} {path}");
         assert_eq!(answer.header("allow"), allow, "{method} {path}");
+    }
+    let head = bench.ask("HEAD", "/v1/messages", "").await;
+    assert_eq!((head.status, head.header("allow")), (405, "GET, POST"));
+}
+
+#[tokio::test]
+async fn a_token_comes_before_everything_else_about_a_request() {
+    let strict = Bench::with(Setup { pairing: PairingMode::Token, ..Setup::default() });
+    let never = || Body::from_stream(futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
+    for (method, path) in [
+        ("GET", "/v1/nope"),
+        ("PUT", "/v1/messages"),
+        ("GET", "/v1/messages/x"),
+        ("POST", "/v1/messages?wait=x"),
+        ("POST", "/v1/clients/no%20name/pair"),
+    ] {
+        let refused = strict.ask(method, path, never()).await;
+        assert_eq!(refused.fault(), (401, "unauthenticated".to_owned()), "{method} {path}");
+        assert_eq!((refused.header("www-authenticate"), refused.header("allow")), ("Bearer", ""), "{method} {path}");
     }
 }
 

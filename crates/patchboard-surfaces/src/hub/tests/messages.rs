@@ -151,6 +151,29 @@ async fn a_message_is_sent_again_or_to_somebody_else() {
 }
 
 #[tokio::test]
+async fn what_may_be_taken_later_is_accepted_and_the_rest_is_done() {
+    let bench = Bench::new();
+    let id = bench.say("hello").await;
+    for (method, path, body, status) in [
+        ("POST", "/v1/messages".to_owned(), r#"{"text":"x"}"#, 202),
+        ("POST", format!("/v1/messages/{id}/resend"), "", 202),
+        ("POST", format!("/v1/messages/{id}/cancel"), "", 202),
+        ("GET", "/v1/messages".to_owned(), "", 200),
+        ("GET", "/v1/clients".to_owned(), "", 200),
+        ("POST", "/v1/clients/notebook/approve".to_owned(), "", 200),
+        // Of an app that is known the message is sent to it, whether it is there or not.
+        ("POST", format!("/v1/messages/{id}/route"), r#"{"client":"notebook"}"#, 202),
+        ("POST", "/v1/clients/notebook/forget".to_owned(), "", 200),
+        ("POST", "/v1/clients/*/forget".to_owned(), "", 200),
+        ("POST", "/v1/clients/%2A/forget".to_owned(), "", 200),
+        ("POST", "/v1/route".to_owned(), r#"{"text":"x"}"#, 200),
+    ] {
+        let answer = bench.as_operator(method, &path, body).await;
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn routing_is_explained_without_sending() {
     let bench = Bench::new();
     let explained = bench.post("/v1/route", json!({"text": "buy milk"})).await;

@@ -17,12 +17,18 @@ async fn ask(server: &Server, method: &str, path: &str, headers: &[(&str, &str)]
         let read = stream.read(&mut buffer).await.unwrap();
         answer.extend_from_slice(&buffer[..read]);
         let text = String::from_utf8_lossy(&answer);
-        // Everything but an upgraded connection is closed after one answer.
-        if read == 0 || (text.starts_with("HTTP/1.1 101") && text.contains("\r\n\r\n")) {
+        if read == 0 || is_whole(&text) {
             let status = text[9..12].parse().unwrap();
             return (status, text.into_owned());
         }
     }
+}
+
+/// The connection may go on after the answer, so its end is where its length says.
+fn is_whole(answer: &str) -> bool {
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    length.map_or(head.starts_with("HTTP/1.1 101"), |length| body.len() >= length.parse().unwrap())
 }
 
 const UPGRADE: [(&str, &str); 4] = [

@@ -270,7 +270,7 @@ async fn what_workers_tell_is_passed_on_and_asked_for_again() {
         .into(),
         metadata: [("worker_id".to_owned(), "somebody else".to_owned()), ("tool".to_owned(), "echo".to_owned())].into(),
         timestamp_ns: 1_794_744_000_000_000_001,
-        correlation_id: "corr-1".to_owned(),
+        correlation_id: "c".repeat(230),
     };
     *stub.events.lock().unwrap() = vec![event(2), event(1)];
     let bench = Bench::on(stub, |pool| pool.count = 1);
@@ -286,7 +286,7 @@ async fn what_workers_tell_is_passed_on_and_asked_for_again() {
     assert_eq!(told[1].measures, [("duration".into(), MeasuredValue::Int(2))]);
     let notes: Vec<(&str, &str)> = told[0].metadata.iter().map(|(key, value)| (&**key, &**value)).collect();
     let expected = [("tool", "echo"), ("python_pid", "4711"), ("worker_id", "py_worker_0_1"), ("pool_name", "py")];
-    assert_eq!((notes, told[0].correlation.as_deref()), (expected.to_vec(), Some("corr-1")));
+    assert_eq!((notes, told[0].correlation.as_deref()), (expected.to_vec(), Some("c".repeat(230).as_str())));
     assert_eq!(told[0].at.as_nanosecond(), 1_794_744_000_000_000_001);
 }
 

@@ -12,7 +12,7 @@ fn offered(tools: impl IntoIterator<Item = Wire>) -> BTreeMap<String, Wire> {
 
 #[test]
 fn what_cannot_be_offered_is_left_out() {
-    let many = vec![ParameterSpec::default(); MAX_PARAMETERS + 1];
+    let many = vec![ParameterSpec::default(); MAX_TOOL_PARAMETERS + 1];
     let metadata: BTreeMap<String, String> = (0..33).map(|n| (n.to_string(), String::new())).collect();
     let tools = validated(
         "py",
@@ -27,6 +27,14 @@ fn what_cannot_be_offered_is_left_out() {
         ]),
     );
     assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["also.good-1", "good"]);
+}
+
+/// As many as `RegisterTools` accepts, or a tool that was registered would be missing at the next start.
+#[test]
+fn a_tool_has_as_many_parameters_as_may_be_registered() {
+    let parameters = (0..230).map(|index| ParameterSpec { name: format!("p{index}"), ..Default::default() }).collect();
+    let tools = validated("py", offered([Wire { parameters, ..wire("wide") }]));
+    assert_eq!(tools.iter().map(|tool| tool.parameters.len()).collect::<Vec<_>>(), [230]);
 }
 
 #[test]

@@ -25,6 +25,11 @@ fn head(channel: &str, length: usize) -> String {
     )
 }
 
+/// The same, and the client asks for nothing more on this connection.
+fn last_head(channel: &str, length: usize) -> String {
+    head(channel, length).replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")
+}
+
 #[tokio::test]
 async fn whoever_hangs_up_is_answered_another_way() {
     let (script, gate) = held();
@@ -45,14 +50,33 @@ async fn whoever_hangs_up_is_answered_another_way() {
 async fn whoever_was_heard_out_is_not_gone() {
     let bench = Bench::new();
     let mut stream = connect(&bench).await;
-    stream.write_all(format!("{}hello", head("wait", 5)).as_bytes()).await.unwrap();
+    stream.write_all(format!("{}hello", last_head("wait", 5)).as_bytes()).await.unwrap();
     let mut answer = String::new();
     tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok"), "{answer}");
     assert!(!bench.adapter.next_stop().await.is_cancelled());
 }
 
-/// A refusal sent while the body is still in flight must reach the client.
+#[tokio::test]
+async fn a_service_posts_several_webhooks_on_one_connection() {
+    let bench = Bench::new();
+    let mut stream = connect(&bench).await;
+    // The last one is refused, but its body was read: only its own head ends the connection.
+    let too_late = last_head("slack", 5);
+    for head in [head("wait", 5), head("wait", 5), head("nobody", 0), too_late] {
+        stream.write_all(head.as_bytes()).await.unwrap();
+        if !head.contains("content-length: 0") {
+            stream.write_all(b"hello").await.unwrap();
+        }
+    }
+    let mut answers = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answers)).await.unwrap().unwrap();
+    let statuses: Vec<&str> = answers.split("HTTP/1.1 ").skip(1).filter_map(|answer| answer.get(..3)).collect();
+    assert_eq!(statuses, ["200", "200", "404", "401"], "{answers}");
+    assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+}
+
+/// A refusal comes while the body is still on its way, and is heard all the same.
 #[tokio::test]
 async fn refusals_are_heard_in_the_middle_of_a_body() {
     let bench = Bench::new();

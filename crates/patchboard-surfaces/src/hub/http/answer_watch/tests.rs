@@ -68,7 +68,7 @@ fn after(words: &[&str]) -> MessageReport {
     MessageReport::replay(MessageId(Uuid::from_u128(7)), records).unwrap()
 }
 
-/// Seconds left, as of second 10, to whoever has waited since the beginning.
+/// Seconds left, as of second 10, to a client that has waited since the beginning.
 fn left(words: &[&str]) -> Option<u64> {
     let watch = AnswerWatch::new(&after(&[]), WINDOW);
     watch.time_left(&after(words), at(10)).map(|left| left.as_secs())
@@ -116,6 +116,6 @@ fn what_was_told_before_it_was_sent_again_is_no_answer_to_it() {
     assert_eq!(watch.time_left(&acknowledged, at(10)), Some(Duration::from_secs(23)));
     let told = after(&["sent a", "told a", "again", "sent a", "ack a", "told a"]);
     assert_eq!(watch.time_left(&told, at(10)), None);
-    // Whoever only begins to look afterwards hears it all.
+    // A wait that begins afterwards has nothing to wait for.
     assert_eq!(AnswerWatch::new(&told, WINDOW).time_left(&told, at(10)), None);
 }

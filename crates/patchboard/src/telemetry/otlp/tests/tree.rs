@@ -14,12 +14,12 @@ use patchboard_core::budget::price::PriceTable;
 use patchboard_core::caller::{Caller, GrantSet, Surface};
 use patchboard_core::command::{Command, StartRun};
 use patchboard_core::conversation::ConversationOrigin;
+use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::hub::HubOptions;
 use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::id::ConnectionId;
-use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
 use patchboard_core::model::{ModelError, ToolCall};
+use patchboard_core::port::ToolScope;
 use patchboard_core::port::ToolScope;
 use patchboard_core::port::{Clock, ToolHost};
 use patchboard_core::run_spec::StrategyKind;
@@ -30,6 +30,7 @@ use patchboard_core::scripted::{
 };
 use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use patchboard_core::{Board, trace};
+use patchboard_testkit::board::TestBoard;
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -117,61 +118,14 @@ fn bench(ratio: f64, scripts: impl IntoIterator<Item = Script>) -> Bench {
     let subscriber = tracing::subscriber::set_default(subscriber);
     let (local, worker) = (Tool::new("look", ToolKind::BuiltIn), Tool::new("add", ToolKind::Worker));
     let signals = TelemetryBus::default();
-    let board = board(clock, scripts, &local, &worker, signals.clone());
-    Bench { board, signals, local, worker, spans, finished, _subscriber: subscriber }
-}
-
-fn board(
-    clock: Arc<ManualClock>,
-    scripts: impl IntoIterator<Item = Script>,
-    local: &Arc<Tool>,
-    worker: &Arc<Tool>,
-    signals: TelemetryBus,
-) -> Board {
-    let agent = AgentSpec {
-        name: "default".into(),
-        provider: ScriptedModel::new(scripts),
-        model: "script-1".into(),
-        strategy: StrategyKind::React,
-        reasoning: ReasoningOptions::default(),
-        source: patchboard_core::run_spec::AgentSource::User,
-        description: None,
-        max_tokens: 1000,
-        temperature: None,
-        system_prompt: None,
-        tools: None,
-        budget: BudgetLimits::default(),
-        max_run_tokens: None,
-        run_timeout: Duration::from_secs(3600),
-        context_window: 100_000,
+    let change = |parts: &mut BoardParts| {
+        parts.clock = clock;
+        parts.tools = vec![local.clone()];
+        parts.pools = vec![worker.clone()];
+        parts.telemetry = signals.clone();
     };
-    Board::assemble(BoardParts {
-        store: Arc::new(InMemoryStore::new()),
-        clock,
-        ids: Arc::new(CountingIds::default()),
-        agents: AgentTable::new(vec![agent], vec![]).unwrap(),
-        tools: vec![local.clone()],
-        pools: vec![worker.clone()],
-        workers: None,
-
-        plugins: None,
-        channels: Vec::new(),
-        telemetry: signals,
-        bridge: BridgeOptions::default(),
-        hub: HubOptions::default(),
-        notices: NoticeOptions::default(),
-        sinks: Vec::new(),
-        schemas: Arc::new(AcceptAnyArguments),
-        souls: Arc::new(FixedSoul(None)),
-        folders: Arc::new(AcceptAnyFolder),
-        embedder: None,
-        budgets: BudgetLimits::default(),
-        prices: PriceTable(vec![]),
-        memory: MemoryOptions::default(),
-        approval_policy: ApprovalPolicy::default(),
-        limits: BoardLimits::default(),
-        version: "1.2.3",
-    })
+    let board = TestBoard::new(scripts).with(change).assemble();
+    Bench { board, signals, local, worker, spans, finished, _subscriber: subscriber }
 }
 
 impl Bench {

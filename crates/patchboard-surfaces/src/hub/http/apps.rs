@@ -1,0 +1,70 @@
+//! Apps, which the API calls clients: who they are, and what the operator decides about them.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use patchboard_core::command::Command;
+use patchboard_core::reply::BoardReply;
+use uuid::Uuid;
+
+use super::client::Client;
+use super::json;
+use super::requests::{ApiBody, AppPath, ForgetBody, Ignored, LabelPath};
+use crate::hub::error::ApiError;
+use crate::hub::map;
+use crate::hub::wire::{self, report};
+
+pub(super) async fn list(client: Client) -> Result<Response, ApiError> {
+    let BoardReply::Apps(apps) = client.ask(Command::ListApps).await? else {
+        return Err(ApiError::unexpected_reply());
+    };
+    Ok(json(StatusCode::OK, map::clients(&apps)))
+}
+
+pub(super) async fn approve(
+    client: Client,
+    AppPath(app): AppPath,
+    ApiBody(Ignored): ApiBody<Ignored>,
+) -> Result<Response, ApiError> {
+    client.perform(Command::ApproveApp { app: app.into() }).await?;
+    Ok(done())
+}
+
+pub(super) async fn pair(
+    client: Client,
+    AppPath(app): AppPath,
+    ApiBody(Ignored): ApiBody<Ignored>,
+) -> Result<Response, ApiError> {
+    let Pairing { command, token } = Pairing::with_fresh_token(app);
+    client.perform(command).await?;
+    Ok(json(StatusCode::OK, wire::encode(&report::PairingToken { token: &token })))
+}
+
+pub(super) async fn forget(
+    client: Client,
+    LabelPath(app): LabelPath,
+    ApiBody(ForgetBody { unpair }): ApiBody<ForgetBody>,
+) -> Result<Response, ApiError> {
+    client.perform(Command::ForgetApp { app: app.into(), unpair }).await?;
+    Ok(done())
+}
+
+fn done() -> Response {
+    json(StatusCode::OK, wire::encode(&report::DoneBody { ok: true }))
+}
+
+/// The token is shown once, in the answer; the board gets and keeps its hash.
+struct Pairing {
+    command: Command,
+    token: String,
+}
+
+impl Pairing {
+    /// The token has 244 random bits.
+    fn with_fresh_token(app: String) -> Self {
+        let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        Self { command: Command::PairApp { app: app.into(), token: map::hash_token(&token) }, token }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! The sender of a request: who it is, and what it asks of the board.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use patchboard_core::app::message::MessageReport;
+use patchboard_core::caller::{Caller, Grant, Surface};
+use patchboard_core::command::Command;
+use patchboard_core::id::{MessageId, Seq};
+use patchboard_core::reply::BoardReply;
+use patchboard_core::{BoardError, ErrorKind, trace};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::answer_watch::AnswerWatch;
+use super::requests::ReplyWait;
+use crate::auth::{ClientIdentity, ShownToken};
+use crate::hub::Hub;
+use crate::hub::error::ApiError;
+use crate::listen::Peer;
+use crate::pump;
+use crate::trace::traceparent;
+
+/// Extracted before everything else, so that nothing of a request is read before its sender is known.
+pub(super) struct Client {
+    hub: Hub,
+    caller: Caller,
+    traceparent: Option<String>,
+}
+
+impl FromRequestParts<Hub> for Client {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, hub: &Hub) -> Result<Self, Response> {
+        let Some(peer) = parts.extensions.get::<Peer>() else { return Err(StatusCode::FORBIDDEN.into_response()) };
+        let identity = hub.identify(peer, &parts.headers).await?;
+        let caller = Caller {
+            // The operator may do over HTTP what the command line does.
+            surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Hub },
+            principal: identity.principal,
+            connection: pump::next_connection(),
+            grants: identity.grants,
+        };
+        Ok(Self { hub: hub.clone(), caller, traceparent: traceparent(&parts.headers).map(str::to_owned) })
+    }
+}
+
+impl Hub {
+    async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<ClientIdentity, Response> {
+        let unauthenticated = || ApiError::unauthenticated().into_response();
+        let gate = &self.0.context.gate;
+        let shown = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let identity = shown.map_err(|refusal| refusal.into_response(unauthenticated))?;
+        let anonymous = || gate.anonymous().filter(|_| !self.0.http_needs_token);
+        identity.or_else(anonymous).ok_or_else(unauthenticated)
+    }
+}
+
+impl Client {
+    /// The command runs in a task of its own, to its end even when the client disconnects.
+    pub(super) async fn ask(&self, command: Command) -> Result<BoardReply, ApiError> {
+        let board = &self.hub.0.context.board;
+        let asking = trace::ask(board, &self.caller, command, CancellationToken::new(), self.traceparent.as_deref());
+        let answer = self.hub.0.tracker.spawn(asking).await;
+        answer.unwrap_or_else(|_| Err(BoardError::shutting_down())).map_err(ApiError::from)
+    }
+
+    /// A command that has nothing to report but its success.
+    pub(super) async fn perform(&self, command: Command) -> Result<(), ApiError> {
+        if let BoardReply::Done = self.ask(command).await? { Ok(()) } else { Err(ApiError::unexpected_reply()) }
+    }
+
+    /// A command that reports a message.
+    pub(super) async fn ask_message(&self, command: Command) -> Result<Arc<MessageReport>, ApiError> {
+        let reply = self.ask(command).await?;
+        if let BoardReply::Message(report) = reply { Ok(report) } else { Err(ApiError::unexpected_reply()) }
+    }
+
+    pub(super) async fn read_message(&self, message: MessageId) -> Result<Arc<MessageReport>, ApiError> {
+        self.ask_message(Command::ReadMessage { message, newer_than: None }).await
+    }
+
+    /// The message when the wait is over; refused when too many requests wait already.
+    pub(super) async fn wait_for(
+        &self,
+        mut report: Arc<MessageReport>,
+        wait: ReplyWait,
+    ) -> Result<Arc<MessageReport>, ApiError> {
+        if wait == ReplyWait::No {
+            return Ok(report);
+        }
+        let _permit = self.hub.0.wait_permits.try_acquire().map_err(|_| ApiError::too_many_waiting())?;
+        match wait {
+            ReplyWait::No => Ok(report),
+            ReplyWait::Newer(seen, _) if report.version > seen => Ok(report),
+            ReplyWait::Newer(seen, patience) => self.wait_for_newer(report.id, seen, Instant::now() + patience).await,
+            ReplyWait::Settled(patience) => {
+                let until = Instant::now() + patience;
+                let watch = AnswerWatch::new(&report, self.hub.0.timeouts.answer_window);
+                while let Some(open) = watch.time_left(&report, self.hub.0.clock.now())
+                    && Instant::now() < until
+                    && !self.hub.0.context.draining.is_cancelled()
+                {
+                    let until = until.min(Instant::now() + open);
+                    report = self.wait_for_newer(report.id, report.version, until).await?;
+                }
+                Ok(report)
+            }
+        }
+    }
+
+    /// The message as soon as its version is above `seen`, or its current version when time is up.
+    async fn wait_for_newer(
+        &self,
+        message: MessageId,
+        seen: Seq,
+        until: Instant,
+    ) -> Result<Arc<MessageReport>, ApiError> {
+        let stop = CancellationToken::new();
+        let _stop_on_drop = stop.clone().drop_guard();
+        let command = Command::ReadMessage { message, newer_than: Some(seen) };
+        let mut answer = pin!(self.hub.0.context.board.ask(&self.caller, command, stop.clone()));
+        let early = tokio::select! {
+            answer = answer.as_mut() => Some(answer),
+            () = tokio::time::sleep_until(until) => None,
+            () = self.hub.0.context.draining.cancelled() => None,
+        };
+        let answer = match early {
+            Some(answer) => answer,
+            None => {
+                stop.cancel();
+                answer.await
+            }
+        };
+        match answer {
+            Ok(BoardReply::Message(report)) => Ok(report),
+            Ok(_) => Err(ApiError::unexpected_reply()),
+            Err(error) if error.kind == ErrorKind::Cancelled => self.read_message(message).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+}
