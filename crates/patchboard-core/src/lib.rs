@@ -10,6 +10,7 @@
 //! - [`plugin`]: sandboxed plugins and their tools; [`channel`]: people who come by webhook, through plugins.
 //! - [`memory`], [`budget`], [`agent`], [`catalogue`]: what is recalled, what may be spent, who answers and with which model.
 //! - [`workspaces`]: threads that clients put together.
+//! - [`loopback`]: which hosts mean this machine.
 //! - [`live`]: settings that are replaced while the server works.
 //! - [`trace`]: every span, and how traces come in and go on.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
@@ -33,6 +34,7 @@ mod faulty;
 pub mod id;
 pub mod in_memory;
 pub mod log;
+pub mod loopback;
 pub mod memory;
 pub mod model;
 pub mod plugin;

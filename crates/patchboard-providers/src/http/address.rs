@@ -1,7 +1,6 @@
 //! Where an API lives: the root an operator wrote, made into the URLs of its endpoints.
 
-use std::net::IpAddr;
-
+use patchboard_core::loopback::is_loopback_host;
 use reqwest::Url;
 
 use super::ClientKind;
@@ -65,21 +64,13 @@ impl ApiRoot {
 
 impl ClientKind {
     pub(super) fn for_url(url: &Url) -> Self {
-        match (url.scheme() == "https", is_loopback(url)) {
+        match (url.scheme() == "https", url.host_str().is_some_and(is_loopback_host)) {
             (false, true) => Self::Loopback,
             (false, false) => Self::Plain,
             (true, false) => Self::Tls,
             (true, true) => Self::LoopbackTls,
         }
     }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// `v1`, `v2`, `v1beta`, …

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use patchboard_core::loopback::is_loopback_address;
+
 /// Connections that may be about to sign in at once; they have a few seconds each.
 const MAX_PENDING: usize = 512;
 /// The same from one address, so that one guest cannot fill the room.
@@ -26,7 +28,7 @@ impl PendingSignIns {
     /// `None` when there is no seat left.
     pub fn try_acquire(&self, address: IpAddr) -> Option<SignInPermit> {
         let address = address.to_canonical();
-        if address.is_loopback() {
+        if is_loopback_address(address) {
             return Some(SignInPermit { pending: Self::default(), address });
         }
         let mut inside = self.counts.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use patchboard_core::access::{Caller, Grant, GrantSet, Surface};
 use patchboard_core::bridge::WorkerSecret;
+use patchboard_core::loopback::is_loopback_address;
 use patchboard_proto::WORKER_SECRET_HEADER;
 use patchboard_proto::pb::bridge_service_server::BridgeServiceServer;
 use subtle::ConstantTimeEq;
@@ -216,11 +217,11 @@ async fn identify(
     };
     let bridge = &visitor.bridge.0;
     let Some(given) = headers.get(header::AUTHORIZATION) else {
-        let is_open = address.is_loopback() || is_certified;
+        let is_open = is_loopback_address(address) || is_certified;
         let anonymous = bridge.gate.anonymous().filter(|_| is_open);
         // Whoever watches over the server on this machine needs no token to see that it is there.
         let watching = || {
-            let is_watching = aim == RpcTarget::HealthCheck && address.is_loopback();
+            let is_watching = aim == RpcTarget::HealthCheck && is_loopback_address(address);
             is_watching.then(|| ClientIdentity { principal: "local".into(), grants: GrantSet::NONE })
         };
         return match anonymous {

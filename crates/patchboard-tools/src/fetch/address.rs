@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use patchboard_core::loopback::is_loopback_address;
+
 /// What kind of address it is that may not be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockedAddress {
@@ -41,9 +43,11 @@ fn blocked_v4(address: Ipv4Addr) -> Option<BlockedAddress> {
     if METADATA_V4.contains(&address) {
         return Some(BlockedAddress::Metadata);
     }
+    if is_loopback_address(address.into()) {
+        return Some(BlockedAddress::Loopback);
+    }
     Some(match address.octets() {
         [0, ..] => BlockedAddress::Unspecified,
-        [127, ..] => BlockedAddress::Loopback,
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => BlockedAddress::Private,
         [100, 64..=127, ..] => BlockedAddress::CarrierGrade,
         [169, 254, ..] => BlockedAddress::LinkLocal,
@@ -62,7 +66,7 @@ fn blocked_v6(address: Ipv6Addr) -> Option<BlockedAddress> {
     if address.is_unspecified() {
         return Some(BlockedAddress::Unspecified);
     }
-    if address.is_loopback() {
+    if is_loopback_address(address.into()) {
         return Some(BlockedAddress::Loopback);
     }
     let segments = address.segments();

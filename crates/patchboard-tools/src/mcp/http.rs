@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error as _;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
+use patchboard_core::loopback::is_loopback_host;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -79,7 +79,7 @@ impl HttpEndpoint {
         // Fails when one is installed already, which is just as good.
         drop(rustls::crypto::ring::default_provider().install_default());
         let url = Url::parse(url).ok();
-        let is_loopback = url.as_ref().and_then(Url::host_str).is_some_and(is_loopback);
+        let is_loopback = url.as_ref().and_then(Url::host_str).is_some_and(is_loopback_host);
         let is_plain = url.as_ref().is_some_and(|url| url.scheme() == "http");
         let mut builder = Client::builder()
             .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
@@ -115,11 +115,6 @@ impl HttpEndpoint {
             None => request,
         }
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 impl StreamableHttpClient for HttpEndpoint {

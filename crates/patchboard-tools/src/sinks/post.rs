@@ -1,9 +1,9 @@
 //! One POST to an address the operator chose, tried again where that may help.
 
 use std::error::Error as _;
-use std::net::IpAddr;
 use std::time::Duration;
 
+use patchboard_core::loopback::is_loopback_host;
 use patchboard_core::port::NoticeSink;
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -96,7 +96,7 @@ impl PostClient {
     }
 
     async fn build(&self) -> Result<Client, reqwest::Error> {
-        let (is_plain, is_loopback) = (self.url.scheme() == "http", is_loopback(self.host()));
+        let (is_plain, is_loopback) = (self.url.scheme() == "http", is_loopback_host(self.host()));
         if is_plain {
             return builder(is_loopback).tls_certs_only([]).build();
         }
@@ -133,11 +133,6 @@ fn builder(is_loopback: bool) -> reqwest::ClientBuilder {
         .pool_max_idle_per_host(0);
     // A proxy never sees loopback.
     if is_loopback { builder.no_proxy() } else { builder }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// The innermost error alone: the outer ones repeat the address.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use hmac::{Hmac, Mac};
 use jiff::Timestamp;
+use patchboard_core::loopback::is_loopback_address;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -140,7 +141,7 @@ impl Signature<'_> {
 /// From this machine, and not through a proxy on it that speaks for somebody else.
 fn is_local(headers: &HeaderMap, from: IpAddr) -> bool {
     let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip", header::VIA.as_str()];
-    from.to_canonical().is_loopback() && !forwarded.iter().any(|name| headers.contains_key(*name))
+    is_loopback_address(from) && !forwarded.iter().any(|name| headers.contains_key(*name))
 }
 
 /// The secret itself. Hashes are compared, so that not even its length shows.
