@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use crate::backoff::BackoffSchedule;
 use crate::port::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
 
 /// Rows that may wait; whoever comes then waits for room.
@@ -17,8 +18,13 @@ const MAX_BATCH_ROWS: usize = 512;
 const BATCH_DELAY: Duration = Duration::from_millis(20);
 /// Pauses before a store that fails is tried again. After the last the rows are lost, and the log says how many: calls
 /// do not stand still for ever because their record cannot be kept.
-const RETRY_PAUSES: [Duration; 4] =
-    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
+const RETRY_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+])
+.with_max_retries(4);
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -88,7 +94,7 @@ impl AuditTrail {
     }
 
     async fn commit(&self, writes: Vec<StoreWrite>) -> Result<(), StoreError> {
-        for pause in RETRY_PAUSES {
+        for pause in RETRY_PAUSES.retries() {
             let batch = WriteBatch { durability: Durability::Delta, writes: writes.clone() };
             match self.0.store.commit(batch).await {
                 Ok(()) => return Ok(()),

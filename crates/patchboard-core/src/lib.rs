@@ -10,7 +10,7 @@
 //! - [`plugin`]: sandboxed plugins and their tools; [`channel`]: people who come by webhook, through plugins.
 //! - [`memory`], [`budget`], [`agent`], [`catalogue`]: what is recalled, what may be spent, who answers and with which model.
 //! - [`workspaces`]: threads that clients put together.
-//! - [`loopback`]: which hosts mean this machine.
+//! - [`loopback`]: which hosts mean this machine; [`backoff`]: delays between attempts.
 //! - [`live`]: settings that are replaced while the server works.
 //! - [`trace`]: every span, and how traces come in and go on.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
@@ -21,6 +21,7 @@ pub mod agent;
 pub mod app;
 pub mod approval;
 pub mod audit;
+pub mod backoff;
 pub mod board;
 pub mod bridge;
 pub mod budget;

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
+use patchboard_core::backoff::{self, BackoffSchedule};
 use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelRequest};
 use patchboard_core::port::{BoxStream, ModelProvider};
 use tokio::time::Instant;
@@ -197,9 +198,9 @@ impl Chain {
     }
 
     fn backoff(&self, tries: u32) -> Duration {
-        let full = self.options.initial_backoff.saturating_mul(2_u32.saturating_pow(tries));
-        let chance = (self.options.jitter.0)().clamp(0.0, 1.0);
-        full.mul_f64(0.5 + chance / 2.0)
+        // The retry budget ends it long before the delays are too long.
+        let schedule = BackoffSchedule::doubling(self.options.initial_backoff, Duration::MAX);
+        backoff::with_jitter(schedule.delay(tries), (self.options.jitter.0)())
     }
 }
 

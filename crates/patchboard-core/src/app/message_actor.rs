@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::AppProfile;
 use super::hub::{self, Hub, InboxOutcome};
 use super::message::{AppResponse, AttemptFailure, MessageEvent, MessageReport, Utterance};
+use crate::backoff::{Backoff, BackoffSchedule};
 use crate::error::BoardError;
 use crate::event::Topic;
 use crate::id::{ConnectionId, MessageId, Seq};
@@ -26,8 +27,12 @@ mod responses;
 /// How long a message that is over stays at hand.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Pauses between tries to store or read what happened; the last one repeats.
-const STORE_PAUSES: [Duration; 4] =
-    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(5)];
+const STORE_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+]);
 /// Apps tend to come one after the other: so long after one, no model is asked again about a message that waits.
 const MODEL_COOLDOWN: Duration = Duration::from_secs(1);
 /// Letters that wait for one steward, more than one app can have under way. What is said beyond that is refused; that
@@ -102,7 +107,7 @@ struct ActiveMessage {
     models_allowed_at: Option<Instant>,
     /// Apps of which the models said that none clearly fits, since the message was last sent to anybody.
     unmatched_apps: Vec<Arc<AppProfile>>,
-    model_failures: usize,
+    model_backoff: Backoff,
     submit_reply: Option<SubmitReply>,
     reopen_reply: Option<ReplySender>,
     join_ack: Option<JoinAck>,
@@ -198,7 +203,7 @@ impl MessageActor {
                 tracing::error!(message.id = %self.message, %error, "a message cannot be read back; trying again");
             }
             tokio::select! {
-                () = tokio::time::sleep(store_pause(failures)) => failures += 1,
+                () = tokio::time::sleep(STORE_PAUSES.delay(failures)) => failures += 1,
                 () = self.hub.shutdown().cancelled() => return Err(error),
             }
         }
@@ -232,7 +237,7 @@ impl MessageActor {
             retry_at: None,
             models_allowed_at: None,
             unmatched_apps: Vec::new(),
-            model_failures: 0,
+            model_backoff: Backoff::new(dispatch::MODEL_PAUSES),
             submit_reply: taken,
             reopen_reply: None,
             join_ack: None,
@@ -498,10 +503,6 @@ impl PendingResponse {
 }
 
 const MAX_SLEEP: Duration = Duration::from_secs(365 * 24 * 3600);
-
-fn store_pause(failures: usize) -> Duration {
-    STORE_PAUSES.get(failures.min(STORE_PAUSES.len() - 1)).copied().unwrap_or_default()
-}
 
 #[cfg(test)]
 mod tests;

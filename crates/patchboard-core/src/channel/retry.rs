@@ -4,41 +4,38 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::backoff::{Backoff, BackoffSchedule};
 use crate::port::{FetchError, FetchResponse};
 
-/// Pauses grow up to this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(64);
+const BACKOFF: BackoffSchedule = BackoffSchedule::doubling(Duration::from_secs(1), Duration::from_secs(64));
 /// From the first attempt on; no attempt begins later.
 const RETRY_WINDOW: Duration = Duration::from_secs(600);
-const MAX_ATTEMPTS: u32 = 8;
+const MAX_RETRIES: u32 = 7;
 
-/// Pauses of 1, 2, 4 … seconds, until the attempts or the time are used up.
+/// Delays of 1, 2, 4 … seconds, until the retries or the time are used up.
 #[derive(Debug)]
 pub(super) struct RetrySchedule {
-    attempts: u32,
-    /// `None`: as many as fit into the time.
-    max_attempts: Option<u32>,
+    backoff: Backoff,
     first: tokio::time::Instant,
 }
 
 impl RetrySchedule {
     pub(super) fn for_requests() -> Self {
-        Self { attempts: 0, max_attempts: Some(MAX_ATTEMPTS), first: tokio::time::Instant::now() }
+        Self::new(BACKOFF.with_max_retries(MAX_RETRIES))
     }
 
     /// An adapter that is not there is asked for again without being a burden to anyone.
     pub(super) fn for_adapters() -> Self {
-        Self { max_attempts: None, ..Self::for_requests() }
+        Self::new(BACKOFF)
+    }
+
+    fn new(schedule: BackoffSchedule) -> Self {
+        Self { backoff: Backoff::new(schedule), first: tokio::time::Instant::now() }
     }
 
     /// How long to wait before the next attempt, and no less than `asked_for`; `None` to give up.
     pub(super) fn pause(&mut self, asked_for: Option<Duration>) -> Option<Duration> {
-        self.attempts = self.attempts.saturating_add(1);
-        if self.max_attempts.is_some_and(|most| self.attempts >= most) {
-            return None;
-        }
-        let grown = Duration::from_secs(1 << (self.attempts - 1).min(6)).min(LONGEST_PAUSE);
-        let pause = grown.max(asked_for.unwrap_or_default());
+        let pause = self.backoff.next_retry()?.max(asked_for.unwrap_or_default());
         (self.first.elapsed().saturating_add(pause) <= RETRY_WINDOW).then_some(pause)
     }
 }

@@ -12,6 +12,7 @@ use super::dedup_key::{self, DeliveryKeys, MAX_ID};
 use super::delivery::{DeliveryPayload, OpenDelivery, conversation_key, origin};
 use super::load::{LoadPermit, LoadTracker};
 use super::{ChannelError, ChannelMessage, ChannelOptions, DeliveryId, DeliveryState, ParsedWebhook, Webhook};
+use crate::backoff::BackoffSchedule;
 use crate::board::MAX_CONTENT;
 use crate::error::{BoardError, ErrorKind, RetryHint};
 use crate::id::SessionKey;
@@ -33,17 +34,23 @@ const MAX_WAITING_DUPLICATES: usize = 64;
 /// When whoever was refused should come again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Pauses before a store that fails is tried again.
-pub(super) const STORE_RETRY_PAUSES: [Duration; 4] =
-    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
+pub(super) const STORE_RETRY_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+])
+.with_max_retries(4);
 /// Further ones, which a server that goes away does not wait for: a full disk is not for ever. After the last the
 /// delivery is left as it is to the next start.
-const LATE_STORE_RETRY_PAUSES: [Duration; 5] = [
+const LATE_STORE_RETRY_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
     Duration::from_secs(10),
     Duration::from_secs(30),
     Duration::from_secs(60),
     Duration::from_secs(180),
     Duration::from_secs(320),
-];
+])
+.with_max_retries(5);
 
 #[derive(Debug)]
 pub(crate) struct ChannelService {
@@ -214,14 +221,14 @@ impl ChannelService {
     where
         Asked: Future<Output = Result<T, StoreError>>,
     {
-        for pause in STORE_RETRY_PAUSES {
+        for pause in STORE_RETRY_PAUSES.retries() {
             match ask().await {
                 Err(error) if is_transient(&error) => tracing::debug!(%error, "the store is asked again in a moment"),
                 answer => return answer,
             }
             tokio::time::sleep(pause).await;
         }
-        for pause in LATE_STORE_RETRY_PAUSES {
+        for pause in LATE_STORE_RETRY_PAUSES.retries() {
             match ask().await {
                 Err(error) if is_transient(&error) => {
                     tracing::warn!(%error, "a delivery waits for the store, which is asked again later");

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group};
 
 /// More descendants are left to the next pass.
 const MAX_DESCENDANTS: usize = 100_000;
 const MIN_PAUSE: Duration = Duration::from_micros(200);
-const MAX_PAUSE: Duration = Duration::from_millis(20);
+const KILL_BACKOFF: BackoffSchedule = BackoffSchedule::doubling(MIN_PAUSE, Duration::from_millis(20));
 /// How often the processes of a session are looked for.
 const SESSION_PASSES: usize = 50;
 
@@ -30,7 +31,7 @@ pub(super) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
 /// children means no descendants. Returns only then. The first process of a PID namespace, which `is_first` says this one
 /// is, can hit all others in it with one call.
 pub(super) fn kill_descendants(is_first: bool, mut ended: impl FnMut(Pid, WaitStatus)) {
-    let mut pause = MIN_PAUSE;
+    let mut backoff = Backoff::new(KILL_BACKOFF);
     loop {
         if is_first {
             // The group of process 1 stands for everybody but process 1. Nobody there: then there is nobody to end.
@@ -42,8 +43,7 @@ pub(super) fn kill_descendants(is_first: bool, mut ended: impl FnMut(Pid, WaitSt
             return;
         }
         // Processes need a moment to die, and those that were born during the pass are found in the next one.
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(MAX_PAUSE);
+        std::thread::sleep(backoff.next_delay());
     }
 }
 

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use patchboard_core::backoff::BackoffSchedule;
 use patchboard_core::loopback::is_loopback_host;
 use patchboard_core::port::NoticeSink;
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
@@ -16,7 +17,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// One attempt. With all of them and the pauses a notice takes less than a minute, then it is given up.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pauses before the second, third and fourth attempt.
-const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)];
+const BACKOFF: BackoffSchedule =
+    BackoffSchedule::listed(&[Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)])
+        .with_max_retries(3);
 const MAX_CAUSE_BYTES: usize = 200;
 
 /// Where a sink posts to. Unlike tools, it may reach private addresses: the operator named it.
@@ -26,7 +29,7 @@ pub(super) struct PostClient {
     token: Option<SecretString>,
     /// Made when first used: reading the system's certificates takes a while.
     client: OnceCell<Client>,
-    retry_delays: [Duration; 3],
+    backoff: BackoffSchedule,
 }
 
 /// Why an attempt came to nothing.
@@ -43,7 +46,7 @@ impl PostClient {
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err("the address is not one of the web".to_owned());
         }
-        Ok(Self { url, token, client: OnceCell::new(), retry_delays: RETRY_DELAYS })
+        Ok(Self { url, token, client: OnceCell::new(), backoff: BACKOFF })
     }
 
     /// Sends what `fill` adds to the bare request.
@@ -53,11 +56,11 @@ impl PostClient {
         fill: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<(), String> {
         let attempts = async {
-            let mut pauses = self.retry_delays.into_iter();
+            let mut delays = self.backoff.retries();
             loop {
-                match (self.attempt(&fill).await, pauses.next()) {
+                match (self.attempt(&fill).await, delays.next()) {
                     (Ok(()), _) => return Ok(()),
-                    (Err(PostFailure::Transient(_)), Some(pause)) => tokio::time::sleep(pause).await,
+                    (Err(PostFailure::Transient(_)), Some(delay)) => tokio::time::sleep(delay).await,
                     (Err(PostFailure::Transient(error) | PostFailure::Permanent(error)), _) => return Err(error),
                 }
             }
@@ -114,7 +117,7 @@ impl PostClient {
     /// Tests have no time to lose.
     #[cfg(test)]
     pub(super) fn without_retry_delays(&mut self) {
-        self.retry_delays = [Duration::ZERO; 3];
+        self.backoff = BackoffSchedule::listed(&[Duration::ZERO]).with_max_retries(3);
     }
 }
 

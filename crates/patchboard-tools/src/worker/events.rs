@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
+use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use patchboard_core::bridge::{MeasuredValue, TelemetryEvent};
 use patchboard_proto::pb::telemetry_control::Control;
 use patchboard_proto::pb::telemetry_value::Value;
@@ -14,8 +15,7 @@ use tonic::{Code, Status};
 
 use super::pool::{ConnectedWorker, WorkerPool};
 
-const MIN_BACKOFF: Duration = Duration::from_millis(500);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+const REOPEN_BACKOFF: BackoffSchedule = BackoffSchedule::doubling(Duration::from_millis(500), Duration::from_secs(30));
 /// A stream that lasted so long is opened again at once.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// Of one worker in a second; further ones are dropped and counted.
@@ -33,7 +33,7 @@ const MAX_KEY: usize = 128;
 /// Passes on what a worker tells, until it is gone. A stream that ends is opened again.
 pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<ConnectedWorker>) {
     let relaying = async {
-        let mut pause = MIN_BACKOFF;
+        let mut backoff = Backoff::new(REOPEN_BACKOFF);
         let mut rate = EventRateWindow::default();
         loop {
             let opened = Instant::now();
@@ -45,10 +45,9 @@ pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<Connect
                 Ok(()) => tracing::debug!(worker.id = %worker.id, "its events ended"),
             }
             if opened.elapsed() >= HEALTHY_AFTER {
-                pause = MIN_BACKOFF;
+                backoff.reset();
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(MAX_BACKOFF);
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     };
     tokio::select! {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -18,8 +19,9 @@ use super::watch::{WorkerEvent, watch};
 const STOP_GRACE: Duration = Duration::from_secs(6);
 /// A worker that has had its time may finish what it has within this one; calls have deadlines of their own.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-const MIN_BACKOFF: Duration = Duration::from_millis(200);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// The first restart follows at once: a worker that ended by itself once in a while is replaced without a gap.
+const RESTART_BACKOFF: BackoffSchedule =
+    BackoffSchedule::doubling(Duration::from_millis(200), Duration::from_secs(30)).with_immediate_first();
 /// A slot whose worker was well for this long starts the next one at once again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
@@ -27,7 +29,7 @@ const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 pub(super) fn start(pool: &Arc<WorkerPool>, stop: &CancellationToken) {
     let keepers = (0..pool.options.count).map(|slot| {
         let (pool, stop) = (pool.clone(), stop.clone());
-        SlotSupervisor { pool, slot, stop, backoff: RestartBackoff::default(), is_restart: false }.run().boxed()
+        SlotSupervisor { pool, slot, stop, backoff: Backoff::new(RESTART_BACKOFF), is_restart: false }.run().boxed()
     });
     let (pool, keepers) = (pool.clone(), join_all(keepers));
     pool.context.tasks.clone().spawn(async move {
@@ -42,7 +44,7 @@ struct SlotSupervisor {
     pool: Arc<WorkerPool>,
     slot: u32,
     stop: CancellationToken,
-    backoff: RestartBackoff,
+    backoff: Backoff,
     /// Is the next worker of the slot one that takes the place of another?
     is_restart: bool,
 }
@@ -214,7 +216,7 @@ impl SlotSupervisor {
         stop_worker(&self.pool, life, StopMode::Kill).await;
         self.pool.reopen_slot(self.slot);
         if was_well_for >= HEALTHY_AFTER {
-            self.backoff = RestartBackoff::default();
+            self.backoff.reset();
         }
         self.is_restart = true;
         self.pause().await;
@@ -244,18 +246,6 @@ impl SlotSupervisor {
             () = self.stop.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
         }
-    }
-}
-
-/// How long to wait before the next attempt: not at all the first time.
-#[derive(Debug, Default)]
-struct RestartBackoff(Option<Duration>);
-
-impl RestartBackoff {
-    fn next_delay(&mut self) -> Duration {
-        let pause = self.0.unwrap_or_default();
-        self.0 = Some((pause * 2).clamp(MIN_BACKOFF, MAX_BACKOFF));
-        pause
     }
 }
 
