@@ -10,7 +10,8 @@
 //! - [`plugin`]: sandboxed plugins and their tools; [`channel`]: people who come by webhook, through plugins.
 //! - [`memory`], [`budget`], [`agent`], [`catalogue`]: what is recalled, what may be spent, who answers and with which model.
 //! - [`workspaces`]: threads that clients put together.
-//! - [`loopback`]: which hosts mean this machine; [`backoff`]: delays between attempts.
+//! - [`loopback`]: which hosts mean this machine; [`backoff`] and [`retry_after`]: delays between
+//!   attempts.
 //! - [`live`]: settings that are replaced while the server works.
 //! - [`trace`]: every span, and how traces come in and go on.
 //! - [`port`]: what the core needs from outside; [`record`]: the stored forms; [`local`] and [`scripted`]: in-process
@@ -43,6 +44,7 @@ pub mod port;
 pub mod record;
 pub mod reloadable;
 pub mod reply;
+pub mod retry_after;
 pub mod run;
 pub mod scripted;
 pub mod session;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::backoff::{Backoff, BackoffSchedule};
 use crate::port::{FetchError, FetchResponse};
+use crate::retry_after::retry_after;
 
 const BACKOFF: BackoffSchedule = BackoffSchedule::doubling(Duration::from_secs(1), Duration::from_secs(64));
 /// From the first attempt on; no attempt begins later.
@@ -61,9 +62,10 @@ impl SendOutcome {
         match result {
             Ok(fetched) => match fetched.status {
                 200..=299 => Self::Sent,
-                status @ (408 | 425 | 429 | 500..=599) => {
-                    Self::Retry { why: format!("answered {status}"), after: retry_after(&fetched.headers, now) }
-                }
+                status @ (408 | 425 | 429 | 500..=599) => Self::Retry {
+                    why: format!("answered {status}"),
+                    after: retry_after(|name| header(&fetched.headers, name), Some(now)),
+                },
                 status => Self::Failed { why: format!("answered {status}") },
             },
             Err(FetchError::Timeout(why) | FetchError::Failed(why)) => Self::Retry { why, after: None },
@@ -73,15 +75,8 @@ impl SendOutcome {
     }
 }
 
-/// Seconds, or a date. What cannot be read is as good as not said.
-fn retry_after(headers: &[(String, String)], now: Timestamp) -> Option<Duration> {
-    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"))?;
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<u32>() {
-        return Some(Duration::from_secs(u64::from(seconds)));
-    }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
-    Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
+fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
 /// The host a request goes to. Nothing else of its address is for the log: secrets have their places in it.
