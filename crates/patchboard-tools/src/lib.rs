@@ -1,7 +1,6 @@
 //! Tools that come with the program, and the check of tool arguments.
 //!
 //! * `builtin` – the built-in tools as one `ToolHost`: a table of tools, one file each.
-//! * `fetch` – the core's `Fetch` port: the guarded way to the web.
 //! * `folder` – the folder those tools work in, and the only way to open anything in it.
 //! * `guard` – what keeps files that the server executes or obeys from being changed.
 //! * `launch` – how programs are started: in jails where there are jails.
@@ -15,7 +14,6 @@
 //! This crate knows no surface, no store and no model provider.
 
 pub mod builtin;
-pub mod fetch;
 pub mod folder;
 pub mod guard;
 pub mod launch;
@@ -30,7 +28,6 @@ pub mod worker;
 pub mod workspaces;
 
 pub use builtin::{BoxedBuiltin, BuiltinOptions, BuiltinTools};
-pub use fetch::{GuardedFetch, PrivateHost};
 pub use folder::{Error, WorkFolder};
 pub use schema::JsonSchemaCheck;
 pub use workspaces::{GrantRules, WorkspaceOptions, Workspaces};

@@ -1,9 +1,7 @@
 //! Where an API lives: the root an operator wrote, made into the URLs of its endpoints.
 
-use patchboard_core::loopback::is_loopback_host;
-use reqwest::Url;
+use patchboard_http::{ClientKind, Url, host_label};
 
-use super::ClientKind;
 use crate::Error;
 
 /// Endpoints people paste instead of the root.
@@ -24,11 +22,7 @@ impl ApiRoot {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refuse("it must start with `http://` or `https://`"));
         }
-        let host = url.host_str().ok_or_else(|| refuse("it names no host"))?;
-        let label = match url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
+        let label = host_label(&url).ok_or_else(|| refuse("it names no host"))?;
         url.set_query(None);
         url.set_fragment(None);
         let mut path = url.path().trim_end_matches('/');
@@ -59,17 +53,6 @@ impl ApiRoot {
 
     pub(crate) fn client_kind(&self) -> ClientKind {
         ClientKind::for_url(&self.url)
-    }
-}
-
-impl ClientKind {
-    pub(super) fn for_url(url: &Url) -> Self {
-        match (url.scheme() == "https", url.host_str().is_some_and(is_loopback_host)) {
-            (false, true) => Self::Loopback,
-            (false, false) => Self::Plain,
-            (true, false) => Self::Tls,
-            (true, true) => Self::LoopbackTls,
-        }
     }
 }
 

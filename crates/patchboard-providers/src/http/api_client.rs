@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use patchboard_core::model::{ListedModel, ModelError, ModelEvent};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Response, Url};
+use patchboard_http::body::{BodyEnd, read_body};
+use patchboard_http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use patchboard_http::{ClientPool, Method, Response, Url, send_within};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::response_stream::ModelResponseStream;
-use super::{ApiRoot, CONNECT_WITHIN, ClientPool, failure};
+use super::{ApiRoot, failure};
 use crate::Error;
 use crate::event_reader::{EventParser, ModelEventReader};
 use crate::upstream::{AttemptLimits, ModelStream, RequestDelivery, RetryAdvice, UpstreamFailure};
@@ -155,13 +156,13 @@ impl ApiClient {
         let mut response = self.send(outgoing, limits, stop).await?;
         let mut document = Vec::new();
         let reading = async {
-            while let Ok(Some(chunk)) = response.chunk().await {
-                document.extend_from_slice(&chunk);
-                if document.len() > MAX_DOCUMENT {
-                    return Err(ModelError::Rejected(format!("provider answered with more than {MAX_DOCUMENT} bytes")));
+            match read_body(&mut response, MAX_DOCUMENT, &mut document).await {
+                Ok(BodyEnd::Cut) => {
+                    Err(ModelError::Rejected(format!("provider answered with more than {MAX_DOCUMENT} bytes")))
                 }
+                // Whether a body that broke off was whole is for the parser to say.
+                Ok(BodyEnd::Complete) | Err(_) => Ok(()),
             }
-            Ok(())
         };
         tokio::select! {
             biased;
@@ -183,9 +184,9 @@ impl ApiClient {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-        let sending = client.request(outgoing.method, outgoing.url).headers(headers).body(outgoing.body).send();
+        let sending = client.request(outgoing.method, outgoing.url).headers(headers).body(outgoing.body);
         let connect_within = limits.connect_within.min(self.connect_timeout);
-        let response = tokio::time::timeout(self.response_timeout, CONNECT_WITHIN.scope(connect_within, sending))
+        let mut response = tokio::time::timeout(self.response_timeout, send_within(sending, connect_within))
             .await
             .map_err(|_| ModelError::Timeout("provider request timed out".to_owned()))?
             .map_err(|error| failure::from_transport(&error, host))?;
@@ -193,7 +194,9 @@ impl ApiClient {
             return Ok(response);
         }
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = read_at_most(response, MAX_ERROR_BODY).await;
+        let mut body = Vec::new();
+        // What was read of it in time is good enough.
+        drop(tokio::time::timeout(ERROR_BODY_TIMEOUT, read_body(&mut response, MAX_ERROR_BODY, &mut body)).await);
         self.log_body(status.as_u16(), &body);
         Err(failure::from_status(status, &headers, &body))
     }
@@ -216,23 +219,6 @@ fn redacted_body(body: &[u8], key: Option<&SecretString>) -> String {
     // Only now, or half a key might stay at the cut.
     text.truncate(text.floor_char_boundary(MAX_LOGGED_BODY));
     text
-}
-
-/// What comes of a body in the time and room an error is worth.
-pub(super) async fn read_at_most(mut response: Response, limit: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    let reading = async {
-        while let Ok(Some(chunk)) = response.chunk().await {
-            let room = limit.saturating_sub(body.len());
-            body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-            if body.len() >= limit {
-                break;
-            }
-        }
-    };
-    // Too slow: whatever was read is good enough.
-    drop(tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await);
-    body
 }
 
 impl fmt::Debug for ApiClient {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
 use patchboard_core::model::{ModelError, ModelEvent};
-use reqwest::Response;
+use patchboard_http::Response;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
@@ -21,7 +21,7 @@ const USAGE_WAIT: Duration = Duration::from_secs(5);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
 
-type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
+type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, patchboard_http::Error>> + Send>>;
 
 pub(super) struct ModelResponseStream<P> {
     reader: ModelEventReader<P>,

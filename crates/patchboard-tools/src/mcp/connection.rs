@@ -77,7 +77,7 @@ impl ServerConnection {
                 Err(reason + &process.end().await.message_suffix())
             }
             McpTransport::Http { url, token } => {
-                let endpoint = HttpEndpoint::new(url, token.clone()).map_err(|error| error.to_string())?;
+                let endpoint = HttpEndpoint::new(url, token.clone()).await.map_err(|error| error.to_string())?;
                 // An expired session is a new connection, with its tools looked at again; never the old one under a
                 // new number.
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())

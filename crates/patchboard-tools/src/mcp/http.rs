@@ -2,16 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
-use patchboard_core::loopback::is_loopback_host;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
-use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use patchboard_http::body::{BodyEnd, read_body as read_bounded};
+use patchboard_http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use patchboard_http::{Client, ClientKind, ClientOptions, RequestBuilder, Response, StatusCode, Url};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -19,7 +18,7 @@ use rmcp::transport::streamable_http_client::{
 use secrecy::{ExposeSecret, SecretString};
 use sse_stream::{Sse, SseStream};
 
-use crate::text::clipped;
+use crate::text::{clipped, with_causes};
 
 /// Largest message of a server, whole or as one event of a stream.
 pub(super) const MAX_MESSAGE: usize = 8 * 1024 * 1024;
@@ -41,22 +40,10 @@ pub(super) struct HttpEndpoint {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
-    #[error("{}", causes(.0))]
-    Request(#[source] reqwest::Error),
+    #[error("{}", with_causes(.0))]
+    Request(#[source] patchboard_http::Error),
     #[error("the answer is longer than {MAX_MESSAGE} bytes")]
     TooLong,
-}
-
-/// The chain of causes on one line: the outermost alone says only that a request failed.
-fn causes(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    clipped(&text, MAX_EXCERPT)
 }
 
 type TransportError = StreamableHttpError<HttpError>;
@@ -67,33 +54,19 @@ impl From<HttpError> for TransportError {
     }
 }
 
-impl From<reqwest::Error> for HttpError {
-    fn from(error: reqwest::Error) -> Self {
-        Self::Request(error)
+impl From<patchboard_http::Error> for HttpError {
+    fn from(error: patchboard_http::Error) -> Self {
+        // Without the URL, which may hold credentials.
+        Self::Request(error.without_url())
     }
 }
 
 impl HttpEndpoint {
-    /// Certificates are read from the system's store only where they are needed; a proxy never sees loopback.
-    pub(super) fn new(url: &str, token: Option<SecretString>) -> Result<Self, HttpError> {
-        // Fails when one is installed already, which is just as good.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let url = Url::parse(url).ok();
-        let is_loopback = url.as_ref().and_then(Url::host_str).is_some_and(is_loopback_host);
-        let is_plain = url.as_ref().is_some_and(|url| url.scheme() == "http");
-        let mut builder = Client::builder()
-            .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .tcp_nodelay(true)
-            .connect_timeout(CONNECT_TIMEOUT);
-        if is_loopback {
-            builder = builder.no_proxy();
-        }
-        if is_plain {
-            builder = builder.tls_certs_only([]);
-        }
-        Ok(Self { client: builder.build()?, token: token.map(Arc::new) })
+    /// A URL that cannot be read is an error of the first request.
+    pub(super) async fn new(url: &str, token: Option<SecretString>) -> Result<Self, HttpError> {
+        let kind = Url::parse(url).map_or(ClientKind::Tls, |url| ClientKind::for_url(&url));
+        let options = ClientOptions::new(kind).connect_timeout(CONNECT_TIMEOUT);
+        Ok(Self { client: options.build().await?, token: token.map(Arc::new) })
     }
 
     pub(super) fn post(&self, url: &str, session: Option<&str>, body: Vec<u8>) -> RequestBuilder {
@@ -231,13 +204,10 @@ pub(super) fn media_type(response: &Response) -> String {
 /// The whole body, if it is not too long.
 pub(super) async fn read_body(mut response: Response) -> Result<Vec<u8>, HttpError> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await? {
-        if body.len() + piece.len() > MAX_MESSAGE {
-            return Err(HttpError::TooLong);
-        }
-        body.extend_from_slice(&piece);
+    match read_bounded(&mut response, MAX_MESSAGE, &mut body).await? {
+        BodyEnd::Complete => Ok(body),
+        BodyEnd::Cut => Err(HttpError::TooLong),
     }
-    Ok(body)
 }
 
 /// The body as events, none of which may be too long.

@@ -1,17 +1,14 @@
 //! One POST to an address the operator chose, tried again where that may help.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use patchboard_core::backoff::BackoffSchedule;
-use patchboard_core::loopback::is_loopback_host;
 use patchboard_core::port::NoticeSink;
-use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use patchboard_http::transport::root_cause;
+use patchboard_http::{Client, ClientKind, ClientOptions, ConnectionReuse, RequestBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
-
-use crate::text::clipped;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// One attempt. With all of them and the pauses a notice takes less than a minute, then it is given up.
@@ -20,7 +17,6 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 const BACKOFF: BackoffSchedule =
     BackoffSchedule::listed(&[Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)])
         .with_max_retries(3);
-const MAX_CAUSE_BYTES: usize = 200;
 
 /// Where a sink posts to. Unlike tools, it may reach private addresses: the operator named it.
 #[derive(Debug)]
@@ -73,7 +69,7 @@ impl PostClient {
     }
 
     async fn attempt(&self, fill: &impl Fn(RequestBuilder) -> RequestBuilder) -> Result<(), PostFailure> {
-        let failed = |error: reqwest::Error| {
+        let failed = |error: patchboard_http::Error| {
             let (host, cause) = (self.host(), root_cause(&error));
             match error.is_connect() {
                 true => PostFailure::Transient(format!("cannot connect to `{host}`: {cause}")),
@@ -81,7 +77,7 @@ impl PostClient {
                 false => PostFailure::Permanent(format!("`{host}` gave no proper answer: {cause}")),
             }
         };
-        let client = self.client.get_or_try_init(|| self.build()).await.map_err(failed)?;
+        let client = self.client.get_or_try_init(|| self.client_options().build()).await.map_err(failed)?;
         let mut request = client.post(self.url.clone());
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose_secret());
@@ -98,16 +94,12 @@ impl PostClient {
         }
     }
 
-    async fn build(&self) -> Result<Client, reqwest::Error> {
-        let (is_plain, is_loopback) = (self.url.scheme() == "http", is_loopback_host(self.host()));
-        if is_plain {
-            return builder(is_loopback).tls_certs_only([]).build();
-        }
-        // Reading certificates blocks; if its thread is lost, it is done here.
-        match tokio::task::spawn_blocking(move || builder(is_loopback).build()).await {
-            Ok(built) => built,
-            Err(_) => builder(is_loopback).build(),
-        }
+    fn client_options(&self) -> ClientOptions {
+        ClientOptions::new(ClientKind::for_url(&self.url))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(ATTEMPT_TIMEOUT)
+            // Notices are far apart: a kept connection would be dead when it is needed.
+            .reuse(ConnectionReuse::Never)
     }
 
     fn host(&self) -> &str {
@@ -119,34 +111,6 @@ impl PostClient {
     pub(super) fn without_retry_delays(&mut self) {
         self.backoff = BackoffSchedule::listed(&[Duration::ZERO]).with_max_retries(3);
     }
-}
-
-fn builder(is_loopback: bool) -> reqwest::ClientBuilder {
-    // Fails when one is installed already, which is just as good.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let builder = Client::builder()
-        .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
-        // A token goes where the operator said and nowhere else.
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .tcp_nodelay(true)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(ATTEMPT_TIMEOUT)
-        // Notices are far between: a kept connection would be a dead one when it is needed.
-        .pool_max_idle_per_host(0);
-    // A proxy never sees loopback.
-    if is_loopback { builder.no_proxy() } else { builder }
-}
-
-/// The innermost error alone: the outer ones repeat the address.
-fn root_cause(error: &reqwest::Error) -> String {
-    let Some(mut cause) = error.source() else {
-        return if error.is_timeout() { "it took too long" } else { "the request failed" }.to_owned();
-    };
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    clipped(&cause, MAX_CAUSE_BYTES)
 }
 
 /// Says what a sink is without saying where its notices go.

@@ -1,6 +1,6 @@
 //! What was found, read from either service's JSON and told as text. Pure.
 
-use reqwest::Url;
+use patchboard_http::Url;
 use serde::Deserialize;
 use serde_json::Value;
 

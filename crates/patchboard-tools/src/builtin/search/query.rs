@@ -1,7 +1,7 @@
 //! A question in the words of each service, and what of the answer fits it. Pure.
 
 use patchboard_core::port::FetchRequest;
-use reqwest::Url;
+use patchboard_http::Url;
 use serde_json::{Map, Value};
 
 use super::super::file_runtime::{integer_argument, text_argument};

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use patchboard_core::backoff::BackoffSchedule;
-use patchboard_providers::ClientPool;
-use patchboard_providers::http::{PostAddress, PostResponse};
+use patchboard_http::{ClientPool, PostAddress, PostResponse};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::Instant;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use patchboard_core::backoff::BackoffSchedule;
-use patchboard_providers::http::PostAddress;
+use patchboard_http::PostAddress;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::MakeWriter;
 

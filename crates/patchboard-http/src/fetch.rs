@@ -20,15 +20,18 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::port::{FetchError, FetchRequest, FetchResponse, HttpFetcher};
+use patchboard_core::text::clipped;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Response};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-pub use hosts::{Error, PrivateHost};
+pub use hosts::{PrivateHost, PrivateHostError};
 pub use resolve::{HostResolver, SystemResolver};
 
-use crate::text::clipped;
+use crate::body::{BodyEnd, read_body};
+use crate::client::{ClientKind, ClientOptions};
+use crate::transport::root_cause;
 use address::{BlockedAddress, blocked_address};
 use allowlist::{HostAllowlist, RequestHop};
 use outgoing::{OutgoingRequest, RequestTarget};
@@ -88,8 +91,7 @@ impl GuardedFetch {
     async fn send(&self, outgoing: &OutgoingRequest, target: &RequestTarget) -> Result<Response, FetchError> {
         let addresses: Arc<[SocketAddr]> = self.checked_addresses(target).await?.into();
         let failed = |error: reqwest::Error| {
-            let error = error.without_url();
-            let (host, cause) = (&target.label, clipped(&root_cause(&error), MAX_CAUSE_BYTES));
+            let (host, cause) = (&target.label, root_cause(&error));
             FetchError::Failed(match error.is_connect() {
                 true => format!("cannot connect to `{host}`: {cause}"),
                 false => format!("`{host}` gave no proper answer: {cause}"),
@@ -137,17 +139,8 @@ impl GuardedFetch {
     }
 
     async fn client(&self, is_tls: bool) -> Result<&Client, reqwest::Error> {
-        if !is_tls {
-            return self.plain.get_or_try_init(|| async { builder().tls_certs_only([]).build() }).await;
-        }
-        let build = || async {
-            // Reading certificates blocks; if its thread is lost, it is done here.
-            match tokio::task::spawn_blocking(|| builder().build()).await {
-                Ok(built) => built,
-                Err(_) => builder().build(),
-            }
-        };
-        self.tls.get_or_try_init(build).await
+        let (cell, kind) = if is_tls { (&self.tls, ClientKind::Tls) } else { (&self.plain, ClientKind::Plain) };
+        cell.get_or_try_init(|| ClientOptions::checked(kind, Arc::new(PinnedResolver)).build()).await
     }
 }
 
@@ -203,25 +196,6 @@ fn blocked_error(target: &RequestTarget, reason: BlockedAddress) -> FetchError {
     FetchError::Refused(format!("`{}` is at {reason}, which may not be fetched from{hint}", target.label))
 }
 
-fn builder() -> reqwest::ClientBuilder {
-    // Fails when one is installed already, which is just as good.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Client::builder()
-        .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
-        .dns_resolver(Arc::new(PinnedResolver))
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        // A kept connection would have been checked for another exchange.
-        .pool_max_idle_per_host(0)
-        .tcp_nodelay(true)
-        // What is counted is what came over the wire.
-        .no_gzip()
-        .no_brotli()
-        .no_zstd()
-        .no_deflate()
-}
-
 /// Reads until the body ends or the room does.
 async fn receive(
     mut response: Response,
@@ -229,19 +203,17 @@ async fn receive(
     max_bytes: usize,
 ) -> Result<FetchResponse, FetchError> {
     let (status, headers) = (response.status().as_u16(), bounded_headers(response.headers()));
-    let (mut body, mut is_cut) = (Vec::new(), false);
-    while let Some(chunk) = response.chunk().await.map_err(|error| {
-        let cause = clipped(&root_cause(&error.without_url()), MAX_CAUSE_BYTES);
-        FetchError::Failed(format!("the answer broke off after {} bytes: {cause}", body.len()))
-    })? {
-        let room = max_bytes.saturating_sub(body.len());
-        is_cut = chunk.len() > room;
-        body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-        if is_cut {
-            break;
+    let mut body = Vec::new();
+    match read_body(&mut response, max_bytes, &mut body).await {
+        Ok(end) => {
+            let is_truncated = end == BodyEnd::Cut;
+            Ok(FetchResponse { status, url: outgoing.url.to_string(), headers, body, is_truncated })
+        }
+        Err(error) => {
+            let (read, cause) = (body.len(), root_cause(&error));
+            Err(FetchError::Failed(format!("the answer broke off after {read} bytes: {cause}")))
         }
     }
-    Ok(FetchResponse { status, url: outgoing.url.to_string(), headers, body, is_truncated: is_cut })
 }
 
 fn bounded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
@@ -255,15 +227,5 @@ fn bounded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     told
 }
 
-/// The innermost error alone: the outer ones say again what was attempted, some with the URL, which may hold what nobody
-/// else should see.
-fn root_cause<'a>(error: &'a reqwest::Error) -> &'a (dyn std::error::Error + 'static) {
-    let mut cause: &'a (dyn std::error::Error + 'static) = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause
-}
-
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

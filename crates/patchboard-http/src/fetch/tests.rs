@@ -4,9 +4,7 @@ use std::sync::Mutex;
 
 use super::*;
 
-pub(crate) mod stub;
-
-use stub::{Answer, ClosedPort, Stub};
+use patchboard_testkit::http_stub::{Answer, ClosedPort, Stub};
 
 /// Answers each lookup with the next list, the last one again and again, and counts.
 #[derive(Debug)]

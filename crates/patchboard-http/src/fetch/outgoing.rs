@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 
 use patchboard_core::port::{FetchError, FetchRequest};
+use patchboard_core::text::clipped;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
-
-use crate::text::clipped;
 
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_SENT_BYTES: usize = 4 * 1024 * 1024;

@@ -6,13 +6,11 @@ use std::str::FromStr;
 
 use reqwest::Url;
 
-/// What is wrong with what an operator wrote.
+/// An entry of the operator's that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    #[error("not a host or `host:port`: `{entry}`")]
-    PrivateHost { entry: String },
-    #[error("search endpoint cannot be used: {reason}")]
-    SearchEndpoint { reason: String },
+#[error("not a host or `host:port`: `{entry}`")]
+pub struct PrivateHostError {
+    pub entry: String,
 }
 
 /// `host` or `host:port`; without a port, all of them. Spelled any way a URL may spell it.
@@ -24,7 +22,7 @@ pub struct PrivateHost {
 
 impl PrivateHost {
     /// The host and port of a URL an operator wrote.
-    pub(crate) fn of(url: &Url) -> Option<Self> {
+    pub fn of(url: &Url) -> Option<Self> {
         Some(Self { host: url.host_str()?.to_owned(), port: url.port_or_known_default() })
     }
 
@@ -35,10 +33,10 @@ impl PrivateHost {
 }
 
 impl FromStr for PrivateHost {
-    type Err = Error;
+    type Err = PrivateHostError;
 
-    fn from_str(entry: &str) -> Result<Self, Error> {
-        let refuse = || Error::PrivateHost { entry: entry.to_owned() };
+    fn from_str(entry: &str) -> Result<Self, PrivateHostError> {
+        let refuse = || PrivateHostError { entry: entry.to_owned() };
         let text = entry.trim();
         let text = match text.parse::<Ipv6Addr>() {
             Ok(bare) => format!("[{bare}]"),
