@@ -16,15 +16,15 @@ use patchboard_core::loopback;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, ClientBuilder, RequestBuilder, Response, Url};
 
-/// Connections kept open to one host while nobody uses them; further ones are closed after their answer.
+/// Idle connections kept per host; further ones are closed after their response.
 const MAX_IDLE_PER_HOST: usize = 256;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// An HTTP/2 connection that does not answer a ping within this is dead, and so are the streams on it.
+/// An HTTP/2 connection that does not answer a ping in this time is closed with all its streams.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(15);
 
 tokio::task_local! {
-    /// How long the request being sent may wait for a new connection. The pool is shared, the limit is not.
+    /// Connect timeout of the current request: the pool is shared, the limit is per request.
     static CONNECT_WITHIN: Duration;
 }
 
@@ -109,7 +109,7 @@ impl ClientOptions {
         if !self.kind.is_tls() {
             return self.builder().build();
         }
-        // Reading the trust store blocks; if the blocking thread is lost, it is read on this one.
+        // Loading the trust store blocks. If the blocking task fails, it is loaded on this thread.
         let options = self.clone();
         match tokio::task::spawn_blocking(move || options.builder().build()).await {
             Ok(built) => built,
@@ -119,7 +119,7 @@ impl ClientOptions {
 
     #[expect(clippy::disallowed_methods, reason = "this is the one place that builds clients")]
     fn builder(self) -> ClientBuilder {
-        // Fails when one is installed already, which is just as good.
+        // Fails if a provider is installed already, which serves as well.
         drop(rustls::crypto::ring::default_provider().install_default());
         let mut builder = Client::builder()
             .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
@@ -174,7 +174,7 @@ impl Resolve for LoopbackResolver {
     }
 }
 
-/// Sends a request that waits no longer than this for a new connection.
+/// Sends a request of a long-lived client that waits at most `connect_within` for a new connection.
 pub async fn send_within(request: RequestBuilder, connect_within: Duration) -> Result<Response, reqwest::Error> {
     CONNECT_WITHIN.scope(connect_within, request.send()).await
 }
@@ -190,7 +190,7 @@ fn with_long_lived_connections(builder: ClientBuilder) -> ClientBuilder {
         .connector_layer(tower::util::MapFutureLayer::new(with_connect_limit))
 }
 
-/// Runs when a connection is begun, inside the request that wants it.
+/// Runs in the task of the request that opens the connection.
 fn with_connect_limit<F, T>(connecting: F) -> BoxFuture<'static, Result<T, BoxError>>
 where
     F: Future<Output = Result<T, BoxError>> + Send + 'static,

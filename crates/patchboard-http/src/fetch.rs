@@ -1,10 +1,10 @@
-//! The core's `Fetch` port: the only way from tools and plugins to the web.
+//! The core's `HttpFetcher` port: the only way from tools and plugins to the web, guarded against server-side request
+//! forgery.
 //!
-//! A URL is read once, by the parser the client uses. Its host is resolved once per hop; every address that comes back
-//! must be one that may be reached, and the connection is made to those addresses and no others, so a name that answers
-//! differently a moment later changes nothing. Whoever may ask only some hosts is held to them before anything is looked
-//! up. A redirect is a new hop with all of it done again. No proxy is taken from the environment, no cookie is kept, no
-//! connection is shared between hops.
+//! The URL is parsed once, by the parser that the client uses. Its host is resolved once per hop; every address returned
+//! must be allowed, and the client connects to these addresses only, so DNS rebinding has no effect. A caller's list of
+//! granted hosts is checked before the lookup. Each redirect is a new hop with all checks repeated. No proxy from the
+//! environment, no cookies, and no connection shared between hops.
 
 mod address;
 mod allowlist;
@@ -37,22 +37,22 @@ use allowlist::{HostAllowlist, RequestHop};
 use outgoing::{OutgoingRequest, RequestTarget};
 use resolve::{PINNED, PinnedResolver};
 
-/// More redirects than this are taken for a circle.
+/// More redirects are treated as a loop.
 const MAX_REDIRECTS: usize = 5;
-/// So many exchanges go on at once; further ones wait, and their time runs meanwhile.
+/// Concurrent exchanges; further ones wait, and their timeout runs meanwhile.
 const EXCHANGES_AT_ONCE: usize = 64;
-/// Longer waits and larger bodies are cut down to these, whoever asks.
+/// Larger values of a caller are reduced to these.
 const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
-/// Of an answer's headers so much is passed on; the rest is left out.
+/// Response headers past this size are left out.
 const MAX_ANSWER_HEADER_BYTES: usize = 32 * 1024;
 const MAX_CAUSE_BYTES: usize = 200;
 
-/// Fetches from public addresses, and from the private hosts an operator named.
+/// Fetches from public addresses and from the private hosts that the operator listed.
 pub struct GuardedFetch {
     private_hosts: Vec<PrivateHost>,
     resolver: Arc<dyn HostResolver>,
-    /// Without a trust store, which takes long to load: for `http://`.
+    /// For `http://`: has no trust store, which is slow to load.
     plain: OnceCell<Client>,
     tls: OnceCell<Client>,
     slots: Semaphore,
@@ -104,7 +104,7 @@ impl GuardedFetch {
             request = request.body(body.clone());
         }
         let response = PINNED.scope(addresses.clone(), request.send()).await.map_err(failed)?;
-        // The client was given only these; an answer from anywhere else means it has changed its ways.
+        // A second check, in case the client ever connects to an address that the resolver did not give it.
         let peer = response.remote_addr().map(|peer| peer.ip().to_canonical());
         if !addresses.iter().any(|address| Some(address.ip().to_canonical()) == peer) {
             return Err(FetchError::Refused(format!("`{}` answered from an address not checked", target.label)));
@@ -112,7 +112,7 @@ impl GuardedFetch {
         Ok(response)
     }
 
-    /// All of them may be reached, or it is an error: which one would be used is not for the name's owner to decide.
+    /// Fails unless all addresses are allowed: otherwise the owner of the name could choose which one is used.
     async fn checked_addresses(&self, target: &RequestTarget) -> Result<Vec<SocketAddr>, FetchError> {
         let addresses = match target.literal {
             Some(literal) => vec![literal],
@@ -175,8 +175,8 @@ impl fmt::Debug for GuardedFetch {
     }
 }
 
-/// What naming a host opens. A name that came to lead to the metadata service is not what its operator meant; the
-/// address itself, written out, is.
+/// Whether listing a host in the configuration opens this kind of address. A listed name that resolves to the metadata
+/// service was not meant by the operator; the literal address was.
 fn can_be_allowed(reason: BlockedAddress, literal: Option<IpAddr>) -> bool {
     match reason {
         BlockedAddress::Loopback | BlockedAddress::Private | BlockedAddress::CarrierGrade => true,
@@ -196,7 +196,7 @@ fn blocked_error(target: &RequestTarget, reason: BlockedAddress) -> FetchError {
     FetchError::Refused(format!("`{}` is at {reason}, which may not be fetched from{hint}", target.label))
 }
 
-/// Reads until the body ends or the room does.
+/// Reads the body until its end or the limit.
 async fn receive(
     mut response: Response,
     outgoing: &OutgoingRequest,

@@ -1,4 +1,4 @@
-//! Clients that are shared: pooled connections, and nothing paid for before it is needed.
+//! Shared clients with pooled connections, each built on first use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::{ClientKind, ClientOptions, ConnectionReuse};
 
-/// Shared by all providers, cheap to clone, free until the first request.
+/// Shared by all providers. Cheap to clone; costs nothing until the first request.
 #[derive(Clone, Default)]
 pub struct ClientPool {
     clients: Arc<PooledClients>,
@@ -31,7 +31,7 @@ impl ClientPool {
         Self::default()
     }
 
-    /// Waits for the last bytes of answers that are being read to keep their connections. Takes a second at most.
+    /// Waits, for a second at most, until the tasks that drain bodies have ended.
     pub async fn close(&self) {
         self.clients.drain_tasks.close();
         self.clients.drain_tasks.wait().await;
@@ -48,7 +48,7 @@ impl ClientPool {
         cell.get_or_try_init(|| options.build()).await
     }
 
-    /// Tasks that read the rest of a body, so that its connection can be used again.
+    /// Tasks that read the rest of a body so that its connection can be reused.
     pub fn drain_tasks(&self) -> &TaskTracker {
         &self.clients.drain_tasks
     }

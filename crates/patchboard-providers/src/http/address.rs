@@ -1,21 +1,21 @@
-//! Where an API lives: the root an operator wrote, made into the URLs of its endpoints.
+//! The root URL of an API from the configuration, and the URLs of its endpoints.
 
 use patchboard_http::{ClientKind, Url, host_label};
 
 use crate::Error;
 
-/// Endpoints people paste instead of the root.
+/// Endpoints that are often configured instead of the root.
 const ENDPOINTS: [&str; 4] = ["/chat/completions", "/messages", "/embeddings", "/models"];
 
 #[derive(Debug, Clone)]
 pub(crate) struct ApiRoot {
     url: Url,
-    /// Host and port, which is all that is ever shown: the rest of a URL may hold credentials.
+    /// Host and port, the only part that messages show: the rest of a URL may hold credentials.
     label: String,
 }
 
 impl ApiRoot {
-    /// Takes a root with or without the version at its end: where no part of the path looks like one, it is `/v1`.
+    /// Accepts a root with or without a version; if no segment of the path looks like one, `/v1` is appended.
     pub(crate) fn parse(provider: &str, text: &str) -> Result<Self, Error> {
         let refuse = |reason| Error::BaseUrl { provider: provider.to_owned(), reason };
         let mut url = Url::parse(text.trim()).map_err(|_| refuse("it is not a URL"))?;

@@ -1,4 +1,4 @@
-//! One provider's HTTP: its address, its key, its patience.
+//! The HTTP client of one provider: its address, key and timeouts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::event_reader::{EventParser, ModelEventReader};
 use crate::upstream::{AttemptLimits, ModelStream, RequestDelivery, RetryAdvice, UpstreamFailure};
 use crate::wire::ModelList;
 
-/// Enough of an error's body to find its code in.
+/// Enough of an error response to find its code.
 const MAX_ERROR_BODY: usize = 16 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_LOGGED_BODY: usize = 2 * 1024;
-/// Answers that do not stream are read whole, up to this many bytes.
+/// Limit of responses that are not streamed.
 const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
 
 pub(crate) struct ApiClientOptions<'a> {
     pub(crate) provider: &'a str,
     pub(crate) base_url: &'a str,
     pub(crate) api_key: Option<SecretString>,
-    /// What stands before the key, and the header it goes into.
+    /// The header of the key. Its value is `key_prefix` and the key.
     pub(crate) key_header: HeaderName,
     pub(crate) key_prefix: &'static str,
     pub(crate) connect_timeout: Duration,
@@ -58,7 +58,7 @@ impl ApiClient {
     pub(crate) fn new(options: ApiClientOptions<'_>, pool: &ClientPool) -> Result<Self, Error> {
         let root = ApiRoot::parse(options.provider, options.base_url)?;
         let mut headers = HeaderMap::new();
-        // An empty key is no key: files and variables are often left blank.
+        // An empty key counts as none: files and variables are often left blank.
         let api_key = options.api_key.filter(|key| !key.expose_secret().trim().is_empty());
         if let Some(key) = &api_key {
             let value = format!("{}{}", options.key_prefix, key.expose_secret().trim());
@@ -90,7 +90,7 @@ impl ApiClient {
         self.api_key.is_some()
     }
 
-    /// Sends and waits for a successful head.
+    /// Sends a request and waits for the head of a successful response.
     pub(crate) async fn send(
         &self,
         outgoing: ApiRequest,
@@ -104,7 +104,7 @@ impl ApiClient {
         }
     }
 
-    /// Sends and gives the events of the answer, beginning with `answering`.
+    /// Sends a request and returns the events of its response, beginning with `answering`.
     pub(crate) async fn open_stream<P: EventParser>(
         &self,
         outgoing: ApiRequest,
@@ -115,7 +115,7 @@ impl ApiClient {
     ) -> Result<ModelStream, UpstreamFailure> {
         let response = self.send(outgoing, limits, stop).await?;
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        // Servers that forget the header stream all the same; these two are certainly no stream of events.
+        // Some servers stream without the header, so only types that cannot be an event stream are refused.
         if let Some(other) = ["text/html", "application/json"].into_iter().find(|other| media_type.starts_with(other)) {
             return Err(UpstreamFailure {
                 error: ModelError::Rejected(format!("provider answered with `{other}` instead of an event stream")),
@@ -146,7 +146,7 @@ impl ApiClient {
         Ok(listed.map(|model| ListedModel { id: model.id, name: model.display_name }).collect())
     }
 
-    /// Sends and reads a whole JSON document.
+    /// Sends a request and reads its response as one JSON document.
     pub(crate) async fn fetch_json<T: DeserializeOwned>(
         &self,
         outgoing: ApiRequest,
@@ -160,7 +160,7 @@ impl ApiClient {
                 Ok(BodyEnd::Cut) => {
                     Err(ModelError::Rejected(format!("provider answered with more than {MAX_DOCUMENT} bytes")))
                 }
-                // Whether a body that broke off was whole is for the parser to say.
+                // The parser decides whether a body that broke off is complete.
                 Ok(BodyEnd::Complete) | Err(_) => Ok(()),
             }
         };
@@ -195,13 +195,13 @@ impl ApiClient {
         }
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::new();
-        // What was read of it in time is good enough.
+        // The status is known; a body that is slow or breaks off is cut.
         drop(tokio::time::timeout(ERROR_BODY_TIMEOUT, read_body(&mut response, MAX_ERROR_BODY, &mut body)).await);
         self.log_body(status.as_u16(), &body);
         Err(failure::from_status(status, &headers, &body))
     }
 
-    /// The only place an upstream's own words about a failure go to, short and without the key.
+    /// Logs the error text of the provider, cut and without the key. It appears nowhere else.
     fn log_body(&self, status: u16, body: &[u8]) {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
@@ -216,7 +216,7 @@ fn redacted_body(body: &[u8], key: Option<&SecretString>) -> String {
     if let Some(key) = key {
         text = text.replace(key.expose_secret().trim(), "[key]");
     }
-    // Only now, or half a key might stay at the cut.
+    // Cut after the replacement, or half a key might stay at the end.
     text.truncate(text.floor_char_boundary(MAX_LOGGED_BODY));
     text
 }

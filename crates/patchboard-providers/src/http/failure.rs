@@ -1,5 +1,5 @@
-//! From what went wrong on the wire to words that may be shown to anybody. Nothing an upstream wrote gets into a
-//! message, except error codes from a list.
+//! Maps HTTP failures to messages that are safe to show. Text from the provider never gets into a message, except error
+//! codes from a fixed list.
 
 use patchboard_core::model::ModelError;
 use patchboard_core::retry_after::retry_after;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::upstream::{RequestDelivery, RetryAdvice, UpstreamFailure};
 
-/// Codes of the public APIs and of common servers, and what kind of failure each stands for.
+/// Error codes of the public APIs and of common servers, with their class.
 const ERROR_CODES: [(&str, ErrorClass); 29] = [
     ("overloaded_error", ErrorClass::Overloaded),
     ("api_error", ErrorClass::Overloaded),
@@ -48,13 +48,13 @@ enum ErrorClass {
     Timeout,
     RateLimited,
     NoCredit,
-    /// This provider will not do it: key, permission, no such model.
+    /// This provider refuses it: bad key, no permission, unknown model.
     Refused,
-    /// Nobody would do it.
+    /// Every provider would refuse it.
     InvalidRequest,
 }
 
-/// An answer that is not a success. `body` is as much of it as was read.
+/// A response with an error status. `body` may be cut.
 pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> UpstreamFailure {
     let code = serde_json::from_slice::<Value>(body).ok().and_then(|body| known_code(&body));
     let mut text = format!("{} {}", status.as_u16(), status_text(status));
@@ -73,7 +73,7 @@ pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) 
         300..=399 => (ModelError::Rejected(format!("{text}: redirects are not followed")), RetryAdvice::OtherProvider),
         _ => (ModelError::Rejected(text), RetryAdvice::Never),
     };
-    // Both vendors say so themselves where they know better.
+    // Both vendors send this header to overrule the status.
     if headers.get("x-should-retry").is_some_and(|value| value == "false")
         && matches!(again, RetryAdvice::SameProvider { .. })
     {
@@ -82,7 +82,7 @@ pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) 
     UpstreamFailure { error, retry: again, delivery: RequestDelivery::Received }
 }
 
-/// An error told inside a stream that had begun well: an object with `type` or `code`, or one holding it as `error`.
+/// An error event inside a stream: an object with `type` or `code`, or one that holds such an object as `error`.
 pub(crate) fn stream_error(error: &Value) -> ModelError {
     let code = known_code(error);
     let status = error.get("code").or_else(|| error.pointer("/error/code")).and_then(Value::as_u64);
@@ -101,7 +101,7 @@ pub(crate) fn stream_error(error: &Value) -> ModelError {
     }
 }
 
-/// No answer came. The error's own text names the whole URL, so only its kind is used.
+/// A request without a response. The error's own text holds the URL, so only its kind is used.
 pub(super) fn from_transport(error: &patchboard_http::Error, host: &str) -> UpstreamFailure {
     UpstreamFailure {
         error: ModelError::Unavailable(format!("{} ({host})", transport::reason(error))),

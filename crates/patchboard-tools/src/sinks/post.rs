@@ -1,4 +1,4 @@
-//! One POST to an address the operator chose, tried again where that may help.
+//! POSTs notices to an address from the configuration, with retries.
 
 use std::time::Duration;
 
@@ -11,32 +11,31 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// One attempt. With all of them and the pauses a notice takes less than a minute, then it is given up.
+/// Timeout of one attempt. With all attempts and delays a notice is dropped in less than a minute.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pauses before the second, third and fourth attempt.
 const BACKOFF: BackoffSchedule =
     BackoffSchedule::listed(&[Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)])
         .with_max_retries(3);
 
-/// Where a sink posts to. Unlike tools, it may reach private addresses: the operator named it.
+/// The target of a sink. Unlike tools, it may be a private address, because the operator configured it.
 #[derive(Debug)]
 pub(super) struct PostClient {
     url: Url,
     token: Option<SecretString>,
-    /// Made when first used: reading the system's certificates takes a while.
+    /// Built on first use: loading the trust store is slow.
     client: OnceCell<Client>,
     backoff: BackoffSchedule,
 }
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed.
 enum PostFailure {
-    /// Nobody took it; another attempt cannot deliver it twice.
+    /// The notice was not accepted, so a retry cannot deliver it twice.
     Transient(String),
     Permanent(String),
 }
 
 impl PostClient {
-    /// `Err` says what is wrong with the address, without repeating it.
+    /// Errors do not repeat the address, which may hold credentials.
     pub(super) fn new(url: &str, token: Option<SecretString>) -> Result<Self, String> {
         let url = Url::parse(url).map_err(|error| format!("the address cannot be read: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -45,7 +44,7 @@ impl PostClient {
         Ok(Self { url, token, client: OnceCell::new(), backoff: BACKOFF })
     }
 
-    /// Sends what `fill` adds to the bare request.
+    /// Sends the request that `fill` completes.
     pub(super) async fn post(
         &self,
         stop: &CancellationToken,
@@ -73,7 +72,7 @@ impl PostClient {
             let (host, cause) = (self.host(), root_cause(&error));
             match error.is_connect() {
                 true => PostFailure::Transient(format!("cannot connect to `{host}`: {cause}")),
-                // It may have arrived all the same.
+                // The server may have accepted it, so it is not sent again.
                 false => PostFailure::Permanent(format!("`{host}` gave no proper answer: {cause}")),
             }
         };
@@ -82,7 +81,7 @@ impl PostClient {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose_secret());
         }
-        // The body of the answer is of no interest; it is not read.
+        // The body of the response is not read.
         let status = fill(request).send().await.map_err(failed)?.status();
         let refusal = || format!("`{}` answered {}", self.host(), status.as_u16());
         match status {
@@ -98,7 +97,7 @@ impl PostClient {
         ClientOptions::new(ClientKind::for_url(&self.url))
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(ATTEMPT_TIMEOUT)
-            // Notices are far apart: a kept connection would be dead when it is needed.
+            // Notices are far apart: an idle connection would be closed by the server before its next use.
             .reuse(ConnectionReuse::Never)
     }
 
@@ -106,14 +105,13 @@ impl PostClient {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// Tests have no time to lose.
     #[cfg(test)]
     pub(super) fn without_retry_delays(&mut self) {
         self.backoff = BackoffSchedule::listed(&[Duration::ZERO]).with_max_retries(3);
     }
 }
 
-/// Says what a sink is without saying where its notices go.
+/// `Debug` of a sink, without the path and the token.
 pub(super) fn debug(
     sink: &dyn NoticeSink,
     post: &PostClient,
