@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use crate::backoff::BackoffSchedule;
 use crate::store::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
 
 /// Rows queued; past this `add` waits for room.
@@ -17,10 +18,15 @@ const MAX_BATCH_ROWS: usize = 512;
 /// How long rows are collected before a batch is written: one commit for many calls, as a commit costs more than a
 /// call.
 const BATCH_DELAY: Duration = Duration::from_millis(20);
-/// Pauses between retries of a failed write. After the last retry the rows are dropped and their number is logged, so
-/// that a broken store does not block calls forever.
-const RETRY_PAUSES: [Duration; 4] =
-    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
+/// Pauses before a store that fails is tried again. After the last the rows are lost, and the log says how many: calls
+/// do not stand still for ever because their record cannot be kept.
+const RETRY_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+])
+.with_max_retries(4);
 
 /// A cheap-to-clone handle.
 #[derive(Debug, Clone)]
@@ -91,7 +97,7 @@ impl AuditTrail {
     }
 
     async fn commit(&self, writes: Vec<StoreWrite>) -> Result<(), StoreError> {
-        for pause in RETRY_PAUSES {
+        for pause in RETRY_PAUSES.retries() {
             let batch = WriteBatch { durability: Durability::Delta, writes: writes.clone() };
             match self.0.store.commit(batch).await {
                 Ok(()) => return Ok(()),

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+mod clip;
 mod nearest;
 
+pub use clip::clipped;
 pub use nearest::{did_you_mean, nearest};
 
 /// Escapes characters that a human reader does not see, or sees elsewhere than they are, as `\u{202e}`: control

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::model::{ListedModel, ModelError, ModelRequest};
-use reqwest::header::{HeaderName, HeaderValue};
-use reqwest::{Method, Url};
+use patchboard_http::header::{HeaderName, HeaderValue};
+use patchboard_http::{ClientPool, Method, Url};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{ApiClient, ApiClientOptions, ApiRequest, ClientPool, answering_event};
+use crate::http::{ApiClient, ApiClientOptions, ApiRequest, answering_event};
 use crate::tool_json::ToolJsonCache;
 use crate::tool_names::ToolNameMap;
 use crate::upstream::{AttemptLimits, ModelStream, Upstream, UpstreamFailure};

@@ -1,19 +1,19 @@
-//! One provider after another until one answers. Knows no HTTP: only what each failure says about trying again.
+//! Tries one provider after another until one answers. Knows no HTTP: each failure carries its retry advice.
 //!
 //! # How long it may take
 //!
-//! Retries and fallbacks of one call cost at most [`ChainOptions::patience`] (8 s) before the first token:
+//! Retries and fallbacks of one call take at most [`ChainOptions::retry_budget`] (8 s) before the first token:
 //!
-//! * Counted are the waits between attempts, connecting, and attempts that fail. No attempt starts unless
-//!   [`ATTEMPT_RESERVE`] (2 s) of the time is left for it, connecting is cut when the time is over, and a `Retry-After`
-//!   that does not fit is not waited for.
-//! * Never cut is a provider that has taken the request: a slow model and a dead one look the same, so only the
+//! * The delays between attempts, connecting, and failed attempts count against it. An attempt starts only if
+//!   [`ATTEMPT_RESERVE`] (2 s) is left, connecting is cancelled at the end of the budget, and a `Retry-After` that
+//!   exceeds it ends the retries.
+//! * A provider that has received the request is never cut off: a slow model and a dead one look the same, so only the
 //!   provider's own timeouts end that wait. If it fails after holding the request for longer than the reserve, that
-//!   time is not counted against the providers still to be asked, but the same one is asked again only while the
-//!   whole call is younger than the limit.
+//!   time does not count against the remaining providers, but the same one is retried only while the whole call is
+//!   within the limit.
 //!
-//! From the first text, thought or piece of a call on (or an answer that ends without any) nothing is tried again, since somebody
-//! has seen it.
+//! After the first text, thought or chunk of a tool call (or an answer that ends without any) nothing is retried, because
+//! the client has seen output.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
+use patchboard_core::backoff::{self, BackoffSchedule};
 use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelRequest};
 use patchboard_core::port::{BoxStream, ModelProvider};
 use tokio::time::Instant;
@@ -33,18 +34,17 @@ use tokio_util::sync::CancellationToken;
 use crate::telemetry;
 use crate::upstream::{AttemptLimits, ModelStream, RequestDelivery, RetryAdvice, Upstream, UpstreamFailure};
 
-/// What an attempt may cost without being thought of as a slow model.
+/// An attempt that takes longer than this counts as a slow model.
 pub const ATTEMPT_RESERVE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
 pub struct ChainOptions {
     pub retry_budget: Duration,
-    /// Further attempts at the last provider.
+    /// Retries at the last provider of the chain.
     pub retries: u32,
-    /// Further attempts at a provider that has one after it: asking the next is quicker than waiting. Whoever was
-    /// slow to fail gets none.
+    /// Retries at a provider that has a fallback, which is faster than waiting. A provider that failed slowly gets none.
     pub retries_before_fallback: u32,
-    /// The wait before the first retry; it doubles with each, and up to half of it is left to chance.
+    /// The delay before the first retry; it doubles with each, and up to half of it is random.
     pub initial_backoff: Duration,
     pub jitter: Jitter,
 }
@@ -61,13 +61,13 @@ impl Default for ChainOptions {
     }
 }
 
-/// Where chance comes from: numbers from 0 up to 1.
+/// A source of random numbers from 0 up to 1.
 #[derive(Clone)]
 pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
 
 impl Jitter {
     pub fn random() -> Self {
-        // Every `RandomState` has keys of its own, which is randomness enough to keep callers apart.
+        // Every `RandomState` has its own keys, which is random enough to spread callers.
         Self::from_fn(|| (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
@@ -82,7 +82,7 @@ impl fmt::Debug for Jitter {
     }
 }
 
-/// A provider of the chain and the model to ask it for.
+/// A provider of the chain and the model to request from it.
 #[derive(Debug, Clone)]
 pub struct ChainLink {
     pub upstream: Arc<dyn Upstream>,
@@ -93,7 +93,7 @@ pub struct ChainLink {
 pub enum ModelOverride {
     /// The model of the request.
     Requested,
-    /// The provider's own default.
+    /// The provider's default.
     ProviderDefault,
     Named(Arc<str>),
 }
@@ -156,7 +156,7 @@ impl Chain {
         Err(combine_failures(failures))
     }
 
-    /// Asks one provider as often as is sensible.
+    /// Asks one provider, with retries.
     async fn try_link(
         &self,
         link: &ChainLink,
@@ -197,9 +197,9 @@ impl Chain {
     }
 
     fn backoff(&self, tries: u32) -> Duration {
-        let full = self.options.initial_backoff.saturating_mul(2_u32.saturating_pow(tries));
-        let chance = (self.options.jitter.0)().clamp(0.0, 1.0);
-        full.mul_f64(0.5 + chance / 2.0)
+        // No ceiling: the retry budget ends the retries first.
+        let schedule = BackoffSchedule::doubling(self.options.initial_backoff, Duration::MAX);
+        backoff::with_jitter(schedule.delay(tries), (self.options.jitter.0)())
     }
 }
 
@@ -208,7 +208,7 @@ impl ModelProvider for Chain {
         self.first.upstream.name()
     }
 
-    /// Fine when any of its providers can be asked; otherwise what the first one misses.
+    /// Succeeds if any of its providers can be asked; otherwise returns the error of the first.
     fn check(&self) -> Result<(), ModelError> {
         let first = self.first.upstream.check();
         if first.is_err() && self.fallbacks.iter().any(|link| link.upstream.check().is_ok()) {
@@ -225,7 +225,7 @@ impl ModelProvider for Chain {
         Box::pin(async move { self.run(request, &stop).await })
     }
 
-    /// Those of the first provider: the models of fallbacks are fixed.
+    /// The models of the first provider: those of the fallbacks are fixed.
     fn models(&self, stop: CancellationToken) -> BoxFuture<'_, Result<Vec<ListedModel>, ModelError>> {
         Box::pin(async move { self.first.upstream.models(&stop).await })
     }
@@ -237,7 +237,7 @@ enum ChainPosition {
     Last,
 }
 
-/// One attempt, up to the first event somebody will see.
+/// Makes one attempt, up to the first event that the client sees.
 async fn attempt(
     link: &ChainLink,
     request: &ModelRequest,
@@ -258,7 +258,7 @@ async fn attempt(
                         | ModelEvent::Stop(_) => true,
                         ModelEvent::ModelSelected { .. } => false,
                         ModelEvent::Usage(_) => {
-                            // A later figure replaces an earlier one, so no more than one is ever held.
+                            // A later figure replaces an earlier one, so at most one is buffered.
                             held.retain(|event| !matches!(event, ModelEvent::Usage(_)));
                             false
                         }
@@ -281,7 +281,7 @@ async fn attempt(
     }
 }
 
-/// A stream whose first events have been looked at.
+/// A stream whose first events were read and buffered.
 struct PeekedStream {
     buffered: VecDeque<ModelEvent>,
     rest: ModelStream,
@@ -298,12 +298,12 @@ impl Stream for PeekedStream {
     }
 }
 
-/// The time that is left for trying again; the rule is in the module's documentation.
+/// The time left for retries; see the module's documentation for the rule.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     limit: Duration,
     started: Instant,
-    /// Time providers held the request for long before they failed.
+    /// Time that providers held the request before a slow failure.
     uncounted: Duration,
 }
 
@@ -332,7 +332,7 @@ impl RetryBudget {
     }
 }
 
-/// One provider's error as it is; of several, what each said, in the kind of the last.
+/// Returns the error of a single provider unchanged; for several, all their texts with the kind of the last.
 fn combine_failures(mut failures: Vec<(&str, ModelError)>) -> ModelError {
     let text = failures.iter().map(|(name, error)| format!("{name}: {error}")).collect::<Vec<_>>().join("; ");
     let several = failures.len() > 1;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use patchboard_core::model::ModelError;
 use patchboard_core::port::Embedder;
-use reqwest::{Method, Url};
+use patchboard_http::{ClientPool, Method, Url};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{ApiClient, ApiRequest, ClientPool};
+use crate::http::{ApiClient, ApiRequest};
 use crate::openai;
 use crate::upstream::UpstreamFailure;
 use crate::{Error, ProviderOptions};

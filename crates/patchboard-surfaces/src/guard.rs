@@ -1,7 +1,6 @@
 //! Host and Origin, checked on every request before anything else, loopback included: any web page can reach
 //! 127.0.0.1, so the address alone is not trust.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -9,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use patchboard_core::loopback::is_loopback_host;
 
 use crate::listen::Peer;
 use crate::telemetry;
@@ -52,7 +52,7 @@ impl OriginGuard {
     }
 
     fn host_is_allowed(&self, name: &str) -> bool {
-        is_loopback(name) || self.allowed_hosts.iter().any(|allowed| allowed == name)
+        is_loopback_host(name) || self.allowed_hosts.iter().any(|allowed| allowed == name)
     }
 
     fn origin_is_allowed(&self, origin: &str) -> bool {
@@ -60,7 +60,7 @@ impl OriginGuard {
             return true;
         }
         let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        rest.and_then(host_name).is_some_and(|name| is_loopback(&name))
+        rest.and_then(host_name).is_some_and(|name| is_loopback_host(&name))
     }
 }
 
@@ -125,10 +125,6 @@ fn host_name(authority: &str) -> Option<String> {
     };
     let port_is_fine = port?.bytes().all(|byte| byte.is_ascii_digit());
     (port_is_fine && !name.is_empty()).then(|| name.to_ascii_lowercase())
-}
-
-fn is_loopback(name: &str) -> bool {
-    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use patchboard_core::Board;
 use patchboard_core::caller::{GrantSet, Surface};
+use patchboard_core::loopback::is_loopback_address;
 use patchboard_core::port::Clock;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -153,7 +154,7 @@ pub fn router(board: Board, options: HubOptions) -> Router {
 /// The hub serves loopback clients only, wherever its listener is bound.
 async fn require_loopback(request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>();
-    if peer.is_some_and(|peer| peer.address.to_canonical().is_loopback()) {
+    if peer.is_some_and(|peer| is_loopback_address(peer.address)) {
         return next.run(request).await;
     }
     telemetry::refused(SURFACE, "address");

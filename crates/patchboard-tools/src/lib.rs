@@ -15,7 +15,6 @@
 //! This crate depends on no surface, store or model provider.
 
 pub mod builtin;
-pub mod fetch;
 pub mod folder;
 pub mod guard;
 pub mod launch;
@@ -30,7 +29,6 @@ pub mod worker;
 pub mod workspaces;
 
 pub use builtin::{BoxedBuiltin, BuiltinOptions, BuiltinTools};
-pub use fetch::{GuardedFetch, PrivateHost};
 pub use folder::{Error, WorkFolder};
 pub use schema::JsonSchemaCheck;
 pub use workspaces::{GrantRules, WorkspaceOptions, Workspaces};

@@ -1,7 +1,8 @@
 //! Foreign text made fit for one line of a message: bounded, and without control characters.
 
 use std::ffi::OsStr;
-use std::fmt::{self, Write};
+
+pub(crate) use patchboard_core::text::clipped;
 
 /// Longer paths are cut in messages; the model knows what it asked for.
 const MAX_PATH_BYTES: usize = 240;
@@ -27,15 +28,6 @@ pub(crate) fn escape_control_chars(name: &OsStr) -> String {
     escaped
 }
 
-/// What a value displays, at most `limit` bytes of it plus a mark. The rest is never even formatted.
-pub(crate) fn clipped(value: &dyn fmt::Display, limit: usize) -> String {
-    let mut clip = ClippedWriter { text: String::new(), remaining: limit };
-    match write!(clip, "{value}") {
-        Ok(()) => clip.text,
-        Err(fmt::Error) => clip.text + "…",
-    }
-}
-
 /// A foreign error with what caused it, on one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -50,20 +42,6 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     }
     let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     clipped(&plain, MAX_ERROR_CHAIN)
-}
-
-struct ClippedWriter {
-    text: String,
-    remaining: usize,
-}
-
-impl fmt::Write for ClippedWriter {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        let end = piece.floor_char_boundary(self.remaining);
-        self.text.push_str(piece.get(..end).unwrap_or_default());
-        self.remaining -= end;
-        if end == piece.len() { Ok(()) } else { Err(fmt::Error) }
-    }
 }
 
 #[cfg(test)]

@@ -23,9 +23,9 @@ use patchboard_core::run_spec::reasoning::{ReasoningOptions, SearchLimits};
 use patchboard_core::store::Store;
 use patchboard_core::tool::Glob;
 use patchboard_core::{Board, board};
+use patchboard_http::ClientPool;
 use patchboard_providers::{
-    Chain, ChainLink, ChainOptions, ClientPool, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, embedder,
-    upstream,
+    Chain, ChainLink, ChainOptions, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, embedder, upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use patchboard_tools::guard::{ReducedRights, WriteGuard};

@@ -13,7 +13,7 @@ use patchboard_core::caller::{Caller, GrantSet, Surface};
 use patchboard_core::command::Command;
 use patchboard_core::reloadable::Reloadable;
 use patchboard_core::{Board, BoardError};
-use patchboard_providers::ClientPool;
+use patchboard_http::ClientPool;
 use patchboard_surfaces::auth::{AuthGate, FailedAttempts};
 use patchboard_surfaces::gateway::{self, GatewayOptions};
 use patchboard_surfaces::guard::OriginGuard;

@@ -9,9 +9,10 @@ use crate::tidy::{Context, Problem};
 const ARROWS: &[(&str, &[&str])] = &[
     ("patchboard-core", &[]),
     ("patchboard-proto", &[]),
+    ("patchboard-http", &["patchboard-core"]),
     ("patchboard-surfaces", &["patchboard-core", "patchboard-proto"]),
-    ("patchboard-providers", &["patchboard-core"]),
-    ("patchboard-tools", &["patchboard-core", "patchboard-proto"]),
+    ("patchboard-providers", &["patchboard-core", "patchboard-http"]),
+    ("patchboard-tools", &["patchboard-core", "patchboard-http", "patchboard-proto"]),
     ("patchboard-wasm", &["patchboard-core"]),
     ("patchboard-store", &["patchboard-core"]),
     ("patchboard-bus", &["patchboard-core"]),
@@ -19,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "patchboard",
         &[
             "patchboard-core",
+            "patchboard-http",
             "patchboard-surfaces",
             "patchboard-providers",
             "patchboard-tools",

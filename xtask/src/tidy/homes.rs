@@ -8,10 +8,10 @@ const HOMES: &[(&str, &[&str])] = &[
     // The surfaces are routers; the binary binds the listeners they are served on.
     ("axum", &["patchboard-surfaces", "patchboard"]),
     ("rust-embed", &["patchboard-surfaces"]),
-    // Models and the web are two clients with opposite rules: one is told where to connect, the other where not to.
-    ("reqwest", &["patchboard-providers", "patchboard-tools"]),
-    // Whoever builds a client needs a crypto provider; `main` installs the process's own. The bridge listens with TLS.
-    ("rustls", &["patchboard-providers", "patchboard-surfaces", "patchboard-tools", "patchboard"]),
+    ("reqwest", &["patchboard-http"]),
+    // HTTP clients need a crypto provider, and the local model's key its random numbers; `main` installs the process's own.
+    // The bridge listens with TLS.
+    ("rustls", &["patchboard-http", "patchboard-providers", "patchboard-surfaces", "patchboard"]),
     ("rusqlite", &["patchboard-store"]),
     ("tokio-postgres", &["patchboard-store"]),
     ("deadpool-postgres", &["patchboard-store"]),

@@ -69,7 +69,7 @@ async fn a_store_that_fails_for_a_moment_loses_nothing() {
     store.fail(|_| true);
     trail.add(row(0)).await;
     trail.add(row(1)).await;
-    tokio::time::sleep(RETRY_PAUSES[0] + RETRY_PAUSES[1]).await;
+    tokio::time::sleep(RETRY_PAUSES.delay(0) + RETRY_PAUSES.delay(1)).await;
     store.heal();
     tracker.wait().await;
     assert_eq!(written(&store), [0, 1]);

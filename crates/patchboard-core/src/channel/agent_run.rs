@@ -119,7 +119,7 @@ impl DeliveryTask {
     async fn follow_run(&self, run: RunId) -> Result<RunTranscript, BoardError> {
         let mut heard = RunTranscript::default();
         let mut next = Seq::FIRST;
-        let mut pauses = STORE_RETRY_PAUSES.into_iter();
+        let mut pauses = STORE_RETRY_PAUSES.retries();
         loop {
             let failed = match self.runs.follow(&self.caller, run, next).await {
                 Err(error) => error,

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::dedup_key::{self, DeliveryKeys, MAX_ID};
 use super::delivery::{OpenDelivery, conversation_key, origin};
 use super::load::{LoadPermit, LoadTracker};
+use crate::backoff::BackoffSchedule;
 use crate::command::MAX_CONTENT;
 use crate::error::{BoardError, ErrorKind, RetryHint};
 use crate::id::SessionKey;
@@ -32,18 +33,24 @@ const MAX_CONTEXT: usize = 16 * 1024;
 const MAX_WAITING_DUPLICATES: usize = 64;
 /// The retry hint of a refusal.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Back-off for a failing store.
-pub(super) const STORE_RETRY_PAUSES: [Duration; 4] =
-    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
-/// Longer back-off, skipped once the server drains: a full disk may be temporary. After the last pause the delivery is
-/// left to the next start.
-const LATE_STORE_RETRY_PAUSES: [Duration; 5] = [
+/// Pauses before a store that fails is tried again.
+pub(super) const STORE_RETRY_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+])
+.with_max_retries(4);
+/// Further ones, which a server that goes away does not wait for: a full disk is not for ever. After the last the
+/// delivery is left as it is to the next start.
+const LATE_STORE_RETRY_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
     Duration::from_secs(10),
     Duration::from_secs(30),
     Duration::from_secs(60),
     Duration::from_secs(180),
     Duration::from_secs(320),
-];
+])
+.with_max_retries(5);
 
 #[derive(Debug)]
 pub(crate) struct ChannelService {
@@ -215,14 +222,14 @@ impl ChannelService {
     where
         Asked: Future<Output = Result<T, StoreError>>,
     {
-        for pause in STORE_RETRY_PAUSES {
+        for pause in STORE_RETRY_PAUSES.retries() {
             match ask().await {
                 Err(error) if is_transient(&error) => tracing::debug!(%error, "store operation failed; retrying soon"),
                 answer => return answer,
             }
             tokio::time::sleep(pause).await;
         }
-        for pause in LATE_STORE_RETRY_PAUSES {
+        for pause in LATE_STORE_RETRY_PAUSES.retries() {
             match ask().await {
                 Err(error) if is_transient(&error) => {
                     tracing::warn!(%error, "store operation of a delivery failed; retrying later");

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::app::AppProfile;
 use crate::app::message::{AppResponse, AttemptFailure, MessageEvent, MessageReport, Utterance};
+use crate::backoff::{Backoff, BackoffSchedule};
 use crate::error::BoardError;
 use crate::event::Topic;
 use crate::hub::{self, Hub, InboxOutcome};
@@ -24,9 +25,13 @@ mod responses;
 
 /// How long the actor of an ended message stays in memory, for late responses.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-/// Back-off between attempts to write to or read from the store; the last pause repeats.
-const STORE_PAUSES: [Duration; 4] =
-    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(5)];
+/// Back-off between attempts to write to or read from the store; the last delay repeats.
+const STORE_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+]);
 /// Apps tend to register one after the other: for this long after an `AppJoined` input the models are not asked again
 /// about a parked message.
 const MODEL_COOLDOWN: Duration = Duration::from_secs(1);
@@ -104,7 +109,7 @@ struct ActiveMessage {
     models_allowed_at: Option<Instant>,
     /// Apps that the models found no clear match among, since the message was last sent.
     unmatched_apps: Vec<Arc<AppProfile>>,
-    model_failures: usize,
+    model_backoff: Backoff,
     submit_reply: Option<ReportReply>,
     reopen_reply: Option<ReportReply>,
     join_ack: Option<JoinAck>,
@@ -201,7 +206,7 @@ impl MessageActor {
                 tracing::error!(message.id = %self.message, %error, "a message cannot be read back; trying again");
             }
             tokio::select! {
-                () = tokio::time::sleep(store_pause(failures)) => failures += 1,
+                () = tokio::time::sleep(STORE_PAUSES.delay(failures)) => failures += 1,
                 () = self.hub.shutdown().cancelled() => return Err(error),
             }
         }
@@ -235,7 +240,7 @@ impl MessageActor {
             retry_at: None,
             models_allowed_at: None,
             unmatched_apps: Vec::new(),
-            model_failures: 0,
+            model_backoff: Backoff::new(dispatch::MODEL_PAUSES),
             submit_reply: taken,
             reopen_reply: None,
             join_ack: None,
@@ -501,10 +506,6 @@ impl PendingResponse {
 }
 
 const MAX_SLEEP: Duration = Duration::from_secs(365 * 24 * 3600);
-
-fn store_pause(failures: usize) -> Duration {
-    STORE_PAUSES.get(failures.min(STORE_PAUSES.len() - 1)).copied().unwrap_or_default()
-}
 
 #[cfg(test)]
 mod tests;

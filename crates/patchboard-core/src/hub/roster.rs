@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
 
 use crate::app::AppProfile;
-use crate::hub::KnownApp;
+use crate::app::KnownApp;
 use crate::id::ConnectionId;
 use crate::reply::InboxEvent;
 

@@ -1,35 +1,28 @@
-//! Where an API lives: the root an operator wrote, made into the URLs of its endpoints.
+//! The root URL of an API from the configuration, and the URLs of its endpoints.
 
-use std::net::IpAddr;
+use patchboard_http::{ClientKind, Url, host_label};
 
-use reqwest::Url;
-
-use super::ClientKind;
 use crate::Error;
 
-/// Endpoints people paste instead of the root.
+/// Endpoints that are often configured instead of the root.
 const ENDPOINTS: [&str; 4] = ["/chat/completions", "/messages", "/embeddings", "/models"];
 
 #[derive(Debug, Clone)]
 pub(crate) struct ApiRoot {
     url: Url,
-    /// Host and port, which is all that is ever shown: the rest of a URL may hold credentials.
+    /// Host and port, the only part that messages show: the rest of a URL may hold credentials.
     label: String,
 }
 
 impl ApiRoot {
-    /// Takes a root with or without the version at its end: where no part of the path looks like one, it is `/v1`.
+    /// Accepts a root with or without a version; if no segment of the path looks like one, `/v1` is appended.
     pub(crate) fn parse(provider: &str, text: &str) -> Result<Self, Error> {
         let refuse = |reason| Error::BaseUrl { provider: provider.to_owned(), reason };
         let mut url = Url::parse(text.trim()).map_err(|_| refuse("it is not a URL"))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refuse("it must start with `http://` or `https://`"));
         }
-        let host = url.host_str().ok_or_else(|| refuse("it names no host"))?;
-        let label = match url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
+        let label = host_label(&url).ok_or_else(|| refuse("it names no host"))?;
         url.set_query(None);
         url.set_fragment(None);
         let mut path = url.path().trim_end_matches('/');
@@ -61,25 +54,6 @@ impl ApiRoot {
     pub(crate) fn client_kind(&self) -> ClientKind {
         ClientKind::for_url(&self.url)
     }
-}
-
-impl ClientKind {
-    pub(super) fn for_url(url: &Url) -> Self {
-        match (url.scheme() == "https", is_loopback(url)) {
-            (false, true) => Self::Loopback,
-            (false, false) => Self::Plain,
-            (true, false) => Self::Tls,
-            (true, true) => Self::LoopbackTls,
-        }
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// `v1`, `v2`, `v1beta`, …

@@ -1,35 +1,36 @@
-//! One provider's HTTP: its address, its key, its patience.
+//! The HTTP client of one provider: its address, key and timeouts.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use patchboard_core::model::{ListedModel, ModelError, ModelEvent};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Response, Url};
+use patchboard_http::body::{BodyEnd, read_body};
+use patchboard_http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use patchboard_http::{ClientPool, Method, Response, Url, send_within};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::response_stream::ModelResponseStream;
-use super::{ApiRoot, CONNECT_WITHIN, ClientPool, failure};
+use super::{ApiRoot, failure};
 use crate::Error;
 use crate::event_reader::{EventParser, ModelEventReader};
 use crate::upstream::{AttemptLimits, ModelStream, RequestDelivery, RetryAdvice, UpstreamFailure};
 use crate::wire::ModelList;
 
-/// Enough of an error's body to find its code in.
+/// Enough of an error response to find its code.
 const MAX_ERROR_BODY: usize = 16 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_LOGGED_BODY: usize = 2 * 1024;
-/// Answers that do not stream are read whole, up to this many bytes.
+/// Limit of responses that are not streamed.
 const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
 
 pub(crate) struct ApiClientOptions<'a> {
     pub(crate) provider: &'a str,
     pub(crate) base_url: &'a str,
     pub(crate) api_key: Option<SecretString>,
-    /// What stands before the key, and the header it goes into.
+    /// The header of the key. Its value is `key_prefix` and the key.
     pub(crate) key_header: HeaderName,
     pub(crate) key_prefix: &'static str,
     pub(crate) connect_timeout: Duration,
@@ -57,7 +58,7 @@ impl ApiClient {
     pub(crate) fn new(options: ApiClientOptions<'_>, pool: &ClientPool) -> Result<Self, Error> {
         let root = ApiRoot::parse(options.provider, options.base_url)?;
         let mut headers = HeaderMap::new();
-        // An empty key is no key: files and variables are often left blank.
+        // An empty key counts as none: files and variables are often left blank.
         let api_key = options.api_key.filter(|key| !key.expose_secret().trim().is_empty());
         if let Some(key) = &api_key {
             let value = format!("{}{}", options.key_prefix, key.expose_secret().trim());
@@ -89,7 +90,7 @@ impl ApiClient {
         self.api_key.is_some()
     }
 
-    /// Sends and waits for a successful head.
+    /// Sends a request and waits for the head of a successful response.
     pub(crate) async fn send(
         &self,
         outgoing: ApiRequest,
@@ -103,7 +104,7 @@ impl ApiClient {
         }
     }
 
-    /// Sends and gives the events of the answer, beginning with `answering`.
+    /// Sends a request and returns the events of its response, beginning with `answering`.
     pub(crate) async fn open_stream<P: EventParser>(
         &self,
         outgoing: ApiRequest,
@@ -114,7 +115,7 @@ impl ApiClient {
     ) -> Result<ModelStream, UpstreamFailure> {
         let response = self.send(outgoing, limits, stop).await?;
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        // Servers that forget the header stream all the same; these two are certainly no stream of events.
+        // Some servers stream without the header, so only types that cannot be an event stream are refused.
         if let Some(other) = ["text/html", "application/json"].into_iter().find(|other| media_type.starts_with(other)) {
             return Err(UpstreamFailure {
                 error: ModelError::Rejected(format!("provider answered with `{other}` instead of an event stream")),
@@ -145,7 +146,7 @@ impl ApiClient {
         Ok(listed.map(|model| ListedModel { id: model.id, name: model.display_name }).collect())
     }
 
-    /// Sends and reads a whole JSON document.
+    /// Sends a request and reads its response as one JSON document.
     pub(crate) async fn fetch_json<T: DeserializeOwned>(
         &self,
         outgoing: ApiRequest,
@@ -155,13 +156,13 @@ impl ApiClient {
         let mut response = self.send(outgoing, limits, stop).await?;
         let mut document = Vec::new();
         let reading = async {
-            while let Ok(Some(chunk)) = response.chunk().await {
-                document.extend_from_slice(&chunk);
-                if document.len() > MAX_DOCUMENT {
-                    return Err(ModelError::Rejected(format!("provider answered with more than {MAX_DOCUMENT} bytes")));
+            match read_body(&mut response, MAX_DOCUMENT, &mut document).await {
+                Ok(BodyEnd::Cut) => {
+                    Err(ModelError::Rejected(format!("provider answered with more than {MAX_DOCUMENT} bytes")))
                 }
+                // The parser decides whether a body that broke off is complete.
+                Ok(BodyEnd::Complete) | Err(_) => Ok(()),
             }
-            Ok(())
         };
         tokio::select! {
             biased;
@@ -183,9 +184,9 @@ impl ApiClient {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-        let sending = client.request(outgoing.method, outgoing.url).headers(headers).body(outgoing.body).send();
+        let sending = client.request(outgoing.method, outgoing.url).headers(headers).body(outgoing.body);
         let connect_within = limits.connect_within.min(self.connect_timeout);
-        let response = tokio::time::timeout(self.response_timeout, CONNECT_WITHIN.scope(connect_within, sending))
+        let mut response = tokio::time::timeout(self.response_timeout, send_within(sending, connect_within))
             .await
             .map_err(|_| ModelError::Timeout("provider request timed out".to_owned()))?
             .map_err(|error| failure::from_transport(&error, host))?;
@@ -193,12 +194,14 @@ impl ApiClient {
             return Ok(response);
         }
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = read_at_most(response, MAX_ERROR_BODY).await;
+        let mut body = Vec::new();
+        // The status is known; a body that is slow or breaks off is cut.
+        drop(tokio::time::timeout(ERROR_BODY_TIMEOUT, read_body(&mut response, MAX_ERROR_BODY, &mut body)).await);
         self.log_body(status.as_u16(), &body);
         Err(failure::from_status(status, &headers, &body))
     }
 
-    /// The only place an upstream's own words about a failure go to, short and without the key.
+    /// Logs the error text of the provider, cut and without the key. It appears nowhere else.
     fn log_body(&self, status: u16, body: &[u8]) {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
@@ -213,26 +216,9 @@ fn redacted_body(body: &[u8], key: Option<&SecretString>) -> String {
     if let Some(key) = key {
         text = text.replace(key.expose_secret().trim(), "[key]");
     }
-    // Only now, or half a key might stay at the cut.
+    // Cut after the replacement, or half a key might stay at the end.
     text.truncate(text.floor_char_boundary(MAX_LOGGED_BODY));
     text
-}
-
-/// What comes of a body in the time and room an error is worth.
-pub(super) async fn read_at_most(mut response: Response, limit: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    let reading = async {
-        while let Ok(Some(chunk)) = response.chunk().await {
-            let room = limit.saturating_sub(body.len());
-            body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-            if body.len() >= limit {
-                break;
-            }
-        }
-    };
-    // Too slow: whatever was read is good enough.
-    drop(tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await);
-    body
 }
 
 impl fmt::Debug for ApiClient {

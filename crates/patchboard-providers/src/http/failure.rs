@@ -1,20 +1,15 @@
-//! From what went wrong on the wire to words that may be shown to anybody. Nothing an upstream wrote gets into a
-//! message, except error codes from a list.
+//! Maps HTTP failures to messages that are safe to show. Text from the provider never gets into a message, except error
+//! codes from a fixed list.
 
-use std::error::Error as _;
-use std::io;
-use std::time::Duration;
-
-use jiff::Timestamp;
-use jiff::fmt::rfc2822::DateTimeParser;
 use patchboard_core::model::ModelError;
-use reqwest::StatusCode;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use patchboard_core::retry_after::retry_after;
+use patchboard_http::header::HeaderMap;
+use patchboard_http::{StatusCode, transport};
 use serde_json::Value;
 
 use crate::upstream::{RequestDelivery, RetryAdvice, UpstreamFailure};
 
-/// Codes of the public APIs and of common servers, and what kind of failure each stands for.
+/// Error codes of the public APIs and of common servers, with their class.
 const ERROR_CODES: [(&str, ErrorClass); 29] = [
     ("overloaded_error", ErrorClass::Overloaded),
     ("api_error", ErrorClass::Overloaded),
@@ -53,20 +48,20 @@ enum ErrorClass {
     Timeout,
     RateLimited,
     NoCredit,
-    /// This provider will not do it: key, permission, no such model.
+    /// This provider refuses it: bad key, no permission, unknown model.
     Refused,
-    /// Nobody would do it.
+    /// Every provider would refuse it.
     InvalidRequest,
 }
 
-/// An answer that is not a success. `body` is as much of it as was read.
+/// A response with an error status. `body` may be cut.
 pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> UpstreamFailure {
     let code = serde_json::from_slice::<Value>(body).ok().and_then(|body| known_code(&body));
     let mut text = format!("{} {}", status.as_u16(), status_text(status));
     if let Some((code, _)) = code {
         text.push_str(&format!(" ({code})"));
     }
-    let after = retry_after(headers);
+    let after = retry_after(|name| headers.get(name).and_then(|value| value.to_str().ok()), None);
     let (error, mut again) = match status.as_u16() {
         408 => (ModelError::Timeout(text), RetryAdvice::SameProvider { after }),
         429 if code.is_some_and(|(_, meaning)| meaning == ErrorClass::NoCredit) => {
@@ -78,7 +73,7 @@ pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) 
         300..=399 => (ModelError::Rejected(format!("{text}: redirects are not followed")), RetryAdvice::OtherProvider),
         _ => (ModelError::Rejected(text), RetryAdvice::Never),
     };
-    // Both vendors say so themselves where they know better.
+    // Both vendors send this header to overrule the status.
     if headers.get("x-should-retry").is_some_and(|value| value == "false")
         && matches!(again, RetryAdvice::SameProvider { .. })
     {
@@ -87,7 +82,7 @@ pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) 
     UpstreamFailure { error, retry: again, delivery: RequestDelivery::Received }
 }
 
-/// An error told inside a stream that had begun well: an object with `type` or `code`, or one holding it as `error`.
+/// An error event inside a stream: an object with `type` or `code`, or one that holds such an object as `error`.
 pub(crate) fn stream_error(error: &Value) -> ModelError {
     let code = known_code(error);
     let status = error.get("code").or_else(|| error.pointer("/error/code")).and_then(Value::as_u64);
@@ -106,24 +101,15 @@ pub(crate) fn stream_error(error: &Value) -> ModelError {
     }
 }
 
-/// No answer came. The error's own text names the whole URL, so only its kind is used.
-pub(super) fn from_transport(error: &reqwest::Error, host: &str) -> UpstreamFailure {
-    let connecting = error.is_connect() || error.is_builder();
-    let what = match connecting {
-        false => "connection closed before an answer",
-        true if is_io(error, &[io::ErrorKind::ConnectionRefused]) => "connection refused",
-        true if is_io(error, &[io::ErrorKind::HostUnreachable, io::ErrorKind::NetworkUnreachable]) => {
-            "host unreachable"
-        }
-        true if error.is_timeout() => "connection timed out",
-        true if error.is_dns() => "cannot resolve host name",
-        true if causes(error).any(|cause| cause.is::<rustls::Error>()) => "TLS handshake failed",
-        true => "connection failed",
-    };
+/// A request without a response. The error's own text holds the URL, so only its kind is used.
+pub(super) fn from_transport(error: &patchboard_http::Error, host: &str) -> UpstreamFailure {
     UpstreamFailure {
-        error: ModelError::Unavailable(format!("{what} ({host})")),
+        error: ModelError::Unavailable(format!("{} ({host})", transport::reason(error))),
         retry: RetryAdvice::SameProvider { after: None },
-        delivery: if connecting { RequestDelivery::NotReceived } else { RequestDelivery::Received },
+        delivery: match transport::is_unsent(error) {
+            true => RequestDelivery::NotReceived,
+            false => RequestDelivery::Received,
+        },
     }
 }
 
@@ -139,35 +125,6 @@ fn status_text(status: StatusCode) -> &'static str {
         529 => "Overloaded",
         _ => status.canonical_reason().unwrap_or("Unknown Status"),
     }
-}
-
-/// Milliseconds, seconds, or a date, which is held against the server's own clock.
-pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |value: &reqwest::header::HeaderValue| value.to_str().ok().map(|text| text.trim().to_owned());
-    if let Some(millis) = headers.get("retry-after-ms").and_then(text).and_then(|text| text.parse().ok()) {
-        return Some(Duration::from_millis(millis));
-    }
-    let after = headers.get(RETRY_AFTER).and_then(text)?;
-    if let Ok(seconds) = after.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = |text: &str| -> Option<Timestamp> { DateTimeParser::new().parse_timestamp(text).ok() };
-    let now = date(&headers.get(DATE).and_then(text)?)?;
-    Duration::try_from(date(&after)?.duration_since(now)).ok()
-}
-
-/// What an error was caused by, down to the first cause. I/O errors hide what they wrap from `source`.
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
-    std::iter::successors(error.source(), |cause: &&(dyn std::error::Error + 'static)| {
-        match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(wrapped) => Some(wrapped),
-            None => (*cause).source(),
-        }
-    })
-}
-
-fn is_io(error: &reqwest::Error, kinds: &[io::ErrorKind]) -> bool {
-    causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|cause| kinds.contains(&cause.kind()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The answer while it arrives, at the reader's pace.
+//! A streamed response, read at the consumer's pace.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,24 +8,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
 use patchboard_core::model::{ModelError, ModelEvent};
-use reqwest::Response;
+use patchboard_http::Response;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
 use crate::event_reader::{EventParser, ModelEventReader, ParseProgress};
 
-/// How long figures are waited for when the answer itself is whole.
+/// How long to wait for the usage figures after the answer is complete.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
-/// How long, and how far, the end of a body is looked for to keep its connection.
+/// Limits on draining a body to reuse its connection.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
 
-type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
+type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, patchboard_http::Error>> + Send>>;
 
 pub(super) struct ModelResponseStream<P> {
     reader: ModelEventReader<P>,
-    /// None when nothing more is wanted. Dropping it before its end closes the connection.
+    /// `None` when no more is needed. Dropping it before its end closes the connection.
     body: Option<ByteStream>,
     idle: IdleTimer,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -49,7 +49,7 @@ impl<P: EventParser> ModelResponseStream<P> {
         }
     }
 
-    /// Reads on. `Ready` when the reader has something new to look at.
+    /// Reads more of the body. `Ready` when the reader has new input.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.stop.poll_unpin(cx).is_ready() {
             self.reader.fail(ModelError::Cancelled);
@@ -83,8 +83,8 @@ impl<P: EventParser> ModelResponseStream<P> {
         Poll::Ready(())
     }
 
-    /// A connection can serve again only when its body was read to the end. That is usually there already; where it
-    /// is not, somebody else waits for it, so that the reader need not.
+    /// A connection can be reused only after its body was read to the end. The end has usually arrived; otherwise a task
+    /// reads it, so that the consumer need not wait.
     fn drain_body(&mut self, cx: &mut Context<'_>, ended: StreamOutcome) {
         let Some(mut body) = self.body.take() else { return };
         if ended == StreamOutcome::Failed || matches!(body.poll_next_unpin(cx), Poll::Ready(None | Some(Err(_)))) {
@@ -135,7 +135,7 @@ impl<P> fmt::Debug for ModelResponseStream<P> {
     }
 }
 
-/// Watches how long nothing has come. The timer is set again only when it goes off, not for every piece.
+/// Detects silence. The timer is reset only when it fires, not for every chunk.
 struct IdleTimer {
     limit: Duration,
     since: Instant,

@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use patchboard_core::backoff::BackoffSchedule;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -250,8 +251,7 @@ impl SupervisorTiming {
     }
 
     pub(super) fn delay(&self, failures: u32) -> Duration {
-        let doubled = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
-        self.first_delay.saturating_mul(doubled).min(self.longest_delay)
+        BackoffSchedule::doubling(self.first_delay, self.longest_delay).delay(failures)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelMessage, StopReason, TokenCount};
 use patchboard_core::port::{Embedder, ModelProvider};
+use patchboard_http::ClientPool;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
@@ -12,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::fixture::request;
 use super::stub::{Script, Still, Stub, Then};
 use crate::{
-    Chain, ChainLink, ChainOptions, ClientPool, Jitter, ModelOverride, ProviderKind, ProviderOptions, build, embedder,
-    list_models, upstream,
+    Chain, ChainLink, ChainOptions, Jitter, ModelOverride, ProviderKind, ProviderOptions, build, embedder, list_models,
+    upstream,
 };
 
 const KEY: &str = "sk-very-secret-key";

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use patchboard_core::loopback::is_loopback_address;
 use tokio::time::Instant;
 
 /// Time between two answers to one address.
@@ -71,7 +72,7 @@ impl PenaltySchedule {
 /// All of loopback is one machine, and a host with one address of an IPv6 /64 usually has all of them.
 fn address_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        address if address.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        address if is_loopback_address(address) => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
         address @ IpAddr::V4(_) => address,
     }

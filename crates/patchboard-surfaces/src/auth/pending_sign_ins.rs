@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Unauthenticated connections at once; each is closed after a few seconds without a token.
+use patchboard_core::loopback::is_loopback_address;
+
+/// Connections that may be about to sign in at once; they have a few seconds each.
 const MAX_PENDING: usize = 512;
 /// The same from one address, so that one client cannot take all permits.
 const MAX_PENDING_PER_ADDRESS: usize = 128;
@@ -26,7 +28,7 @@ impl PendingSignIns {
     /// `None` when either limit is reached.
     pub fn try_acquire(&self, address: IpAddr) -> Option<SignInPermit> {
         let address = address.to_canonical();
-        if address.is_loopback() {
+        if is_loopback_address(address) {
             return Some(SignInPermit { pending: Self::default(), address });
         }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);

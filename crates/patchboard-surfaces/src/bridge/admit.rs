@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use patchboard_core::bridge::WorkerSecret;
 use patchboard_core::caller::{Caller, Grant, GrantSet, Surface};
+use patchboard_core::loopback::is_loopback_address;
 use patchboard_proto::WORKER_SECRET_HEADER;
 use patchboard_proto::pb::bridge_service_server::BridgeServiceServer;
 use subtle::ConstantTimeEq;
@@ -230,11 +231,11 @@ async fn identify(
     if let Some(identity) = bridge.gate.identify(address, ShownToken::in_header(headers)).await? {
         return Ok(identity);
     }
-    let is_open = address.is_loopback() || is_certified;
-    let anonymous = bridge.gate.anonymous().filter(|_| is_open);
+    let is_local = is_loopback_address(address);
+    let anonymous = bridge.gate.anonymous().filter(|_| is_local || is_certified);
     // Monitoring on this machine may check the health without a token.
     let watching = || {
-        let is_watching = aim == RpcTarget::HealthCheck && address.is_loopback();
+        let is_watching = aim == RpcTarget::HealthCheck && is_local;
         is_watching.then(|| ClientIdentity { principal: "local".into(), grants: GrantSet::NONE })
     };
     match anonymous {

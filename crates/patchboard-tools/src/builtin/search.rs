@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use patchboard_core::port::HttpFetcher;
 use patchboard_core::port::ToolScope;
 use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+use patchboard_http::{GuardedFetch, PrivateHost, Url};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -19,7 +20,6 @@ mod query;
 
 use super::web_fetcher::failure_message;
 use super::{BoxedBuiltin, BuiltinTool, TOOL_KIND};
-use crate::fetch::{Error, GuardedFetch, PrivateHost};
 use query::SearchQuery;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,9 +55,16 @@ pub struct SearchEndpoint {
     fetch: Arc<dyn HttpFetcher>,
 }
 
+/// A search service that the operator configured and that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("search endpoint cannot be used: {reason}")]
+pub struct SearchEndpointError {
+    pub reason: String,
+}
+
 impl SearchEndpoint {
-    pub fn new(options: SearchOptions) -> Result<Self, Error> {
-        let refuse = |reason: &str| Error::SearchEndpoint { reason: reason.to_owned() };
+    pub fn new(options: SearchOptions) -> Result<Self, SearchEndpointError> {
+        let refuse = |reason: &str| SearchEndpointError { reason: reason.to_owned() };
         let mut url = Url::parse(options.url.trim()).map_err(|_| refuse("it is not a URL"))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refuse("it must start with `http://` or `https://`"));

@@ -77,9 +77,9 @@ impl ServerConnection {
                 Err(reason + &process.end().await.message_suffix())
             }
             McpTransport::Http { url, token } => {
-                let endpoint = HttpEndpoint::new(url, token.clone()).map_err(|error| error.to_string())?;
-                // After an expired session the connection ends and is opened anew, so that the tools are reviewed
-                // again; the library must not silently open a new session.
+                let endpoint = HttpEndpoint::new(url, token.clone()).await.map_err(|error| error.to_string())?;
+                // An expired session is a new connection, with its tools looked at again; never the old one under a
+                // new number.
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MAX_MESSAGE)
                     .reinit_on_expired_session(false);

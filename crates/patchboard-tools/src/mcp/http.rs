@@ -1,17 +1,16 @@
-//! HTTP to MCP servers. The protocol library leaves reading to its client; this one never reads more than it should.
+//! The HTTP client of the MCP library. The library leaves reading to it, so it enforces the limits on sizes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::error::Error as _;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
-use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use patchboard_http::body::{BodyEnd, read_body as read_bounded};
+use patchboard_http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use patchboard_http::{Client, ClientKind, ClientOptions, RequestBuilder, Response, StatusCode, Url};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -19,9 +18,9 @@ use rmcp::transport::streamable_http_client::{
 use secrecy::{ExposeSecret, SecretString};
 use sse_stream::{Sse, SseStream};
 
-use crate::text::clipped;
+use crate::text::{clipped, with_causes};
 
-/// Largest message of a server, whole or as one event of a stream.
+/// Largest message from a server, as a body or as one event of a stream.
 pub(super) const MAX_MESSAGE: usize = 8 * 1024 * 1024;
 pub(super) const SESSION_HEADER: &str = "Mcp-Session-Id";
 const LAST_EVENT_HEADER: &str = "Last-Event-ID";
@@ -29,10 +28,10 @@ const JSON_MEDIA: &str = "application/json";
 const EVENT_MEDIA: &str = "text/event-stream";
 const ACCEPTED_MEDIA: &str = "application/json, text/event-stream";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of an error's text.
+/// Longest excerpt of a body in an error.
 const MAX_EXCERPT: usize = 300;
 
-/// One endpoint, and how to sign in there.
+/// An endpoint and its token.
 #[derive(Clone)]
 pub(super) struct HttpEndpoint {
     client: Client,
@@ -41,22 +40,10 @@ pub(super) struct HttpEndpoint {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
-    #[error("{}", causes(.0))]
-    Request(#[source] reqwest::Error),
+    #[error("{}", with_causes(.0))]
+    Request(#[source] patchboard_http::Error),
     #[error("the answer is longer than {MAX_MESSAGE} bytes")]
     TooLong,
-}
-
-/// The chain of causes on one line: the outermost alone says only that a request failed.
-fn causes(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    clipped(&text, MAX_EXCERPT)
 }
 
 type TransportError = StreamableHttpError<HttpError>;
@@ -67,33 +54,19 @@ impl From<HttpError> for TransportError {
     }
 }
 
-impl From<reqwest::Error> for HttpError {
-    fn from(error: reqwest::Error) -> Self {
-        Self::Request(error)
+impl From<patchboard_http::Error> for HttpError {
+    fn from(error: patchboard_http::Error) -> Self {
+        // Without the URL, which may hold credentials.
+        Self::Request(error.without_url())
     }
 }
 
 impl HttpEndpoint {
-    /// Certificates are read from the system's store only where they are needed; a proxy never sees loopback.
-    pub(super) fn new(url: &str, token: Option<SecretString>) -> Result<Self, HttpError> {
-        // Fails when one is installed already, which is just as good.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let url = Url::parse(url).ok();
-        let is_loopback = url.as_ref().and_then(Url::host_str).is_some_and(is_loopback);
-        let is_plain = url.as_ref().is_some_and(|url| url.scheme() == "http");
-        let mut builder = Client::builder()
-            .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .tcp_nodelay(true)
-            .connect_timeout(CONNECT_TIMEOUT);
-        if is_loopback {
-            builder = builder.no_proxy();
-        }
-        if is_plain {
-            builder = builder.tls_certs_only([]);
-        }
-        Ok(Self { client: builder.build()?, token: token.map(Arc::new) })
+    /// A URL that cannot be parsed fails with the first request.
+    pub(super) async fn new(url: &str, token: Option<SecretString>) -> Result<Self, HttpError> {
+        let kind = Url::parse(url).map_or(ClientKind::Tls, |url| ClientKind::for_url(&url));
+        let options = ClientOptions::new(kind).connect_timeout(CONNECT_TIMEOUT);
+        Ok(Self { client: options.build().await?, token: token.map(Arc::new) })
     }
 
     pub(super) fn post(&self, url: &str, session: Option<&str>, body: Vec<u8>) -> RequestBuilder {
@@ -115,11 +88,6 @@ impl HttpEndpoint {
             None => request,
         }
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 impl StreamableHttpClient for HttpEndpoint {
@@ -154,7 +122,7 @@ impl StreamableHttpClient for HttpEndpoint {
                     return Ok(StreamableHttpPostResponse::Json(answer, session));
                 }
                 Ok(answer) if status.is_success() => return Ok(StreamableHttpPostResponse::Json(answer, session)),
-                // Nobody waits for an answer to a notification.
+                // Notifications have no response, so an unreadable body is ignored.
                 Err(_) if status.is_success() && !matches!(message, ClientJsonRpcMessage::Request(_)) => {
                     return Ok(StreamableHttpPostResponse::Accepted);
                 }
@@ -174,7 +142,7 @@ impl StreamableHttpClient for HttpEndpoint {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), TransportError> {
         let request = self.delete(&uri, &session_id).headers(custom_headers.into_iter().collect());
-        // A server need not let sessions be ended; then they end by themselves.
+        // Servers may refuse to end sessions, which then expire.
         request.send().await.map_err(HttpError::from)?;
         Ok(())
     }
@@ -196,7 +164,7 @@ impl StreamableHttpClient for HttpEndpoint {
         check_authorized(&response)?;
         match response.status() {
             status if status.is_success() && media_type(&response).starts_with(EVENT_MEDIA) => Ok(events(response)),
-            // Not found and the like: there is no such stream here, which is allowed.
+            // The stream is optional; servers without it answer with a client error.
             status if status.is_success() || status.is_client_error() => {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
@@ -219,7 +187,7 @@ fn unexpected_response(status: StatusCode, body: &[u8]) -> TransportError {
     StreamableHttpError::UnexpectedServerResponse(Cow::Owned(format!("HTTP {status}{}", excerpt(body))))
 }
 
-/// The beginning of a text, on one line.
+/// The beginning of a body, on one line.
 pub(super) fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body.get(..body.len().min(2 * MAX_EXCERPT)).unwrap_or_default());
     match text.trim() {
@@ -233,25 +201,22 @@ pub(super) fn media_type(response: &Response) -> String {
     value.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// The whole body, if it is not too long.
+/// The whole body; an error if it is longer than [`MAX_MESSAGE`].
 pub(super) async fn read_body(mut response: Response) -> Result<Vec<u8>, HttpError> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await? {
-        if body.len() + piece.len() > MAX_MESSAGE {
-            return Err(HttpError::TooLong);
-        }
-        body.extend_from_slice(&piece);
+    match read_bounded(&mut response, MAX_MESSAGE, &mut body).await? {
+        BodyEnd::Complete => Ok(body),
+        BodyEnd::Cut => Err(HttpError::TooLong),
     }
-    Ok(body)
 }
 
-/// The body as events, none of which may be too long.
+/// The body as events of at most [`MAX_MESSAGE`] bytes.
 pub(super) fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
     let pieces = response.bytes_stream().map(|piece| piece.map_err(HttpError::from));
     SseStream::from_bytes_stream(limit_events(pieces)).boxed()
 }
 
-/// Ends with an error once an event is longer than it may be; the parser would collect it for ever.
+/// Ends with an error when an event exceeds the limit; the parser would buffer it without bound.
 fn limit_events(
     pieces: impl Stream<Item = Result<Bytes, HttpError>> + Send + 'static,
 ) -> BoxStream<'static, Result<Bytes, HttpError>> {
@@ -261,7 +226,7 @@ fn limit_events(
         measure.add(&piece);
         if measure.event > MAX_MESSAGE { Err(HttpError::TooLong) } else { Ok(piece) }
     });
-    // Nothing is read after the first error.
+    // Ends after the first error.
     let mut failed = false;
     let ended = pieces.take_while(move |piece| {
         let goes_on = !failed;
@@ -271,7 +236,7 @@ fn limit_events(
     ended.boxed()
 }
 
-/// Counts the bytes of an event; an empty line ends it.
+/// Counts the bytes of the current event, which an empty line ends.
 #[derive(Debug, Default)]
 struct EventSizeCounter {
     event: usize,
@@ -284,7 +249,7 @@ impl EventSizeCounter {
         for &byte in piece {
             self.event += 1;
             match byte {
-                // The second half of a line end.
+                // The second byte of CRLF.
                 b'\n' if self.after_return => {}
                 b'\n' | b'\r' if self.line == 0 => self.event = 0,
                 b'\n' | b'\r' => self.line = 0,

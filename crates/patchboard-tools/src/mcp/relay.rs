@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use reqwest::{Response, StatusCode};
+use patchboard_http::{Response, StatusCode};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -49,7 +49,7 @@ pub async fn relay(
     output: impl AsyncWrite + Unpin + Send + 'static,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let endpoint = HttpEndpoint::new(&target.url, target.token).map_err(io::Error::other)?;
+    let endpoint = HttpEndpoint::new(&target.url, target.token).await.map_err(io::Error::other)?;
     let (lines, unwritten) = mpsc::channel(OUTPUT_QUEUE);
     let tasks = TaskTracker::new();
     let relay = Arc::new(StdioRelay {

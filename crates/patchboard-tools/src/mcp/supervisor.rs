@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
@@ -10,9 +11,8 @@ use super::connection::{ServerConnection, service_error_text};
 use super::host::McpHost;
 use crate::text::with_causes;
 
-const MIN_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// A server that ran well for this long starts again with the shortest backoff.
+const RECONNECT_BACKOFF: BackoffSchedule = BackoffSchedule::doubling(Duration::from_secs(1), Duration::from_secs(60));
+/// A server that was well for this long starts with the first pause again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ enum ConnectionEnd {
 /// Runs the server until `stop` is cancelled.
 pub(super) async fn supervise(host: Arc<McpHost>, stop: CancellationToken) {
     let server = host.name().clone();
-    let mut pause = MIN_BACKOFF;
+    let mut backoff = Backoff::new(RECONNECT_BACKOFF);
     let mut said = String::new();
     loop {
         // Boxed: the future of a server that runs for days need not hold the memory of its start.
@@ -41,8 +41,9 @@ pub(super) async fn supervise(host: Arc<McpHost>, stop: CancellationToken) {
         };
         host.mark_unavailable(&reason);
         if was_well_for >= HEALTHY_AFTER {
-            pause = MIN_BACKOFF;
+            backoff.reset();
         }
+        let pause = backoff.next_delay();
         let seconds = pause.as_secs();
         if said == reason {
             tracing::debug!(mcp.server = &*server, "not available: {reason}; next try in {seconds} s");
@@ -54,7 +55,6 @@ pub(super) async fn supervise(host: Arc<McpHost>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        pause = (pause * 2).min(MAX_BACKOFF);
     }
 }
 

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group};
 
 /// Further descendants are left to the next pass.
 const MAX_DESCENDANTS: usize = 100_000;
 const MIN_PAUSE: Duration = Duration::from_micros(200);
-const MAX_PAUSE: Duration = Duration::from_millis(20);
-/// Passes over the processes of a session.
+const KILL_BACKOFF: BackoffSchedule = BackoffSchedule::doubling(MIN_PAUSE, Duration::from_millis(20));
+/// How often the processes of a session are looked for.
 const SESSION_PASSES: usize = 50;
 
 /// Reaps children that ended and passes each to `ended`. Returns true if children are left.
@@ -30,7 +31,7 @@ pub(super) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
 /// become its children, so no children means no descendants. With `is_first`, this process is the first of a PID
 /// namespace and can kill all others in it with one call.
 pub(super) fn kill_descendants(is_first: bool, mut ended: impl FnMut(Pid, WaitStatus)) {
-    let mut pause = MIN_PAUSE;
+    let mut backoff = Backoff::new(KILL_BACKOFF);
     loop {
         if is_first {
             // Sent by pid 1, this signals every process but pid 1. It fails if there is no other process.
@@ -41,9 +42,8 @@ pub(super) fn kill_descendants(is_first: bool, mut ended: impl FnMut(Pid, WaitSt
         if !reap(&mut ended) {
             return;
         }
-        // Processes need a moment to exit; those forked during the pass are found by the next one.
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(MAX_PAUSE);
+        // Processes need a moment to die, and those that were born during the pass are found in the next one.
+        std::thread::sleep(backoff.next_delay());
     }
 }
 

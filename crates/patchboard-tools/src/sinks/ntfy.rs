@@ -53,7 +53,7 @@ impl NoticeSink for NtfySink {
             let text = if notice.body.is_empty() { &notice.title } else { &notice.body };
             let message = clipped_bytes(text);
             let (title, tag) = (header_text(&notice.title), tag(notice.app.as_deref()));
-            let fill = |request: reqwest::RequestBuilder| {
+            let fill = |request: patchboard_http::RequestBuilder| {
                 request
                     .header("Title", &title)
                     .header("Priority", level(notice.priority))

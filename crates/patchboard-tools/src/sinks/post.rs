@@ -1,63 +1,61 @@
-//! One POST to an address the operator chose, tried again where that may help.
+//! POSTs notices to an address from the configuration, with retries.
 
-use std::error::Error as _;
-use std::net::IpAddr;
 use std::time::Duration;
 
+use patchboard_core::backoff::BackoffSchedule;
 use patchboard_core::port::NoticeSink;
-use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use patchboard_http::transport::root_cause;
+use patchboard_http::{Client, ClientKind, ClientOptions, ConnectionReuse, RequestBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use crate::text::clipped;
-
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// One attempt. With all of them and the pauses a notice takes less than a minute, then it is given up.
+/// Timeout of one attempt. With all attempts and delays a notice is dropped in less than a minute.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pauses before the second, third and fourth attempt.
-const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)];
-const MAX_CAUSE_BYTES: usize = 200;
+const BACKOFF: BackoffSchedule =
+    BackoffSchedule::listed(&[Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(8)])
+        .with_max_retries(3);
 
-/// Where a sink posts to. Unlike tools, it may reach private addresses: the operator named it.
+/// The target of a sink. Unlike tools, it may be a private address, because the operator configured it.
 #[derive(Debug)]
 pub(super) struct PostClient {
     url: Url,
     token: Option<SecretString>,
-    /// Made when first used: reading the system's certificates takes a while.
+    /// Built on first use: loading the trust store is slow.
     client: OnceCell<Client>,
-    retry_delays: [Duration; 3],
+    backoff: BackoffSchedule,
 }
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed.
 enum PostFailure {
-    /// Nobody took it; another attempt cannot deliver it twice.
+    /// The notice was not accepted, so a retry cannot deliver it twice.
     Transient(String),
     Permanent(String),
 }
 
 impl PostClient {
-    /// `Err` says what is wrong with the address, without repeating it.
+    /// Errors do not repeat the address, which may hold credentials.
     pub(super) fn new(url: &str, token: Option<SecretString>) -> Result<Self, String> {
         let url = Url::parse(url).map_err(|error| format!("the address cannot be read: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err("the address is not one of the web".to_owned());
         }
-        Ok(Self { url, token, client: OnceCell::new(), retry_delays: RETRY_DELAYS })
+        Ok(Self { url, token, client: OnceCell::new(), backoff: BACKOFF })
     }
 
-    /// Sends what `fill` adds to the bare request.
+    /// Sends the request that `fill` completes.
     pub(super) async fn post(
         &self,
         stop: &CancellationToken,
         fill: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<(), String> {
         let attempts = async {
-            let mut pauses = self.retry_delays.into_iter();
+            let mut delays = self.backoff.retries();
             loop {
-                match (self.attempt(&fill).await, pauses.next()) {
+                match (self.attempt(&fill).await, delays.next()) {
                     (Ok(()), _) => return Ok(()),
-                    (Err(PostFailure::Transient(_)), Some(pause)) => tokio::time::sleep(pause).await,
+                    (Err(PostFailure::Transient(_)), Some(delay)) => tokio::time::sleep(delay).await,
                     (Err(PostFailure::Transient(error) | PostFailure::Permanent(error)), _) => return Err(error),
                 }
             }
@@ -70,20 +68,20 @@ impl PostClient {
     }
 
     async fn attempt(&self, fill: &impl Fn(RequestBuilder) -> RequestBuilder) -> Result<(), PostFailure> {
-        let failed = |error: reqwest::Error| {
+        let failed = |error: patchboard_http::Error| {
             let (host, cause) = (self.host(), root_cause(&error));
             match error.is_connect() {
                 true => PostFailure::Transient(format!("cannot connect to `{host}`: {cause}")),
-                // It may have arrived all the same.
+                // The server may have accepted it, so it is not sent again.
                 false => PostFailure::Permanent(format!("`{host}` gave no proper answer: {cause}")),
             }
         };
-        let client = self.client.get_or_try_init(|| self.build()).await.map_err(failed)?;
+        let client = self.client.get_or_try_init(|| self.client_options().build()).await.map_err(failed)?;
         let mut request = client.post(self.url.clone());
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose_secret());
         }
-        // The body of the answer is of no interest; it is not read.
+        // The body of the response is not read.
         let status = fill(request).send().await.map_err(failed)?.status();
         let refusal = || format!("`{}` answered {}", self.host(), status.as_u16());
         match status {
@@ -95,63 +93,25 @@ impl PostClient {
         }
     }
 
-    async fn build(&self) -> Result<Client, reqwest::Error> {
-        let (is_plain, is_loopback) = (self.url.scheme() == "http", is_loopback(self.host()));
-        if is_plain {
-            return builder(is_loopback).tls_certs_only([]).build();
-        }
-        // Reading certificates blocks; if its thread is lost, it is done here.
-        match tokio::task::spawn_blocking(move || builder(is_loopback).build()).await {
-            Ok(built) => built,
-            Err(_) => builder(is_loopback).build(),
-        }
+    fn client_options(&self) -> ClientOptions {
+        ClientOptions::new(ClientKind::for_url(&self.url))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(ATTEMPT_TIMEOUT)
+            // Notices are far apart: an idle connection would be closed by the server before its next use.
+            .reuse(ConnectionReuse::Never)
     }
 
     fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// Tests have no time to lose.
     #[cfg(test)]
     pub(super) fn without_retry_delays(&mut self) {
-        self.retry_delays = [Duration::ZERO; 3];
+        self.backoff = BackoffSchedule::listed(&[Duration::ZERO]).with_max_retries(3);
     }
 }
 
-fn builder(is_loopback: bool) -> reqwest::ClientBuilder {
-    // Fails when one is installed already, which is just as good.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let builder = Client::builder()
-        .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
-        // A token goes where the operator said and nowhere else.
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .tcp_nodelay(true)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(ATTEMPT_TIMEOUT)
-        // Notices are far between: a kept connection would be a dead one when it is needed.
-        .pool_max_idle_per_host(0);
-    // A proxy never sees loopback.
-    if is_loopback { builder.no_proxy() } else { builder }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
-/// The innermost error alone: the outer ones repeat the address.
-fn root_cause(error: &reqwest::Error) -> String {
-    let Some(mut cause) = error.source() else {
-        return if error.is_timeout() { "it took too long" } else { "the request failed" }.to_owned();
-    };
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    clipped(&cause, MAX_CAUSE_BYTES)
-}
-
-/// Says what a sink is without saying where its notices go.
+/// `Debug` of a sink, without the path and the token.
 pub(super) fn debug(
     sink: &dyn NoticeSink,
     post: &PostClient,

@@ -13,7 +13,7 @@ use tracing::span;
 
 use super::post::PostClient;
 use super::*;
-use crate::fetch::tests::stub::{Answer, ClosedPort, Stub};
+use patchboard_testkit::http_stub::{Answer, ClosedPort, Stub};
 
 fn notice() -> Arc<UserNotice> {
     Arc::new(UserNotice {

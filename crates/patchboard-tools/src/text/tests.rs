@@ -10,14 +10,6 @@ fn names_stay_on_one_line() {
 }
 
 #[test]
-fn clips_at_characters() {
-    for (text, limit, shown) in [("abc", 3, "abc"), ("abcd", 3, "abc…"), ("aüb", 2, "a…"), ("", 0, ""), ("ü", 1, "…")]
-    {
-        assert_eq!(clipped(&text, limit), shown, "{text} at {limit}");
-    }
-}
-
-#[test]
 fn quoted_paths_are_bounded() {
     assert_eq!(quoted("a/b"), "`a/b`");
     assert_eq!(quoted("x".repeat(100_000)).len(), MAX_PATH_BYTES + 2 + "…".len());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
+use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use patchboard_core::bridge::{MeasuredValue, TelemetryEvent};
 use patchboard_proto::limits::MAX_CORRELATION_BYTES;
 use patchboard_proto::pb::telemetry_control::Control;
@@ -15,9 +16,8 @@ use tonic::{Code, Status};
 
 use super::pool::{ConnectedWorker, WorkerPool};
 
-const MIN_BACKOFF: Duration = Duration::from_millis(500);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// A stream that lasted this long is reopened without a delay.
+const REOPEN_BACKOFF: BackoffSchedule = BackoffSchedule::doubling(Duration::from_millis(500), Duration::from_secs(30));
+/// A stream that lasted so long is opened again at once.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// Events per worker and second; further events are dropped and counted.
 const MAX_EVENTS: u32 = 2000;
@@ -34,7 +34,7 @@ const MAX_KEY: usize = 128;
 /// Forwards a worker's telemetry until the worker is gone. A stream that ends is reopened.
 pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<ConnectedWorker>) {
     let relaying = async {
-        let mut pause = MIN_BACKOFF;
+        let mut backoff = Backoff::new(REOPEN_BACKOFF);
         let mut rate = EventRateWindow::default();
         loop {
             let opened = Instant::now();
@@ -46,10 +46,9 @@ pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<Connect
                 Ok(()) => tracing::debug!(worker.id = %worker.id, "telemetry stream ended"),
             }
             if opened.elapsed() >= HEALTHY_AFTER {
-                pause = MIN_BACKOFF;
+                backoff.reset();
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(MAX_BACKOFF);
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     };
     tokio::select! {

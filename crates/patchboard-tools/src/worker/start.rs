@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
+use patchboard_core::backoff::BackoffSchedule;
 use patchboard_core::bridge::WorkerSecret;
 use patchboard_core::worker::{WorkerId, WorkerTool};
 use patchboard_proto::pb::{
@@ -28,11 +29,10 @@ use super::{CallbackListener, tools};
 use crate::launch::inherited_environment;
 use crate::text::clipped;
 
-/// Attempts to connect to a worker that reported it is ready.
-const CONNECT_TRIES: u32 = 5;
-const MIN_BACKOFF: Duration = Duration::from_millis(50);
-const MAX_BACKOFF: Duration = Duration::from_millis(500);
-/// Timeout of each request exchanged before the worker takes calls.
+/// Between attempts to reach a worker that says it is ready.
+const CONNECT_BACKOFF: BackoffSchedule =
+    BackoffSchedule::doubling(Duration::from_millis(50), Duration::from_millis(500)).with_max_retries(4);
+/// For each of the few words that are exchanged before it takes calls.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// A tool that no worker has: a call of it makes a worker register its tools.
 const PROBE_TOOL: &str = "__patchboard_probe__";
@@ -271,20 +271,19 @@ async fn connect(
     secret: &WorkerSecret,
     address: &WorkerAddress,
 ) -> Result<WorkerConnection, WorkerFailure> {
-    let mut pause = MIN_BACKOFF;
-    let mut trouble = String::new();
-    for attempt in 1..=CONNECT_TRIES {
-        match tokio::time::timeout(REPLY_TIMEOUT, try_connect(pool, secret, address)).await {
+    let mut delays = CONNECT_BACKOFF.retries();
+    loop {
+        let trouble = match tokio::time::timeout(REPLY_TIMEOUT, try_connect(pool, secret, address)).await {
             Ok(Ok(link)) => return Ok(link),
-            Ok(Err(reason)) => trouble = reason,
-            Err(_) => trouble = "it does not answer".to_owned(),
-        }
-        if attempt < CONNECT_TRIES {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(MAX_BACKOFF);
-        }
+            Ok(Err(reason)) => reason,
+            Err(_) => "it does not answer".to_owned(),
+        };
+        let Some(delay) = delays.next() else {
+            let reason = format!("it says that it is ready and cannot be reached at {address}: {trouble}");
+            return Err(WorkerFailure::new(reason));
+        };
+        tokio::time::sleep(delay).await;
     }
-    Err(WorkerFailure::new(format!("it says that it is ready and cannot be reached at {address}: {trouble}")))
 }
 
 async fn try_connect(

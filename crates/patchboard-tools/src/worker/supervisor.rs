@@ -1,11 +1,12 @@
-//! Keeps every slot of a pool taken: starts workers, replaces them before they end where that is possible, and starts
-//! them again where it is not.
+//! Keeps a worker in every slot of a pool: starts it, starts its replacement before it is retired, and restarts it after
+//! a crash.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -14,20 +15,21 @@ use super::pool::WorkerPool;
 use super::start::{RunningWorker, WorkerFailure, start as start_worker};
 use super::watch::{WorkerEvent, watch};
 
-/// Asked to end, a worker has this long.
+/// Time between the request to stop and the kill.
 const STOP_GRACE: Duration = Duration::from_secs(6);
-/// A worker that has had its time may finish what it has within this one; calls have deadlines of their own.
+/// A retired worker has this long to finish its calls, which have deadlines of their own.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-const MIN_BACKOFF: Duration = Duration::from_millis(200);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// A slot whose worker was well for this long starts the next one at once again.
+/// The first restart is immediate, so that a rare crash costs no availability.
+const RESTART_BACKOFF: BackoffSchedule =
+    BackoffSchedule::doubling(Duration::from_millis(200), Duration::from_secs(30)).with_immediate_first();
+/// A worker that ran for this long resets the backoff of its slot.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// Until `stop`.
+/// Runs one supervisor per slot until `stop`.
 pub(super) fn start(pool: &Arc<WorkerPool>, stop: &CancellationToken) {
     let keepers = (0..pool.options.count).map(|slot| {
         let (pool, stop) = (pool.clone(), stop.clone());
-        SlotSupervisor { pool, slot, stop, backoff: RestartBackoff::default(), is_restart: false }.run().boxed()
+        SlotSupervisor { pool, slot, stop, backoff: Backoff::new(RESTART_BACKOFF), is_restart: false }.run().boxed()
     });
     let (pool, keepers) = (pool.clone(), join_all(keepers));
     pool.context.tasks.clone().spawn(async move {
@@ -42,22 +44,22 @@ struct SlotSupervisor {
     pool: Arc<WorkerPool>,
     slot: u32,
     stop: CancellationToken,
-    backoff: RestartBackoff,
-    /// Is the next worker of the slot one that takes the place of another?
+    backoff: Backoff,
+    /// Whether the slot's next worker replaces another, which is reported as a restart.
     is_restart: bool,
 }
 
-/// What came of replacing a worker.
+/// The result of replacing a worker.
 enum ReplaceOutcome {
     Replaced(Box<RunningWorker>),
-    /// There is no other one; the old one goes on.
+    /// The replacement did not start; the old worker continues.
     OldContinues(Box<RunningWorker>, WorkerFailure),
-    /// There is no other one, and the old one is gone.
+    /// The replacement did not start and the old worker has ended.
     NoWorker(WorkerFailure),
     Stopped,
 }
 
-/// Why a worker is replaced while it is there.
+/// Why a running worker is replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReplaceCause {
     Retire(&'static str),
@@ -108,7 +110,7 @@ impl SlotSupervisor {
         }
     }
 
-    /// Tries until there is one; `None` when the server ends.
+    /// Retries until a worker has started; `None` on shutdown.
     async fn next_worker(&mut self) -> Option<Box<RunningWorker>> {
         loop {
             let started = tokio::select! {
@@ -138,7 +140,7 @@ impl SlotSupervisor {
         Ok(Box::new(life))
     }
 
-    /// Starts another one before the old one ends.
+    /// Starts the replacement before it stops the old worker.
     async fn replace(&self, old: Box<RunningWorker>, cause: ReplaceCause) -> ReplaceOutcome {
         let worker = old.worker.clone();
         if cause == ReplaceCause::Unresponsive {
@@ -176,7 +178,7 @@ impl SlotSupervisor {
                         self.report_crash(&life, &how);
                         stop_worker(&self.pool, life, StopMode::Kill).await;
                     }
-                    // It is being replaced already.
+                    // The replacement is starting already.
                     (WorkerEvent::Retire(_), life) => old = life,
                     (WorkerEvent::Ended(_) | WorkerEvent::Unresponsive(_), None) => {}
                 }
@@ -207,14 +209,14 @@ impl SlotSupervisor {
         }
     }
 
-    /// Its worker ended by itself.
+    /// Handles the exit of the slot's worker.
     async fn handle_crash(&mut self, life: Box<RunningWorker>, how: &str) {
         self.report_crash(&life, how);
         let was_well_for = life.worker.started_at.elapsed();
         stop_worker(&self.pool, life, StopMode::Kill).await;
         self.pool.reopen_slot(self.slot);
         if was_well_for >= HEALTHY_AFTER {
-            self.backoff = RestartBackoff::default();
+            self.backoff.reset();
         }
         self.is_restart = true;
         self.pause().await;
@@ -247,26 +249,14 @@ impl SlotSupervisor {
     }
 }
 
-/// How long to wait before the next attempt: not at all the first time.
-#[derive(Debug, Default)]
-struct RestartBackoff(Option<Duration>);
-
-impl RestartBackoff {
-    fn next_delay(&mut self) -> Duration {
-        let pause = self.0.unwrap_or_default();
-        self.0 = Some((pause * 2).clamp(MIN_BACKOFF, MAX_BACKOFF));
-        pause
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopMode {
-    /// It may say good-bye.
+    /// Asks it to stop, and kills it after [`STOP_GRACE`].
     Graceful,
     Kill,
 }
 
-/// Lets it finish what it has, then ends it.
+/// Waits until its calls have ended, then stops it.
 async fn drain_and_stop(pool: &WorkerPool, mut life: Box<RunningWorker>, stop: &CancellationToken) {
     let worker = life.worker.clone();
     pool.start_draining(worker.number);
@@ -288,7 +278,7 @@ async fn drain_and_stop(pool: &WorkerPool, mut life: Box<RunningWorker>, stop: &
     stop_worker(pool, life, if is_there { StopMode::Graceful } else { StopMode::Kill }).await;
 }
 
-/// Takes a worker out of the pool and ends it, with everything it started.
+/// Removes a worker from the pool and ends it with its whole process tree.
 async fn stop_worker(pool: &WorkerPool, mut life: Box<RunningWorker>, manner: StopMode) {
     pool.remove_worker(life.worker.number);
     if manner == StopMode::Graceful {

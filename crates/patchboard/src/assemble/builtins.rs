@@ -5,13 +5,14 @@ use std::sync::Arc;
 use anyhow::Context;
 use patchboard_core::port::{HttpFetcher, ToolHost};
 #[cfg(target_os = "linux")]
+use patchboard_http::{GuardedFetch, PrivateHost};
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::builtin::{SearchEndpoint, SearchKind, SearchOptions, codesearch, web_fetcher, websearch};
 use patchboard_tools::guard::WriteGuard;
 use patchboard_tools::mcp::LaunchMode;
 #[cfg(target_os = "linux")]
 use patchboard_tools::sandbox::TcpAccess;
-use patchboard_tools::{BuiltinOptions, BuiltinTools, GuardedFetch, PrivateHost, Workspaces};
+use patchboard_tools::{BuiltinOptions, BuiltinTools, Workspaces};
 use tokio_util::task::TaskTracker;
 
 #[cfg(target_os = "linux")]

@@ -11,7 +11,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use clap::Args;
-use patchboard_providers::{ClientPool, list_models};
+use patchboard_http::ClientPool;
+use patchboard_providers::list_models;
 use patchboard_store::inspect;
 use tokio_util::sync::CancellationToken;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use patchboard_core::model::ModelError;
-use patchboard_providers::{ClientPool, ProviderKind, ProviderOptions, list_models, probe_model};
+use patchboard_http::ClientPool;
+use patchboard_providers::{ProviderKind, ProviderOptions, list_models, probe_model};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 use tokio::runtime::Runtime;

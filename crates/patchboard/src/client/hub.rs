@@ -1,10 +1,11 @@
 //! The client of the hub's HTTP API. HTTP is written by hand: the hub is on this machine, and every connection carries
 //! one request and one response.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use patchboard_core::loopback;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -178,7 +179,7 @@ impl HubClient {
     }
 
     async fn exchange(&self, head: &str, body: Option<&str>) -> std::io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect(&self.authority).await?;
+        let mut stream = TcpStream::connect(&*socket_addresses(&self.authority)).await?;
         stream.set_nodelay(true)?;
         let request = format!("{head}{}", body.unwrap_or_default());
         // A hub may reject a request before reading all of it; its response is still worth reading.
@@ -228,7 +229,7 @@ impl LocalUrl {
         }
         let authority = uri.authority().ok_or("is not an address")?;
         let host = authority.host();
-        if !is_loopback(host) {
+        if !loopback::is_loopback_host(host) {
             return Err("is not on this machine, and hubs are");
         }
         let port = match authority.as_str() == host {
@@ -240,10 +241,14 @@ impl LocalUrl {
     }
 }
 
-/// Whether the host of an address, with or without brackets, is this machine.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+/// Where `host:port` of this machine is. No resolver is asked: a token must not follow a name to another machine.
+pub(crate) fn socket_addresses(authority: &str) -> Vec<SocketAddr> {
+    if let Ok(address) = authority.parse() {
+        return vec![address];
+    }
+    let Some((host, port)) = authority.rsplit_once(':') else { return Vec::new() };
+    let Ok(port) = port.parse() else { return Vec::new() };
+    loopback::addresses(host).into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
 
 /// Rounded up: a wait of zero would not wait at all.

@@ -12,7 +12,7 @@ use patchboard_core::board::BoardSettings;
 use patchboard_core::port::ServerControl;
 use patchboard_core::reply::ReloadReport;
 use patchboard_core::{Board, BoardError};
-use patchboard_providers::ClientPool;
+use patchboard_http::ClientPool;
 use patchboard_providers::managed::ManagedServer;
 use patchboard_surfaces::bridge::ReloadableTls;
 use patchboard_surfaces::limit::LiveLimits;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use patchboard_core::port::{Clock, IdGenerator};
 use patchboard_core::trace;
-use patchboard_providers::http::PostAddress;
+use patchboard_http::PostAddress;
 
 use super::Redactor;
 

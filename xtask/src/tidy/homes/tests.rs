@@ -11,7 +11,7 @@ fn at_home_in_tests_and_in_xtask_is_fine() {
     let none: Vec<String> = Vec::new();
     assert_eq!(
         problems(&[
-            ("patchboard-providers", &["reqwest", "serde"]),
+            ("patchboard-http", &["reqwest", "serde"]),
             ("patchboard-store", &["rusqlite", "dev:reqwest"]),
             ("patchboard-proto", &["prost", "prost-types", "tonic", "tonic-prost"]),
             ("patchboard-surfaces", &["tonic", "tonic-health", "tonic-reflection"]),

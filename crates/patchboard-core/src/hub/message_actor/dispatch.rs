@@ -11,14 +11,20 @@ use crate::app::AppDelivery;
 use crate::app::message::{
     AttemptState, FinalState, MessageEvent, MessageState, ParkedState, RoutingDecision, RoutingStage, ScoredApp,
 };
+use crate::backoff::BackoffSchedule;
 use crate::error::BoardError;
 use crate::hub::routing::direct;
+
 use crate::hub::{RoutingContext, RoutingOutcome};
 
-/// Back-off between attempts to ask an unavailable model; the last pause repeats.
-const MODEL_PAUSES: [Duration; 4] =
-    [Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300)];
-/// A message that this many apps refused is most likely for none of them: no further app is tried automatically.
+/// Pauses between tries to ask a model that cannot be reached; the last one repeats.
+pub(super) const MODEL_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
+    Duration::from_secs(2),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(300),
+]);
+/// A message that so many apps refused is most likely for none of them: it goes to no other by itself.
 const MAX_REJECTIONS: usize = 3;
 /// Apps remembered as unmatched by the models; past it the list is cleared and the models are asked again.
 const MAX_UNMATCHED_APPS: usize = 1000;
@@ -139,7 +145,7 @@ impl ActiveMessage {
             return Ok(None);
         }
         if !matches!(routed, RoutingOutcome::ModelUnavailable(_)) {
-            self.model_failures = 0;
+            self.model_backoff.reset();
             self.models_allowed_at = None;
             if self.unmatched_apps.len() + view.untried.len() > MAX_UNMATCHED_APPS {
                 self.unmatched_apps.clear();
@@ -150,9 +156,7 @@ impl ActiveMessage {
     }
 
     async fn back_off_models(&mut self, error: &BoardError) -> Result<(), ActorStopped> {
-        let pause = MODEL_PAUSES.get(self.model_failures.min(MODEL_PAUSES.len() - 1)).copied().unwrap_or_default();
-        self.model_failures += 1;
-        self.models_allowed_at = Some(Instant::now() + pause);
+        self.models_allowed_at = Some(Instant::now() + self.model_backoff.next_delay());
         self.retry_at = self.models_allowed_at;
         if self.report.state == MessageState::Held {
             // The user has already been asked to choose.

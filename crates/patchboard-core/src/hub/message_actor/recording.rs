@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{ActiveMessage, ActorStopped, store_pause};
+use super::{ActiveMessage, ActorStopped, STORE_PAUSES};
 use crate::app::message::{
     CHOOSE_HINT, FinalState, MessageEvent, MessageReport, MessageState, ParkedState, RoutingDecision,
 };
 use crate::event::Event;
 use crate::hub::clear_leader;
+
 use crate::id::MessageId;
 use crate::store::{Durability, MessageRow, StoreWrite};
 
@@ -93,7 +94,7 @@ impl ActiveMessage {
                         self.reply_to_waiters();
                     }
                     tokio::select! {
-                        () = tokio::time::sleep(store_pause(failures)) => failures += 1,
+                        () = tokio::time::sleep(STORE_PAUSES.delay(failures)) => failures += 1,
                         () = self.hub.shutdown().cancelled() => return Err(ActorStopped),
                     }
                 }

@@ -154,7 +154,7 @@ impl ActiveMessage {
         self.retry_at = None;
         self.models_allowed_at = None;
         self.unmatched_apps.clear();
-        self.model_failures = 0;
+        self.model_backoff.reset();
         self.record(vec![MessageEvent::Reopened { app, by }]).await
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use hmac::{Hmac, Mac};
 use jiff::Timestamp;
+use patchboard_core::loopback::is_loopback_address;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -139,7 +140,7 @@ impl Signature<'_> {
 /// Whether the sender is on this machine and not a proxy that forwards for another client.
 fn is_local(headers: &HeaderMap, from: IpAddr) -> bool {
     let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip", header::VIA.as_str()];
-    from.to_canonical().is_loopback() && !forwarded.iter().any(|name| headers.contains_key(*name))
+    is_loopback_address(from) && !forwarded.iter().any(|name| headers.contains_key(*name))
 }
 
 /// Checks the secret itself. Hashes are compared, so that timing does not reveal even its length.

@@ -1,6 +1,6 @@
 //! Parses the results of either service and renders them as text. Pure.
 
-use reqwest::Url;
+use patchboard_http::Url;
 use serde::Deserialize;
 use serde_json::Value;
 

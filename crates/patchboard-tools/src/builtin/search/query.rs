@@ -1,7 +1,7 @@
 //! Builds the request for each service, and filters its results. Pure.
 
 use patchboard_core::port::FetchRequest;
-use reqwest::Url;
+use patchboard_http::Url;
 use serde_json::{Map, Value};
 
 use super::super::file_runtime::{integer_argument, text_argument};

@@ -4,9 +4,9 @@ use super::super::web_fetcher::tests::scope;
 use super::hits::SearchHit;
 use super::*;
 use crate::JsonSchemaCheck;
-use crate::fetch::tests::stub::{Answer, Stub};
+use patchboard_testkit::http_stub::{Answer, Stub};
 
-fn endpoint(kind: SearchKind, url: &str, key: Option<&str>) -> Result<SearchEndpoint, Error> {
+fn endpoint(kind: SearchKind, url: &str, key: Option<&str>) -> Result<SearchEndpoint, SearchEndpointError> {
     SearchEndpoint::new(SearchOptions { kind, url: url.to_owned(), api_key: key.map(Into::into) })
 }
 
@@ -57,7 +57,7 @@ fn endpoints() {
     assert_eq!(url("http://10.0.0.1:8080/api/v2?x=y#z").unwrap(), "http://10.0.0.1:8080/api/v2?x=y");
     for bad in ["", "search.example", "ftp://search.example", "https://user:secret@search.example"] {
         let error = url(bad).unwrap_err();
-        assert!(matches!(&error, Error::SearchEndpoint { reason } if !reason.contains("secret")), "{bad}");
+        assert!(!error.reason.contains("secret"), "{bad}");
     }
     assert!(endpoint(SearchKind::Exa, "https://search.example", Some("a\nb")).is_err());
     let with_key = endpoint(SearchKind::Exa, "https://search.example", Some("secret")).unwrap();

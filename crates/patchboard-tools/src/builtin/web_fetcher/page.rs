@@ -38,7 +38,7 @@ pub(super) fn page_text(fetched: &FetchResponse) -> Result<String, NotText> {
 /// A message for an error response, with an excerpt of its body.
 pub(crate) fn failure_message(fetched: &FetchResponse) -> String {
     let status = fetched.status;
-    let name = reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let name = patchboard_http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     let name = name.map(|name| format!(" {name}")).unwrap_or_default();
     let words = page_text(fetched).unwrap_or_default();
     let words = escape_control_chars(words.split_whitespace().collect::<Vec<_>>().join(" ").as_ref());

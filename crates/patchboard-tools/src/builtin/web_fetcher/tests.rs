@@ -7,8 +7,8 @@ use patchboard_core::port::{FetchError, SchemaValidator};
 
 use super::*;
 use crate::JsonSchemaCheck;
-use crate::fetch::GuardedFetch;
-use crate::fetch::tests::stub::{Answer, Stub};
+use patchboard_http::GuardedFetch;
+use patchboard_testkit::http_stub::{Answer, Stub};
 
 /// Keeps what it was asked for and answers what it was given.
 #[derive(Debug)]

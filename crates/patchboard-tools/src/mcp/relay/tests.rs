@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::*;
-use crate::fetch::tests::stub::ClosedPort;
+use patchboard_testkit::http_stub::ClosedPort;
 
 /// A server that answers `slow` only after it was cancelled, and knows one session.
 #[derive(Default)]

@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::stub::{Bench, Stub, until};
-use crate::fetch::tests::stub::ClosedPort;
 use crate::mcp::McpTransport;
 use crate::mcp::http::MAX_MESSAGE;
+use patchboard_testkit::http_stub::ClosedPort;
 
 struct Site {
     stub: Arc<Stub>,

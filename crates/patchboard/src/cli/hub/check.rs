@@ -17,7 +17,7 @@ use self::script::HubScript;
 use self::socket::CheckOutput;
 use crate::cli::failure::CommandFailure;
 use crate::cli::{ConfigLocation, block_on, output};
-use crate::client::hub::LocalUrl;
+use crate::client::hub::{LocalUrl, socket_addresses};
 use crate::system::SystemClock;
 
 mod checker;
@@ -51,7 +51,9 @@ pub(super) fn run(args: HubCheckArgs) -> Result<ExitCode, CommandFailure> {
         CommandFailure::unusable(message).hint("write ws://127.0.0.1:9474")
     })?;
     block_on(async move {
-        let listener = TcpListener::bind(&address.authority).await.map_err(|error| cannot_listen(&address, &error))?;
+        let listener = TcpListener::bind(&*socket_addresses(&address.authority))
+            .await
+            .map_err(|error| cannot_listen(&address, &error))?;
         let url = format!("ws://{}{}", listener.local_addr()?, address.path);
         let tell = FindingPrinter { json: args.json };
         tell.listening(&url);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use serde_json::{Value, json};
 
 use crate::cli::approval_mode::{self, ApprovalArgs, ApprovalResponder, UnattendedMode};
@@ -17,9 +18,8 @@ use crate::config::nearest::did_you_mean;
 
 /// Maximum length of arguments from standard input.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;
-/// First and longest interval at which open approvals are checked during a call.
-const FIRST_POLL: Duration = Duration::from_millis(5);
-const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// When a call is looked after for the first time, as it may wait for an answer, and how often once it takes its time.
+const POLL_BACKOFF: BackoffSchedule = BackoffSchedule::doubling(Duration::from_millis(5), Duration::from_millis(500));
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
@@ -80,13 +80,12 @@ async fn call(args: &CallArgs, params: Value) -> Result<CallOutcome, CommandFail
         is_settled: false,
         is_refused_unasked: false,
     };
-    let mut pause = FIRST_POLL;
+    let mut backoff = Backoff::new(POLL_BACKOFF);
     let answered = loop {
         tokio::select! {
             answered = &mut calling => break answered,
-            () = tokio::time::sleep(pause), if !approval.is_settled => approval.poll(&mut beside).await?,
+            () = tokio::time::sleep(backoff.next_delay()), if !approval.is_settled => approval.poll(&mut beside).await?,
         }
-        pause = (pause * 2).min(MAX_POLL_INTERVAL);
     };
     let answer = match answered {
         Ok(answer) => answer,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::{ForgetScope, HubClient, HubError, LocalUrl, is_loopback, percent_encode};
+use super::{ForgetScope, HubClient, HubError, LocalUrl, percent_encode, socket_addresses};
 
 /// A hub that gives these answers, one per connection, and the requests it got.
 async fn scripted(answers: &[&str], ask: impl AsyncFnOnce(HubClient)) -> Vec<String> {
@@ -134,7 +134,22 @@ fn only_hubs_of_this_machine_are_asked() {
         assert!(named(url).is_err(), "{url}");
     }
     assert!(HubClient::of_url("127.0.0.1:1", Some("a\r\nb".into())).is_err());
-    assert!(is_loopback("[::ffff:127.0.0.1]") && is_loopback("127.9.9.9") && !is_loopback("::2"));
+    assert!(named("[::ffff:127.0.0.1]:1").is_ok() && named("127.9.9.9:1").is_ok() && named("[::2]:1").is_err());
+}
+
+#[test]
+fn names_of_this_machine_are_not_resolved() {
+    for (authority, wanted) in [
+        ("127.0.0.1:5", "127.0.0.1:5"),
+        ("[::1]:5", "[::1]:5"),
+        ("localhost:5", "[::1]:5 127.0.0.1:5"),
+        ("App.Localhost:5", "[::1]:5 127.0.0.1:5"),
+        ("example.com:5", ""),
+        ("localhost", ""),
+    ] {
+        let found: Vec<String> = socket_addresses(authority).iter().map(ToString::to_string).collect();
+        assert_eq!(found.join(" "), wanted, "{authority}");
+    }
 }
 
 #[test]

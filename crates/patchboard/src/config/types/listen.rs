@@ -6,6 +6,8 @@ use std::{
     str::FromStr,
 };
 
+use patchboard_core::loopback::is_loopback_address;
+
 /// An address to listen on, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ListenAddress {
@@ -25,10 +27,9 @@ impl ListenAddress {
         }
     }
 
-    /// Whether other machines can reach this listener. An IPv4 address mapped
-    /// into IPv6 counts as what it is.
+    /// Whether other machines can reach this listener.
     pub(crate) fn is_off_loopback(self) -> bool {
-        self.address().is_some_and(|address| !address.ip().to_canonical().is_loopback())
+        self.address().is_some_and(|address| !is_loopback_address(address.ip()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Web addresses, origins and host names.
 
+use patchboard_core::loopback::is_loopback_host;
 use tokio_tungstenite::tungstenite::http::Uri;
 
 /// What is wrong with an address, without repeating what may be a password.
@@ -85,8 +86,5 @@ pub(crate) fn is_loopback(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
         return false;
     };
-    let host = uri.host().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+    uri.host().is_some_and(is_loopback_host)
 }

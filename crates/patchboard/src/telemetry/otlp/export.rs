@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchboard_providers::ClientPool;
-use patchboard_providers::http::{PostAddress, PostResponse};
+use patchboard_core::backoff::BackoffSchedule;
+use patchboard_http::{ClientPool, PostAddress, PostResponse};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -38,9 +38,9 @@ pub(super) struct ExportTiming {
     pub(super) batch_window: Duration,
     /// Time limit of one attempt.
     pub(super) attempt_timeout: Duration,
-    /// Delays between attempts; after the last attempt the batch is dropped.
-    pub(super) retry_delays: Vec<Duration>,
-    /// How long shutdown waits for the remaining spans.
+    /// Pauses before a batch is tried again; after the last one it is dropped.
+    pub(super) backoff: BackoffSchedule,
+    /// How long the server's end waits for what is left.
     pub(super) shutdown_timeout: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Default for ExportTiming {
         Self {
             batch_window: Duration::from_secs(2),
             attempt_timeout: Duration::from_secs(10),
-            retry_delays: [1, 2, 4, 8].map(Duration::from_secs).to_vec(),
+            backoff: BackoffSchedule::doubling(Duration::from_secs(1), Duration::from_secs(8)).with_max_retries(4),
             shutdown_timeout: Duration::from_millis(1500),
         }
     }
@@ -114,7 +114,7 @@ impl SpanExporter {
         batch: Vec<FinishedSpan>,
         stop: &CancellationToken,
     ) -> Option<Vec<FinishedSpan>> {
-        let mut pauses = self.timing.retry_delays.clone().into_iter();
+        let mut pauses = self.timing.backoff.retries();
         loop {
             let sent = tokio::select! {
                 biased;

@@ -1,9 +1,9 @@
 //! How a client asks to be let in.
 
+use patchboard_core::loopback::is_loopback_host;
 use tokio_tungstenite::tungstenite::http::Uri;
 
 use super::finding::{ProtocolFinding, ProtocolStep, quoted};
-use crate::client::hub::is_loopback;
 
 /// What the request for a connection says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn check_host(handshake: &Handshake) -> ProtocolFinding {
     let mend = "connect to 127.0.0.1 or localhost";
     match &handshake.host {
         None => ProtocolFinding::wrong(ProtocolStep::Handshake, "no `Host`", HOST, mend),
-        Some(host) if name(host).is_some_and(|name| is_loopback(&name)) => {
+        Some(host) if name(host).is_some_and(|name| is_loopback_host(&name)) => {
             ProtocolFinding::ok(ProtocolStep::Handshake, format!("the host {}", quoted(host)), HOST)
         }
         Some(host) => ProtocolFinding::wrong(ProtocolStep::Handshake, format!("the host {}", quoted(host)), HOST, mend),
@@ -62,9 +62,9 @@ fn check_origin(handshake: &Handshake, place: &EndpointConfig) -> ProtocolFindin
         return ProtocolFinding::ok(ProtocolStep::Handshake, "no Origin", ORIGIN);
     };
     let saw = format!("the Origin {}", quoted(origin));
-    let is_local = origin
-        .parse::<Uri>()
-        .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(is_loopback));
+    let is_local = origin.parse::<Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(is_loopback_host)
+    });
     if is_local || place.allowed_origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
         return ProtocolFinding::ok(ProtocolStep::Handshake, saw, ORIGIN);
     }

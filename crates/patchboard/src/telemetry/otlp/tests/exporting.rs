@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
-use patchboard_providers::http::PostAddress;
+use patchboard_core::backoff::BackoffSchedule;
+use patchboard_http::PostAddress;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -35,7 +36,7 @@ fn hurry() -> ExportTiming {
     ExportTiming {
         batch_window: Duration::ZERO,
         attempt_timeout: Duration::from_secs(60),
-        retry_delays: vec![Duration::ZERO; 2],
+        backoff: BackoffSchedule::doubling(Duration::ZERO, Duration::ZERO).with_max_retries(2),
         shutdown_timeout: Duration::from_secs(60),
     }
 }
@@ -194,7 +195,8 @@ async fn what_is_left_at_the_end_is_sent_at_once() {
 #[tokio::test]
 async fn a_batch_that_was_being_tried_is_tried_once_more_at_the_end() {
     let collector = Collector::start(["503 busy {}"]).await;
-    let patient = ExportTiming { retry_delays: vec![Duration::from_secs(3600)], ..hurry() };
+    let hour = Duration::from_secs(3600);
+    let patient = ExportTiming { backoff: BackoffSchedule::doubling(hour, hour).with_max_retries(1), ..hurry() };
     let (spans, exporter) = exporter(&collector.url(), patient);
     let stop = CancellationToken::new();
     spans.push(span("a"));

@@ -1,4 +1,4 @@
-//! The hosts a caller may ask, held against the host of a URL as its parser wrote it.
+//! The hosts granted to a caller, compared with the host of a URL as its parser normalised it.
 
 use patchboard_core::plugin::HostGrant;
 use patchboard_core::port::FetchError;
@@ -6,7 +6,7 @@ use patchboard_core::port::FetchError;
 use super::hosts::PrivateHost;
 use super::outgoing::RequestTarget;
 
-/// Read by the parser that reads URLs, so that both spell a host the same way.
+/// Parsed by the URL parser, so that both sides have the same normal form.
 #[derive(Debug)]
 pub(super) enum HostAllowlist {
     All,
@@ -20,7 +20,7 @@ pub(super) enum RequestHop {
 }
 
 impl HostAllowlist {
-    /// A grant that cannot be read grants nothing.
+    /// A grant that cannot be parsed grants nothing.
     pub(super) fn new(only: Option<&[HostGrant]>) -> Self {
         let Some(only) = only else { return Self::All };
         let read = |grant: &HostGrant| {
@@ -44,7 +44,7 @@ impl HostAllowlist {
     }
 }
 
-/// `example.com.` is `example.com`, said to somebody who might add to it.
+/// `example.com.` is `example.com` without the search domains of the resolver.
 fn without_trailing_dot(host: &str) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }

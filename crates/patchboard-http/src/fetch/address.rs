@@ -1,9 +1,11 @@
-//! Which addresses may be reached. Addresses that carry an IPv4 address inside are judged by that one.
+//! Which addresses may be reached. IPv6 addresses that embed an IPv4 address are classified by the embedded one.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What kind of address it is that may not be reached.
+use patchboard_core::loopback::is_loopback_address;
+
+/// Why an address is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockedAddress {
     Unspecified,
@@ -11,7 +13,7 @@ pub(super) enum BlockedAddress {
     Private,
     CarrierGrade,
     LinkLocal,
-    /// Where a cloud hands out its machines' credentials.
+    /// Serves the credentials of a cloud's machines.
     Metadata,
     Multicast,
     Documentation,
@@ -21,7 +23,7 @@ pub(super) enum BlockedAddress {
 const METADATA_V4: [Ipv4Addr; 5] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(169, 254, 170, 2),
-    // These three lie outside the link-local network; the second of them is even public.
+    // These three lie outside the link-local network; the second is in public space.
     Ipv4Addr::new(100, 100, 100, 200),
     Ipv4Addr::new(168, 63, 129, 16),
     Ipv4Addr::new(192, 0, 0, 192),
@@ -29,7 +31,7 @@ const METADATA_V4: [Ipv4Addr; 5] = [
 const METADATA_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
-/// `None`: a public address.
+/// Returns `None` for a public address.
 pub(super) fn blocked_address(address: IpAddr) -> Option<BlockedAddress> {
     match address {
         IpAddr::V4(address) => blocked_v4(address),
@@ -41,14 +43,16 @@ fn blocked_v4(address: Ipv4Addr) -> Option<BlockedAddress> {
     if METADATA_V4.contains(&address) {
         return Some(BlockedAddress::Metadata);
     }
+    if is_loopback_address(address.into()) {
+        return Some(BlockedAddress::Loopback);
+    }
     Some(match address.octets() {
         [0, ..] => BlockedAddress::Unspecified,
-        [127, ..] => BlockedAddress::Loopback,
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => BlockedAddress::Private,
         [100, 64..=127, ..] => BlockedAddress::CarrierGrade,
         [169, 254, ..] => BlockedAddress::LinkLocal,
         [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => BlockedAddress::Documentation,
-        // Protocol assignments, relays of 6to4, benchmarks, and what was never given out, broadcast included.
+        // Protocol assignments, 6to4 relays, benchmarking, and class E with broadcast.
         [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => BlockedAddress::Reserved,
         [224..=239, ..] => BlockedAddress::Multicast,
         _ => return None,
@@ -62,7 +66,7 @@ fn blocked_v6(address: Ipv6Addr) -> Option<BlockedAddress> {
     if address.is_unspecified() {
         return Some(BlockedAddress::Unspecified);
     }
-    if address.is_loopback() {
+    if is_loopback_address(address.into()) {
         return Some(BlockedAddress::Loopback);
     }
     let segments = address.segments();
@@ -70,21 +74,21 @@ fn blocked_v6(address: Ipv6Addr) -> Option<BlockedAddress> {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
         blocked_v4(Ipv4Addr::new(a, b, c, d))
     };
-    // ISATAP hides an address in the interface part, behind any prefix.
+    // ISATAP embeds an IPv4 address in the interface identifier, behind any prefix.
     if let [.., 0 | 0x200, 0x5efe, high, low] = segments
         && let Some(reason) = v4(high, low)
     {
         return Some(reason);
     }
     match segments {
-        // Compatible, mapped, translated, and NAT64.
+        // IPv4-compatible, -mapped and -translated, and NAT64.
         [0, 0, 0, 0, 0, 0, high, low]
         | [0, 0, 0, 0, 0, 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => v4(high, low),
         // 6to4.
         [0x2002, high, low, ..] => v4(high, low),
-        // Teredo: its server, and its client, whose bits are turned over.
+        // Teredo: the server, and the client, whose bits are inverted.
         [0x2001, 0, server_high, server_low, _, _, high, low] => {
             v4(server_high, server_low).or_else(|| v4(!high, !low))
         }
@@ -94,7 +98,7 @@ fn blocked_v6(address: Ipv6Addr) -> Option<BlockedAddress> {
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(BlockedAddress::Documentation),
         [0x2001, 0..=0x1ff, ..] => Some(BlockedAddress::Reserved),
         [0x2000..=0x3fff, ..] => None,
-        // Everything else has not been given out for use between networks.
+        // Everything else is not allocated for global unicast.
         _ => Some(BlockedAddress::Reserved),
     }
 }

@@ -1,4 +1,4 @@
-//! Documents for an address of the operator's that is no model: posted once, answered shortly.
+//! Posts one JSON document to an address from the configuration, such as a collector of traces.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,14 +6,19 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 
-use super::api_client::read_at_most;
-use super::{CONNECT_WITHIN, ClientKind, ClientPool, failure};
+use patchboard_core::retry_after::retry_after;
 
-/// As much of an answer as is read.
+use crate::body::read_body;
+use crate::client::{ClientKind, send_within};
+use crate::pool::ClientPool;
+use crate::transport::{self, host_label};
+
+/// Response bodies are read up to this length.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where to post to. Shows its host only: the rest may hold credentials.
+/// The target of a POST. `Debug` shows its host only: the rest may hold credentials.
 #[derive(Clone)]
 pub struct PostAddress {
     url: Url,
@@ -23,24 +28,20 @@ pub struct PostAddress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostResponse {
     pub status: u16,
-    /// What the other side asks for before it is tried again.
+    /// From `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The beginning of its answer.
+    /// The beginning of the body.
     pub body: Vec<u8>,
 }
 
 impl PostAddress {
-    /// `path` below `root`, unless `root` ends with it already. An error says what is wrong, without repeating it.
+    /// Appends `path` to `root` unless `root` ends with it. Errors do not repeat the address.
     pub fn below(root: &str, path: &str) -> Result<Self, &'static str> {
         let mut url = Url::parse(root.trim()).map_err(|_| "it is not a URL")?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err("it must start with `http://` or `https://`");
         }
-        let host = url.host_str().ok_or("it names no host")?;
-        let label = match url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
+        let label = host_label(&url).ok_or("it names no host")?;
         let root = url.path().trim_end_matches('/');
         let path = if root.ends_with(path) { root.to_owned() } else { format!("{root}{path}") };
         url.set_path(&path);
@@ -59,15 +60,21 @@ impl fmt::Debug for PostAddress {
 }
 
 impl ClientPool {
-    /// One attempt. An error is a fragment that may be shown to anybody.
+    /// Makes one attempt. Errors hold no URL and are safe to show.
     pub async fn post_json(&self, to: &PostAddress, body: Vec<u8>, within: Duration) -> Result<PostResponse, String> {
-        let failed = |error: reqwest::Error| failure::from_transport(&error, &to.label).error.to_string();
+        let failed = |error: reqwest::Error| format!("{} ({})", transport::reason(&error), to.label);
         let posting = async {
             let client = self.client(ClientKind::for_url(&to.url)).await.map_err(failed)?;
             let request = client.post(to.url.clone()).header(CONTENT_TYPE, "application/json").body(body);
-            let response = CONNECT_WITHIN.scope(CONNECT_TIMEOUT.min(within), request.send()).await.map_err(failed)?;
-            let (status, retry_after) = (response.status().as_u16(), failure::retry_after(response.headers()));
-            Ok(PostResponse { status, retry_after, body: read_at_most(response, MAX_RESPONSE_BYTES).await })
+            let mut response = send_within(request, CONNECT_TIMEOUT.min(within)).await.map_err(failed)?;
+            let status = response.status().as_u16();
+            let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+            let retry_after = retry_after(header, None);
+            let mut body = Vec::new();
+            // The status is known; a body that is slow or breaks off is cut.
+            let reading = read_body(&mut response, MAX_RESPONSE_BYTES, &mut body);
+            drop(tokio::time::timeout(BODY_TIMEOUT, reading).await);
+            Ok(PostResponse { status, retry_after, body })
         };
         let posted = tokio::time::timeout(within, posting).await;
         posted.unwrap_or_else(|_| Err(format!("no answer in time ({})", to.label)))

@@ -34,7 +34,7 @@ fn anything_else_is_refused() {
         "a?b",
         "1.2.3.4.5",
     ] {
-        let refused = Err(Error::PrivateHost { entry: entry.to_owned() });
+        let refused = Err(PrivateHostError { entry: entry.to_owned() });
         assert_eq!(entry.parse::<PrivateHost>(), refused, "{entry}");
     }
 }

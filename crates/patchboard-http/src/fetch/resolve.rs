@@ -1,4 +1,4 @@
-//! Names to addresses: once, before the check, and never again behind its back.
+//! Name resolution: once per hop, before the check, and never again by the client.
 
 use std::fmt;
 use std::io;
@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 
-/// So many names are looked up at once. A lookup cannot be called off, so without a limit dead name servers could take
-/// all blocking threads.
+/// Concurrent lookups. A lookup cannot be cancelled, so without a limit unresponsive name servers could occupy all
+/// blocking threads.
 const LOOKUPS_AT_ONCE: usize = 16;
 
 pub trait HostResolver: Send + Sync + fmt::Debug {
@@ -18,7 +18,7 @@ pub trait HostResolver: Send + Sync + fmt::Debug {
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// Asks as every program of this machine does.
+/// The system's resolver.
 #[derive(Debug)]
 pub struct SystemResolver {
     slots: Arc<Semaphore>,
@@ -36,7 +36,7 @@ impl HostResolver for SystemResolver {
             let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
             let host = host.to_owned();
             let lookup = tokio::task::spawn_blocking(move || {
-                // Kept until the lookup is over, even if nobody waits for it any more.
+                // Held until the lookup ends, even if the caller has been dropped.
                 let _slot = slot;
                 (host.as_str(), 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect())
             });
@@ -46,11 +46,11 @@ impl HostResolver for SystemResolver {
 }
 
 tokio::task_local! {
-    /// The addresses the request being sent may connect to.
+    /// The addresses that the current request may connect to.
     pub(super) static PINNED: Arc<[SocketAddr]>;
 }
 
-/// Gives the client the checked addresses. Outside of a checked request it has none to give.
+/// Resolves every name to the checked addresses. Fails outside of a checked request.
 #[derive(Debug)]
 pub(super) struct PinnedResolver;
 

@@ -1,12 +1,11 @@
-//! What is sent, made from what was asked for. Pure.
+//! Builds the request to send from what the caller asked for. Pure.
 
 use std::net::IpAddr;
 
 use patchboard_core::port::{FetchError, FetchRequest};
+use patchboard_core::text::clipped;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
-
-use crate::text::clipped;
 
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_SENT_BYTES: usize = 4 * 1024 * 1024;
@@ -14,8 +13,8 @@ const MAX_HEADERS: usize = 64;
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// Headers that belong to the connection, or that the client writes itself. Two opinions about where a request ends, or
-/// whom it is for, are how requests are smuggled.
+/// Headers of the connection, or that the client writes itself. A second value would allow request smuggling: hosts on
+/// the way could disagree about where the request ends or which host it is for.
 const RESERVED_HEADERS: [&str; 12] = [
     "connection",
     "content-length",
@@ -41,15 +40,15 @@ pub(super) struct OutgoingRequest {
     pub(super) body: Option<Vec<u8>>,
 }
 
-/// Where a URL leads, before any name is looked up.
+/// The target of a URL, before any name is resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestTarget {
     pub(super) host: String,
     pub(super) port: u16,
-    /// The host, if it is an address. The parser has brought all its spellings into one.
+    /// The host if it is an address. The parser has normalised all spellings.
     pub(super) literal: Option<IpAddr>,
     pub(super) is_tls: bool,
-    /// Host and port as far as they are worth saying.
+    /// Host and port for messages, clipped.
     pub(super) label: String,
 }
 
@@ -63,7 +62,7 @@ impl OutgoingRequest {
         }
         let url = read_url(&request.url, None).map_err(bad_request)?;
         let mut headers = read_headers(&request.headers)?;
-        // Nothing here decompresses.
+        // Responses are not decompressed.
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         Ok(Self { method, url, headers, body: request.body })
     }
@@ -83,7 +82,7 @@ impl OutgoingRequest {
     }
 }
 
-/// Reads a URL, relative to `base` if there is one, and checks what can be checked by looking at it.
+/// Parses a URL, relative to `base` if there is one, and checks what needs no lookup.
 pub(super) fn read_url(text: &str, base: Option<&Url>) -> Result<Url, String> {
     if text.len() > MAX_URL_BYTES {
         return Err(format!("the URL is longer than {MAX_URL_BYTES} bytes"));

@@ -1,10 +1,10 @@
-//! The core's `Fetch` port: the only way from tools and plugins to the web.
+//! The core's `HttpFetcher` port: the only way from tools and plugins to the web, guarded against server-side request
+//! forgery.
 //!
-//! A URL is read once, by the parser the client uses. Its host is resolved once per hop; every address that comes back
-//! must be one that may be reached, and the connection is made to those addresses and no others, so a name that answers
-//! differently a moment later changes nothing. Whoever may ask only some hosts is held to them before anything is looked
-//! up. A redirect is a new hop with all of it done again. No proxy is taken from the environment, no cookie is kept, no
-//! connection is shared between hops.
+//! The URL is parsed once, by the parser that the client uses. Its host is resolved once per hop; every address returned
+//! must be allowed, and the client connects to these addresses only, so DNS rebinding has no effect. A caller's list of
+//! granted hosts is checked before the lookup. Each redirect is a new hop with all checks repeated. No proxy from the
+//! environment, no cookies, and no connection shared between hops.
 
 mod address;
 mod allowlist;
@@ -20,36 +20,39 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::port::{FetchError, FetchRequest, FetchResponse, HttpFetcher};
+use patchboard_core::text::clipped;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Response};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-pub use hosts::{Error, PrivateHost};
+pub use hosts::{PrivateHost, PrivateHostError};
 pub use resolve::{HostResolver, SystemResolver};
 
-use crate::text::clipped;
+use crate::body::{BodyEnd, read_body};
+use crate::client::{ClientKind, ClientOptions};
+use crate::transport::root_cause;
 use address::{BlockedAddress, blocked_address};
 use allowlist::{HostAllowlist, RequestHop};
 use outgoing::{OutgoingRequest, RequestTarget};
 use resolve::{PINNED, PinnedResolver};
 
-/// More redirects than this are taken for a circle.
+/// More redirects are treated as a loop.
 const MAX_REDIRECTS: usize = 5;
-/// So many exchanges go on at once; further ones wait, and their time runs meanwhile.
+/// Concurrent exchanges; further ones wait, and their timeout runs meanwhile.
 const EXCHANGES_AT_ONCE: usize = 64;
-/// Longer waits and larger bodies are cut down to these, whoever asks.
+/// Larger values of a caller are reduced to these.
 const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
-/// Of an answer's headers so much is passed on; the rest is left out.
+/// Response headers past this size are left out.
 const MAX_ANSWER_HEADER_BYTES: usize = 32 * 1024;
 const MAX_CAUSE_BYTES: usize = 200;
 
-/// Fetches from public addresses, and from the private hosts an operator named.
+/// Fetches from public addresses and from the private hosts that the operator listed.
 pub struct GuardedFetch {
     private_hosts: Vec<PrivateHost>,
     resolver: Arc<dyn HostResolver>,
-    /// Without a trust store, which takes long to load: for `http://`.
+    /// For `http://`: has no trust store, which is slow to load.
     plain: OnceCell<Client>,
     tls: OnceCell<Client>,
     slots: Semaphore,
@@ -88,8 +91,7 @@ impl GuardedFetch {
     async fn send(&self, outgoing: &OutgoingRequest, target: &RequestTarget) -> Result<Response, FetchError> {
         let addresses: Arc<[SocketAddr]> = self.checked_addresses(target).await?.into();
         let failed = |error: reqwest::Error| {
-            let error = error.without_url();
-            let (host, cause) = (&target.label, clipped(&root_cause(&error), MAX_CAUSE_BYTES));
+            let (host, cause) = (&target.label, root_cause(&error));
             FetchError::Failed(match error.is_connect() {
                 true => format!("cannot connect to `{host}`: {cause}"),
                 false => format!("`{host}` gave no proper answer: {cause}"),
@@ -102,7 +104,7 @@ impl GuardedFetch {
             request = request.body(body.clone());
         }
         let response = PINNED.scope(addresses.clone(), request.send()).await.map_err(failed)?;
-        // The client was given only these; an answer from anywhere else means it has changed its ways.
+        // A second check, in case the client ever connects to an address that the resolver did not give it.
         let peer = response.remote_addr().map(|peer| peer.ip().to_canonical());
         if !addresses.iter().any(|address| Some(address.ip().to_canonical()) == peer) {
             return Err(FetchError::Refused(format!("`{}` answered from an address not checked", target.label)));
@@ -110,7 +112,7 @@ impl GuardedFetch {
         Ok(response)
     }
 
-    /// All of them may be reached, or it is an error: which one would be used is not for the name's owner to decide.
+    /// Fails unless all addresses are allowed: otherwise the owner of the name could choose which one is used.
     async fn checked_addresses(&self, target: &RequestTarget) -> Result<Vec<SocketAddr>, FetchError> {
         let addresses = match target.literal {
             Some(literal) => vec![literal],
@@ -137,17 +139,8 @@ impl GuardedFetch {
     }
 
     async fn client(&self, is_tls: bool) -> Result<&Client, reqwest::Error> {
-        if !is_tls {
-            return self.plain.get_or_try_init(|| async { builder().tls_certs_only([]).build() }).await;
-        }
-        let build = || async {
-            // Reading certificates blocks; if its thread is lost, it is done here.
-            match tokio::task::spawn_blocking(|| builder().build()).await {
-                Ok(built) => built,
-                Err(_) => builder().build(),
-            }
-        };
-        self.tls.get_or_try_init(build).await
+        let (cell, kind) = if is_tls { (&self.tls, ClientKind::Tls) } else { (&self.plain, ClientKind::Plain) };
+        cell.get_or_try_init(|| ClientOptions::checked(kind, Arc::new(PinnedResolver)).build()).await
     }
 }
 
@@ -182,8 +175,8 @@ impl fmt::Debug for GuardedFetch {
     }
 }
 
-/// What naming a host opens. A name that came to lead to the metadata service is not what its operator meant; the
-/// address itself, written out, is.
+/// Whether listing a host in the configuration opens this kind of address. A listed name that resolves to the metadata
+/// service was not meant by the operator; the literal address was.
 fn can_be_allowed(reason: BlockedAddress, literal: Option<IpAddr>) -> bool {
     match reason {
         BlockedAddress::Loopback | BlockedAddress::Private | BlockedAddress::CarrierGrade => true,
@@ -203,45 +196,24 @@ fn blocked_error(target: &RequestTarget, reason: BlockedAddress) -> FetchError {
     FetchError::Refused(format!("`{}` is at {reason}, which may not be fetched from{hint}", target.label))
 }
 
-fn builder() -> reqwest::ClientBuilder {
-    // Fails when one is installed already, which is just as good.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Client::builder()
-        .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
-        .dns_resolver(Arc::new(PinnedResolver))
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        // A kept connection would have been checked for another exchange.
-        .pool_max_idle_per_host(0)
-        .tcp_nodelay(true)
-        // What is counted is what came over the wire.
-        .no_gzip()
-        .no_brotli()
-        .no_zstd()
-        .no_deflate()
-}
-
-/// Reads until the body ends or the room does.
+/// Reads the body until its end or the limit.
 async fn receive(
     mut response: Response,
     outgoing: &OutgoingRequest,
     max_bytes: usize,
 ) -> Result<FetchResponse, FetchError> {
     let (status, headers) = (response.status().as_u16(), bounded_headers(response.headers()));
-    let (mut body, mut is_cut) = (Vec::new(), false);
-    while let Some(chunk) = response.chunk().await.map_err(|error| {
-        let cause = clipped(&root_cause(&error.without_url()), MAX_CAUSE_BYTES);
-        FetchError::Failed(format!("the answer broke off after {} bytes: {cause}", body.len()))
-    })? {
-        let room = max_bytes.saturating_sub(body.len());
-        is_cut = chunk.len() > room;
-        body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-        if is_cut {
-            break;
+    let mut body = Vec::new();
+    match read_body(&mut response, max_bytes, &mut body).await {
+        Ok(end) => {
+            let is_truncated = end == BodyEnd::Cut;
+            Ok(FetchResponse { status, url: outgoing.url.to_string(), headers, body, is_truncated })
+        }
+        Err(error) => {
+            let (read, cause) = (body.len(), root_cause(&error));
+            Err(FetchError::Failed(format!("the answer broke off after {read} bytes: {cause}")))
         }
     }
-    Ok(FetchResponse { status, url: outgoing.url.to_string(), headers, body, is_truncated: is_cut })
 }
 
 fn bounded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
@@ -255,15 +227,5 @@ fn bounded_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     told
 }
 
-/// The innermost error alone: the outer ones say again what was attempted, some with the URL, which may hold what nobody
-/// else should see.
-fn root_cause<'a>(error: &'a reqwest::Error) -> &'a (dyn std::error::Error + 'static) {
-    let mut cause: &'a (dyn std::error::Error + 'static) = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause
-}
-
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

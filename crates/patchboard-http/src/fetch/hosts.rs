@@ -1,4 +1,4 @@
-//! Private hosts an operator opened to fetching.
+//! Private hosts that the operator allows to be fetched from.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -6,16 +6,14 @@ use std::str::FromStr;
 
 use reqwest::Url;
 
-/// What is wrong with what an operator wrote.
+/// A configured entry that is no host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    #[error("not a host or `host:port`: `{entry}`")]
-    PrivateHost { entry: String },
-    #[error("search endpoint cannot be used: {reason}")]
-    SearchEndpoint { reason: String },
+#[error("not a host or `host:port`: `{entry}`")]
+pub struct PrivateHostError {
+    pub entry: String,
 }
 
-/// `host` or `host:port`; without a port, all of them. Spelled any way a URL may spell it.
+/// `host` or `host:port`; without a port, every port. Accepts every spelling that a URL may use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PrivateHost {
     host: String,
@@ -23,22 +21,22 @@ pub struct PrivateHost {
 }
 
 impl PrivateHost {
-    /// The host and port of a URL an operator wrote.
-    pub(crate) fn of(url: &Url) -> Option<Self> {
+    /// The host and port of a URL from the configuration; `None` if it has no host.
+    pub fn of(url: &Url) -> Option<Self> {
         Some(Self { host: url.host_str()?.to_owned(), port: url.port_or_known_default() })
     }
 
-    /// `host` as the URL parser wrote it.
+    /// `host` must be in the normal form of the URL parser.
     pub(super) fn matches(&self, host: &str, port: u16) -> bool {
         self.host == host && self.port.is_none_or(|own| own == port)
     }
 }
 
 impl FromStr for PrivateHost {
-    type Err = Error;
+    type Err = PrivateHostError;
 
-    fn from_str(entry: &str) -> Result<Self, Error> {
-        let refuse = || Error::PrivateHost { entry: entry.to_owned() };
+    fn from_str(entry: &str) -> Result<Self, PrivateHostError> {
+        let refuse = || PrivateHostError { entry: entry.to_owned() };
         let text = entry.trim();
         let text = match text.parse::<Ipv6Addr>() {
             Ok(bare) => format!("[{bare}]"),
@@ -49,7 +47,7 @@ impl FromStr for PrivateHost {
         {
             return Err(refuse());
         }
-        // A parser forgets its scheme's own port; two schemes together forget none.
+        // The parser drops the default port of its scheme; parsed with two schemes, every port survives in one of them.
         let as_http = Url::parse(&format!("http://{text}/")).map_err(|_| refuse())?;
         let as_https = Url::parse(&format!("https://{text}/")).map_err(|_| refuse())?;
         let host = as_http.host_str().ok_or_else(refuse)?.to_owned();

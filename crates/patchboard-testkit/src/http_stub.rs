@@ -1,4 +1,5 @@
 //! A web server that does what it is told, on a real socket.
+#![expect(clippy::unwrap_used, reason = "a test that gets no socket has failed")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,12 +10,13 @@ use tokio::sync::watch;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 /// What one connection is answered with.
-pub(crate) struct Answer {
+#[derive(Debug)]
+pub struct Answer {
     bytes: Vec<u8>,
     then: Then,
 }
 
-#[derive(PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Then {
     Close,
     /// Nothing more, until the client goes away.
@@ -22,37 +24,39 @@ enum Then {
 }
 
 impl Answer {
-    pub(crate) fn raw(bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self { bytes: bytes.into(), then: Then::Close }
     }
 
-    pub(crate) fn then_hold(bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn then_hold(bytes: impl Into<Vec<u8>>) -> Self {
         Self { bytes: bytes.into(), then: Then::Hold }
     }
 
-    pub(crate) fn ok(body: &str) -> Self {
+    pub fn ok(body: &str) -> Self {
         Self::with("200 OK", "text/plain", body)
     }
 
-    pub(crate) fn with(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
+    pub fn with(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let length = body.len();
         let head = format!("HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n");
         Self::raw([head.as_bytes(), body].concat())
     }
 
-    pub(crate) fn redirect(status: u16, location: &str) -> Self {
+    pub fn redirect(status: u16, location: &str) -> Self {
         Self::raw(format!("HTTP/1.1 {status} Elsewhere\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"))
     }
 }
 
 /// Answers one connection after another; without an answer it closes them.
-pub(crate) struct Stub {
+#[derive(Debug)]
+pub struct Stub {
     port: u16,
     shared: Arc<Shared>,
     _serving: AbortOnDropHandle<()>,
 }
 
+#[derive(Debug)]
 struct Shared {
     answers: Mutex<VecDeque<Answer>>,
     received: Mutex<Vec<String>>,
@@ -61,7 +65,7 @@ struct Shared {
 }
 
 impl Stub {
-    pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
@@ -82,41 +86,42 @@ impl Stub {
         Self { port, shared, _serving: serving }
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.port
     }
 
-    pub(crate) fn add(&self, answer: Answer) {
+    pub fn add(&self, answer: Answer) {
         self.shared.answers.lock().unwrap().push_back(answer);
     }
 
     /// The requests, head and body.
-    pub(crate) fn received(&self) -> Vec<String> {
+    pub fn received(&self) -> Vec<String> {
         self.shared.received.lock().unwrap().clone()
     }
 
     /// Resolves when an answer is being held back.
-    pub(crate) async fn holding(&self) {
+    pub async fn holding(&self) {
         self.shared.holding.subscribe().wait_for(|holding| *holding).await.unwrap();
     }
 
     /// Resolves when a client has left an answer that was being held back.
-    pub(crate) async fn left(&self) {
+    pub async fn left(&self) {
         self.shared.left.subscribe().wait_for(|left| *left).await.unwrap();
     }
 }
 
 /// A port at which nobody listens, and which nobody else gets as long as this lives.
-pub(crate) struct ClosedPort(TcpSocket);
+#[derive(Debug)]
+pub struct ClosedPort(TcpSocket);
 
 impl ClosedPort {
-    pub(crate) fn take() -> Self {
+    pub fn take() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         Self(socket)
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.0.local_addr().unwrap().port()
     }
 }

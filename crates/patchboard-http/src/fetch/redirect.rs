@@ -1,4 +1,4 @@
-//! What to ask for next when an answer points elsewhere. Pure.
+//! The next request after a redirect. Pure.
 
 use patchboard_core::port::FetchError;
 use reqwest::header::{
@@ -9,13 +9,13 @@ use reqwest::{Method, StatusCode};
 
 use super::outgoing::{OutgoingRequest, read_url};
 
-/// What may be told to a host the caller did not name. All other headers might be secrets, whatever their names.
+/// Headers that may be sent to another origin. Any other header may hold a secret, whatever its name.
 const CROSS_ORIGIN_HEADERS: [HeaderName; 7] =
     [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
-/// What describes a body that is not sent again.
+/// Headers of the body, removed when the body is not sent again.
 const BODY_HEADERS: [HeaderName; 4] = [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE];
 
-/// `None`: this is the answer.
+/// Returns `None` if the response is final.
 pub(super) fn redirect_request(
     from: &OutgoingRequest,
     status: StatusCode,

@@ -4,9 +4,7 @@ use std::sync::Mutex;
 
 use super::*;
 
-pub(crate) mod stub;
-
-use stub::{Answer, ClosedPort, Stub};
+use patchboard_testkit::http_stub::{Answer, ClosedPort, Stub};
 
 /// Answers each lookup with the next list, the last one again and again, and counts.
 #[derive(Debug)]
@@ -170,7 +168,7 @@ async fn naming_a_host_opens_private_addresses_but_no_metadata_service() {
 #[tokio::test]
 async fn the_checked_address_is_the_one_connected_to() {
     let stub = Stub::start([Answer::ok("first"), Answer::ok("never")]).await;
-    // A name server that changes its mind: good for the check, bad for whoever asks again.
+    // A name server that changes its mind: good for the check, bad for a second lookup.
     let resolver = Scripted::new(&[&["127.0.0.1"], &["10.0.0.1"]]);
     let guard = guarded(&["turning.test"], &resolver);
     let fetched = fetch(&guard, get(format!("http://turning.test:{}/", stub.port()))).await.unwrap();
@@ -369,7 +367,7 @@ async fn localhost_is_loopback_for_the_system_too() {
     assert!(is_refused(&result), "{result:?}");
 }
 
-/// In a process of its own, since the environment is everybody's.
+/// In a process of its own, since the environment is shared by all tests.
 #[test]
 fn a_proxy_in_the_environment_is_not_used() {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
