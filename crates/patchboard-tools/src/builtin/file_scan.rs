@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use tokio_util::sync::CancellationToken;
 
 use super::file_runtime::ToolRefusal;
-use super::ls::ignore::IgnoreRules;
+use super::ls::excluded::IgnoreRules;
 use crate::folder::{EntryKind, FolderEntry, OpenFolder};
 use crate::text::escape_control_chars;
 

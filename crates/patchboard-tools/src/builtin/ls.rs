@@ -7,7 +7,7 @@ use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, Unknown
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-pub(super) mod ignore;
+pub(super) mod excluded;
 mod listing;
 mod tree;
 
@@ -15,7 +15,7 @@ use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
 use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{OpenedPath, WorkFolder};
 use crate::text::quoted;
-use ignore::IgnoreRules;
+use excluded::IgnoreRules;
 use listing::FolderListing;
 
 /// More patterns, or longer ones, are refused by the schema: each is tried on each entry.

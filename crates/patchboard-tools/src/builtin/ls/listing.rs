@@ -6,7 +6,7 @@ use std::io;
 
 use tokio_util::sync::CancellationToken;
 
-use super::ignore::{IgnoreRules, ListedKind};
+use super::excluded::{IgnoreRules, ListedKind};
 use crate::folder::{EntryKind, OpenFolder};
 use crate::text::escape_control_chars;
 
