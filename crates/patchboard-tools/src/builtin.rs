@@ -25,6 +25,7 @@ mod file_runtime;
 mod file_scan;
 mod glob;
 mod grep;
+mod ignore_rules;
 mod ls;
 mod matching;
 mod move_file;

@@ -16,6 +16,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tokio-postgres", &["patchboard-store"]),
     ("deadpool-postgres", &["patchboard-store"]),
     ("cap-std", &["patchboard-tools"]),
+    ("globset", &["patchboard-tools"]),
+    ("ignore", &["patchboard-tools"]),
     ("jsonschema", &["patchboard-tools"]),
     ("rmcp", &["patchboard-tools"]),
     ("prost", &["patchboard-proto"]),

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
-use super::file_scan::{FolderInterest, scan_files};
+use super::file_scan::{EntryInterest, scan_files};
+use super::ignore_rules::RuleTarget;
 use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
 use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{OpenFolder, OpenedPath, WorkFolder};
@@ -37,8 +38,9 @@ impl BuiltinTool for GlobTool {
             name: "glob".into(),
             description: "Find files of the working folder by a pattern of their path, such as `*.md`, `src/**/*.rs` or \
                           `**/{a,b}.ts`: `*` and `?` stay within a name, `**` stands for any number of folders. You get \
-                          sorted paths relative to the working folder, at most 1000. Folders that tools generate, such \
-                          as `node_modules`, `target` or `.git`, are searched only when `pattern` or `path` names them."
+                          sorted paths relative to the working folder, at most 1000. What `.gitignore` excludes, and \
+                          folders such as `node_modules`, `target` or `.git`, are searched only when `pattern` or \
+                          `path` names them."
                 .into(),
             input_schema: Arc::new(json!({
                 "type": "object",
@@ -100,13 +102,14 @@ fn glob(
         OpenedPath::Folder(base) => base,
         OpenedPath::File(_) => return Err(ToolRefusal(format!("{} is a file: `path` names a folder", quoted(path)))),
     };
-    let enter = |depth: usize, name: &str| match pattern.required_folder(depth) {
-        Some(demanded) if demanded == name => FolderInterest::Explicit,
-        Some(_) => FolderInterest::None,
-        None => FolderInterest::Default,
+    let interest = |depth: usize, name: &str, target: RuleTarget| match (target, pattern.required_folder(depth)) {
+        (RuleTarget::Folder, Some(required)) if required == name => EntryInterest::Explicit,
+        (RuleTarget::Folder | RuleTarget::Other, Some(_)) => EntryInterest::None,
+        (RuleTarget::Other, None) if pattern.is_literal() => EntryInterest::Explicit,
+        (RuleTarget::Folder | RuleTarget::Other, None) => EntryInterest::Default,
     };
     let mut paths = Vec::new();
-    let omitted = scan_files(&base, stop, enter, |met| {
+    let omitted = scan_files(folder, &base, stop, interest, |met| {
         let fits =
             pattern.matches(met.path) && (filters.is_empty() || filters.iter().any(|one| one.matches_filter(met.path)));
         if fits {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
-use super::file_scan::{FolderInterest, ScanOmissions, scan_files};
+use super::file_scan::{EntryInterest, ScanOmissions, scan_files};
 use super::glob::workspace_path;
 use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
 use super::{BuiltinTool, TOOL_KIND};
@@ -53,8 +53,8 @@ impl BuiltinTool for GrepTool {
             description: "Search text files of the working folder for lines that match a regular expression (RE2-like \
                           syntax: no look-around, no back-references; `(?i)` ignores case). You get at most 100 lines, \
                           those of recently changed files first; of lines over 64 KiB only the beginning is searched. \
-                          Binary files, symlinks and folders that tools generate, such as `node_modules`, `target` or \
-                          `.git`, are not searched unless `path` names such a folder."
+                          Binary files and symlinks are not searched, nor are what `.gitignore` excludes and folders \
+                          such as `node_modules`, `target` or `.git`, unless `path` names them."
                 .into(),
             input_schema: Arc::new(json!({
                 "type": "object",
@@ -130,7 +130,7 @@ fn grep(
             ScanOmissions::default()
         }
         OpenedPath::Folder(base) => {
-            let (candidates, omitted) = candidates(&base, include.as_ref(), stop)?;
+            let (candidates, omitted) = candidates(folder, &base, include.as_ref(), stop)?;
             search.search_files(&base, candidates)?;
             omitted
         }
@@ -148,15 +148,17 @@ struct CandidateFile {
 
 /// The files in question, the newest first.
 fn candidates(
+    folder: &WorkFolder,
     base: &OpenFolder,
     include: Option<&PathPattern>,
     stop: &CancellationToken,
 ) -> Result<(Vec<CandidateFile>, ScanOmissions), ToolRefusal> {
     let mut candidates = Vec::new();
     let omitted = scan_files(
+        folder,
         base,
         stop,
-        |_, _| FolderInterest::Default,
+        |_, _, _| EntryInterest::Default,
         |met| {
             if met.kind == EntryKind::File && include.is_none_or(|include| include.matches_filter(met.path)) {
                 let modified = met.folder.modified(met.name).unwrap_or(SystemTime::UNIX_EPOCH);

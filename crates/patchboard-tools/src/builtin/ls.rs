@@ -7,15 +7,16 @@ use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, Unknown
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-pub(super) mod excluded;
+mod excluded;
 mod listing;
 mod tree;
 
 use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
+use super::ignore_rules::IgnoreReader;
 use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{OpenedPath, WorkFolder};
 use crate::text::quoted;
-use excluded::IgnoreRules;
+use excluded::ExcludedPatterns;
 use listing::FolderListing;
 
 /// More patterns, or longer ones, are refused by the schema: each is tried on each entry.
@@ -40,8 +41,9 @@ impl BuiltinTool for LsTool {
             description:
                 "List a folder of the working folder as a tree: folders end with `/` and come first, symlinks \
                           end with `@`, hidden files are included. At most 100 files and 100 folders are shown, upper \
-                          levels first, with a count of what is left out. Folders that tools generate, such as \
-                          `node_modules`, `target` or `.git`, are named but not opened unless you list them by `path`."
+                          levels first, with a count of what is left out. Folders that `.gitignore` excludes, and such as \
+                          `node_modules`, `target` or `.git`, are named but not opened unless you list them by `path`; \
+                          excluded files are only counted."
                     .into(),
             input_schema: Arc::new(json!({
                 "type": "object",
@@ -77,27 +79,29 @@ impl BuiltinTool for LsTool {
     ) -> BoxFuture<'a, ToolOutput> {
         let path = text_argument(arguments, "path").unwrap_or(".").to_owned();
         let patterns = arguments.get("ignore").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let ignore = IgnoreRules::new(patterns.iter().filter_map(Value::as_str).take(MAX_PATTERNS));
-        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| list(folder, &path, &ignore, stop)))
+        let excluded = ExcludedPatterns::new(patterns.iter().filter_map(Value::as_str).take(MAX_PATTERNS));
+        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| list(folder, &path, &excluded, stop)))
     }
 }
 
 fn list(
     folder: &WorkFolder,
     path: &str,
-    ignore: &IgnoreRules,
+    excluded: &ExcludedPatterns,
     stop: &CancellationToken,
 ) -> Result<String, ToolRefusal> {
     let found = match folder.open_path(path)? {
         OpenedPath::Folder(found) => found,
         OpenedPath::File(_) => return Err(ToolRefusal(format!("{} is a file: use `read` to read it", quoted(path)))),
     };
-    let survey =
-        FolderListing::scan(&found, ignore, stop).map_err(|error| ToolRefusal::unreadable(&quoted(path), &error))?;
+    let mut reader = IgnoreReader::default();
+    let rules = reader.rules_above(folder, &found)?;
+    let listing = FolderListing::scan(&found, rules, reader, excluded, stop)
+        .map_err(|error| ToolRefusal::unreadable(&quoted(path), &error))?;
     if stop.is_cancelled() {
         return Err(ToolRefusal::cancelled());
     }
-    Ok(tree::render(path, &survey))
+    Ok(tree::render(path, &listing))
 }
 
 #[cfg(test)]
