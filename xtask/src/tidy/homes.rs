@@ -17,6 +17,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("deadpool-postgres", &["patchboard-store"]),
     ("cap-std", &["patchboard-tools"]),
     ("globset", &["patchboard-tools"]),
+    ("html5gum", &["patchboard-tools"]),
     ("ignore", &["patchboard-tools"]),
     ("jsonschema", &["patchboard-tools"]),
     ("rmcp", &["patchboard-tools"]),
