@@ -104,7 +104,7 @@ impl ToolPin {
 fn hash(value: &Value) -> String {
     let mut text = String::new();
     canonical(value, &mut text);
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(text.as_bytes()))
 }
 
 /// JSON without spaces, keys in order: the same for the same content, in whatever order a server sends it today.
