@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::hub::Hub;
 use super::message::{MessageReport, MessageState};
 use super::roster::Roster;
-use super::routing::model_prompt::{cut, fenced};
+use super::routing::model_prompt::fenced;
 use super::{AppProfile, InputMethod};
 use crate::access::{Caller, GrantSet, Surface};
 use crate::command::SubmitMessage;
@@ -19,6 +19,7 @@ use crate::error::BoardError;
 use crate::id::ConnectionId;
 use crate::model::ToolCall;
 use crate::port::ToolHost;
+use crate::text::cut;
 use crate::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
 
 const APP_TOOL_KIND: &str = "app";

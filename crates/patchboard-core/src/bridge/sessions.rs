@@ -19,6 +19,7 @@ use crate::error::{BoardError, ErrorKind};
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::FolderGrant;
 use crate::run::CallChain;
+use crate::text::cut;
 use crate::tool::ToolSpec;
 
 mod quota;
@@ -404,7 +405,7 @@ pub(super) fn not_found(id: &str) -> BoardError {
 
 /// Names come from clients and go back to them in words.
 pub(crate) fn clipped(name: &str) -> &str {
-    name.get(..name.floor_char_boundary(MAX_ID)).unwrap_or(name)
+    cut(name, MAX_ID)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 
 use std::io::{self, Write};
 
+use patchboard_core::text::{escape_line, escape_lines};
+
 pub(crate) mod clock;
 mod paint;
 mod table;
@@ -19,30 +21,12 @@ pub(crate) use width::{cut, width, wrap};
 /// Text that came from elsewhere, fit for a terminal: control characters, which could move the cursor, change the
 /// title or hide what follows, are shown as what they are.
 pub(crate) fn plain(text: &str) -> String {
-    escape_where(text, |c| is_hidden(c) && c != '\n' && c != '\t')
+    escape_lines(text).into_owned()
 }
 
 /// The same on one line.
 pub(crate) fn one_line(text: &str) -> String {
-    escape_where(text, is_hidden)
-}
-
-/// Acts on a terminal, or makes what is read differ from what is there.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
-}
-
-fn escape_where(text: &str, hidden: impl Fn(char) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if hidden(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    escape_line(text).into_owned()
 }
 
 /// A whole line of what was asked for. A closed pipe is not an error: the reader has enough.

@@ -1,6 +1,7 @@
 //! What a configuration file asks for, in words a person can decide on before anything of it counts. The file may come from
 //! anybody, so what is dangerous comes first and is never cut: nothing can be hidden behind harmless lines.
 
+use patchboard_core::text::cut_chars;
 use std::collections::BTreeSet;
 
 use toml::{Table, Value};
@@ -250,11 +251,7 @@ fn text_of(table: &Value, key: &str) -> String {
 }
 
 fn clipped(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(MAX_HARMLESS_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    cut_chars(&value.to_string(), MAX_HARMLESS_CHARS).into_owned()
 }
 
 #[cfg(test)]

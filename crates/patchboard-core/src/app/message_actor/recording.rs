@@ -12,6 +12,10 @@ use crate::app::message::{
 use crate::event::Event;
 use crate::id::MessageId;
 use crate::port::{Durability, MessageRow, StoreWrite};
+use crate::text::cut_chars;
+
+/// Of what was said, in a notice about it.
+const MAX_EXCERPT_CHARS: usize = 80;
 
 impl ActiveMessage {
     /// Waits, saying for what; once, however often it comes to the same.
@@ -43,7 +47,7 @@ impl ActiveMessage {
             // Of those that are left none is any nearer for it.
             ParkedState::Held => ("No app took this message", reason + &choose_hint(self.message, None)),
         };
-        let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
+        let said = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
         let mut events = Vec::new();
         // An app that is waited for was decided on before.
         if self.report.decisions.last().is_none_or(|last| **last != decision) {
@@ -58,7 +62,7 @@ impl ActiveMessage {
     }
 
     pub(super) async fn end(&mut self, end: FinalState, reason: String) -> Result<(), ActorStopped> {
-        let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
+        let said = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
         self.record(vec![MessageEvent::Ended { final_state: end, reason: reason.into() }]).await?;
         match end {
             FinalState::Refused => self.hub.notify_user(self.message, "No app took this message", said),
@@ -129,15 +133,6 @@ pub(super) fn row(report: &MessageReport, changed_at: Timestamp) -> StoreWrite {
         submitted_at: report.submitted_at,
         changed_at,
     })
-}
-
-fn excerpt(text: &str) -> String {
-    const MAX_CHARS: usize = 80;
-    let mut short: String = text.chars().take(MAX_CHARS).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }
 
 fn choose_hint(message: MessageId, app: Option<&str>) -> String {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::app::AppProfile;
 use crate::model::{ModelMessage, ModelRequest, ToolInput};
-use crate::text::escape_hidden;
+use crate::text::{cut, escape_hidden};
 use crate::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
 
 /// A choice is short; what is longer than this is cut off by the provider.
@@ -135,10 +135,6 @@ fn tool_name(app: &str, taken: &mut HashSet<String>) -> String {
 /// Nothing inside can end the fence.
 pub(crate) fn fenced(text: &str) -> String {
     format!("<data>{}</data>", escape_hidden(text).replace("</", "<\u{200b}/"))
-}
-
-pub(crate) fn cut(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
 fn reason(input: &ToolInput) -> Option<Arc<str>> {

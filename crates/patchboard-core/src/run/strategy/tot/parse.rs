@@ -9,6 +9,7 @@ use crate::id::CallId;
 use crate::model::{ToolCall, ToolInput};
 use crate::run::strategy::prompt_text::{find_json_object, truncate_shared, value_text};
 use crate::run::strategy::{Completion, NodeKey};
+use crate::text::cut;
 
 /// How much of an answer is read; a list of steps that goes on longer is cut.
 const READ_BYTES: usize = 256 * 1024;
@@ -32,7 +33,7 @@ pub(super) struct ThoughtCandidate {
 /// that are written out in the text.
 pub(super) fn candidates(completion: Completion, tag: &str, node: NodeKey) -> Vec<ThoughtCandidate> {
     let Completion { text, calls: native, .. } = completion;
-    let text = text.get(..text.floor_char_boundary(READ_BYTES)).unwrap_or_default();
+    let text = cut(&text, READ_BYTES);
     let mut ids = CallIds { tag, node, next: 0 };
     let mut candidates = candidates_from_lines(text, &mut ids);
     if candidates.is_empty() {
