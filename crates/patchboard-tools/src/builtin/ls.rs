@@ -1,9 +1,6 @@
 //! `ls`: what lies in a folder, as a tree.
 
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolScope, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -11,9 +8,9 @@ mod excluded;
 mod listing;
 mod tree;
 
-use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
+use super::file_runtime::ToolRefusal;
+use super::file_tool::{FileCall, FileTool};
 use super::ignore_rules::IgnoreReader;
-use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{OpenedPath, WorkFolder};
 use crate::text::quoted;
 use excluded::ExcludedPatterns;
@@ -23,65 +20,41 @@ use listing::FolderListing;
 const MAX_PATTERNS: usize = 50;
 const MAX_PATTERN_CHARACTERS: usize = 200;
 
-#[derive(Debug)]
-pub(crate) struct LsTool {
-    runtime: Arc<FileToolRuntime>,
-}
-
-impl LsTool {
-    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
-        Self { runtime: bench }
-    }
-}
-
-impl BuiltinTool for LsTool {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "ls".into(),
-            description:
-                "List a folder of the working folder as a tree: folders end with `/` and come first, symlinks \
-                          end with `@`, hidden files are included. At most 100 files and 100 folders are shown, upper \
-                          levels first, with a count of what is left out. Folders that `.gitignore` excludes, and such as \
-                          `node_modules`, `target` or `.git`, are named but not opened unless you list them by `path`; \
-                          excluded files are only counted."
-                    .into(),
-            input_schema: Arc::new(json!({
-                "type": "object",
-                "properties": {
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "The folder, relative to the working folder; the working folder itself by default."
-                    },
-                    "ignore": {
-                        "type": "array",
-                        "maxItems": MAX_PATTERNS,
-                        "items": {"type": "string", "minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS},
-                        "description": "Glob patterns of entries to leave out, such as `*.log` or `docs/`, matched \
-                                        against names and against paths relative to the listed folder."
-                    }
+pub(super) fn tool() -> FileTool {
+    FileTool {
+        name: "ls",
+        description: "List a folder of the working folder as a tree: folders end with `/` and come first, symlinks \
+                      end with `@`, hidden files are included. At most 100 files and 100 folders are shown, upper \
+                      levels first, with a count of what is left out. Folders that `.gitignore` excludes, and such as \
+                      `node_modules`, `target` or `.git`, are named but not opened unless you list them by `path`; \
+                      excluded files are only counted.",
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "The folder, relative to the working folder; the working folder itself by default."
                 },
-                "additionalProperties": false
-            })),
-            effect: ToolEffect::ReadOnly,
-            unknown_outcome: UnknownOutcomePolicy::Retry,
-            kind: TOOL_KIND,
-            traits: None,
-            timeout: None,
-        }
+                "ignore": {
+                    "type": "array",
+                    "maxItems": MAX_PATTERNS,
+                    "items": {"type": "string", "minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS},
+                    "description": "Glob patterns of entries to leave out, such as `*.log` or `docs/`, matched \
+                                    against names and against paths relative to the listed folder."
+                }
+            },
+            "additionalProperties": false
+        }),
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
+        run,
     }
+}
 
-    fn run<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        let path = text_argument(arguments, "path").unwrap_or(".").to_owned();
-        let patterns = arguments.get("ignore").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let excluded = ExcludedPatterns::new(patterns.iter().filter_map(Value::as_str).take(MAX_PATTERNS));
-        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| list(folder, &path, &excluded, stop)))
-    }
+fn run(call: &FileCall<'_>) -> Result<String, ToolRefusal> {
+    let excluded = ExcludedPatterns::new(call.list("ignore").iter().filter_map(Value::as_str).take(MAX_PATTERNS));
+    list(call.folder, call.optional_text("path").unwrap_or("."), &excluded, call.stop)
 }
 
 fn list(

@@ -4,8 +4,7 @@ use super::super::tests::yard::{Yard, going, owned, stopped, told};
 use super::*;
 
 fn found(yard: &Yard, pattern: &str, path: &str, include: &[&str]) -> Result<String, String> {
-    let include: Vec<_> = include.iter().map(|filter| (*filter).to_owned()).collect();
-    told(glob(&yard.folder, pattern, path, &include, &going()))
+    told(glob(&yard.folder, pattern, path, include, &going()))
 }
 
 #[test]
