@@ -27,6 +27,8 @@ use crate::port::{Clock, SchemaValidator, SchemaViolation, ToolHost};
 use crate::reloadable::Reloadable;
 use crate::store::{AuditRow, Durability, Store, StoreWrite, WriteBatch};
 use crate::tool::{CallMetadata, ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+
+use crate::text::cut_with_size;
 use crate::trace;
 
 pub mod builtin;
@@ -472,22 +474,15 @@ impl ToolExecutor {
     }
 
     fn truncate_output(&self, output: ToolOutput, scope: &ToolScope) -> ToolOutput {
-        let size = output.content.len();
         let is_for_program = scope.call_metadata.as_ref().is_some_and(|parcel| !parcel.for_model);
         let most = match is_for_program {
             true => self.limits.get().output_bytes.max(PROGRAM_OUTPUT_BYTES),
             false => self.limits.get().output_bytes,
         };
-        if size <= most {
-            return output;
+        match cut_with_size(&output.content, most) {
+            Cow::Borrowed(_) => output,
+            Cow::Owned(shown) => ToolOutput { content: shown.into(), ..output },
         }
-        let mut end = most;
-        while !output.content.is_char_boundary(end) {
-            end -= 1;
-        }
-        let kept = output.content.get(..end).unwrap_or_default();
-        let content = format!("{kept}\n[cut: {end} of {size} bytes shown]");
-        ToolOutput { content: content.into(), ..output }
     }
 
     fn audit_row(&self, context: &CallContext, action: &str, subject: &Arc<str>, detail: &str) -> AuditRow {

@@ -12,6 +12,7 @@ use crate::error::BoardError;
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::{Clock, Embedder, FolderDocuments, SoulSource};
 use crate::store::{FactQuery, FactRow, NewFact, Store, TurnQuery};
+use crate::text::cut;
 
 pub mod context;
 pub mod extract;
@@ -129,7 +130,7 @@ impl Memory {
         if !self.options.semantic {
             return Ok(Vec::new());
         }
-        let text = &text[..text.floor_char_boundary(MAX_QUERY_BYTES)];
+        let text = cut(text, MAX_QUERY_BYTES);
         let embedding = self.embed_one(text, stop).await;
         let query = FactQuery {
             owner,

@@ -1,7 +1,6 @@
 //! Text helpers: escaping of foreign text before a model sees it, and suggestions for mistyped names.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 mod clip;
 mod nearest;
@@ -9,31 +8,83 @@ mod nearest;
 pub use clip::clipped;
 pub use nearest::{did_you_mean, nearest};
 
-/// Escapes characters that a human reader does not see, or sees elsewhere than they are, as `\u{202e}`: control
-/// characters, marks that change the direction of text, and invisible tags. Line breaks and tabs are kept.
-pub(crate) fn escape_hidden(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        if is_hidden(character) {
-            // Writing to a string cannot fail.
-            let _written = write!(escaped, "{}", character.escape_unicode());
-        } else {
-            escaped.push(character);
-        }
-    }
-    Cow::Owned(escaped)
+/// Mark of a text that was cut.
+const CUT_MARK: char = '…';
+
+/// The longest prefix of at most `max_bytes`.
+pub fn cut(text: &str, max_bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
 }
 
+/// At most `max_bytes` of the text and, where there is more, `…`.
+pub fn cut_with_mark(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    with_mark(text, cut(text, max_bytes))
+}
+
+/// At most `max_chars` characters of the text and, where there are more, `…`.
+pub fn cut_chars(text: &str, max_chars: usize) -> Cow<'_, str> {
+    let end = text.char_indices().nth(max_chars).map_or(text.len(), |(end, _)| end);
+    with_mark(text, text.get(..end).unwrap_or(text))
+}
+
+/// At most `max_bytes` of the text and, where there is more, a line for a model that says how much of it is shown.
+pub fn cut_with_size(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    let shown = cut(text, max_bytes);
+    if shown.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{shown}\n[cut: {} of {} bytes shown]", shown.len(), text.len()))
+}
+
+/// Each control character, line breaks among them, becomes a space.
+pub fn controls_as_spaces(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}
+
+/// For a model: characters that a person who reads along does not see, or sees elsewhere than they are, as `\u{202e}`.
+/// Line breaks and tabs stay, and so does the zero-width space, which prompts put into tags to keep them from closing.
+pub(crate) fn escape_hidden(text: &str) -> Cow<'_, str> {
+    let is_escaped = |character| is_hidden(character) && !matches!(character, '\n' | '\t' | '\u{200b}');
+    escape(text, is_escaped, char::escape_unicode)
+}
+
+/// For a terminal: the same, and the zero-width space. Carriage returns are shown as `\r`.
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    escape(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'), char::escape_default)
+}
+
+/// For one line of a terminal or a log: line breaks and tabs are shown as `\n` and `\t`.
+pub fn escape_line(text: &str) -> Cow<'_, str> {
+    escape(text, is_hidden, char::escape_default)
+}
+
+/// Control characters, marks that change the direction of text, and characters without width.
 fn is_hidden(character: char) -> bool {
     let is_mark = matches!(
         character,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
             | '\u{e0000}'..='\u{e007f}'
     );
-    is_mark || (character.is_control() && !matches!(character, '\n' | '\t'))
+    is_mark || character.is_control()
+}
+
+fn escape<E: Iterator<Item = char>>(
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    escaped: impl Fn(char) -> E,
+) -> Cow<'_, str> {
+    if !text.chars().any(&is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_escaped(character) { shown.extend(escaped(character)) } else { shown.push(character) }
+    }
+    Cow::Owned(shown)
+}
+
+fn with_mark<'a>(text: &'a str, shown: &'a str) -> Cow<'a, str> {
+    if shown.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{shown}{CUT_MARK}")) }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::text::cut;
 use crate::tool::Glob;
 
 /// Most variables of one session; a further one is refused.
@@ -289,7 +290,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if first && rest && name.len() <= MAX_NAME {
         return Ok(());
     }
-    let shown = &name[..name.floor_char_boundary(MAX_NAME)];
+    let shown = cut(name, MAX_NAME);
     Err(format!(
         "`{shown}` cannot be the name of a variable: it has letters, digits, `_`, `.` and `-`, begins with a letter or \
          `_`, and has at most {MAX_NAME} characters"

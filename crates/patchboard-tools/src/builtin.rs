@@ -24,8 +24,10 @@ mod delete_file;
 mod edit;
 mod file_runtime;
 mod file_scan;
+mod file_tool;
 mod glob;
 mod grep;
+mod ignore_rules;
 mod ls;
 mod matching;
 mod move_file;
@@ -40,6 +42,7 @@ mod write_file;
 use crate::guard::{FileSealing, WriteGuard, WriteReach};
 use crate::workspaces::Workspaces;
 use file_runtime::FileToolRuntime;
+use file_tool::HostedFileTool;
 
 #[cfg(target_os = "linux")]
 pub use bash::{BashOptions, bash};
@@ -122,21 +125,24 @@ impl BoxedBuiltin {
 impl BuiltinTools {
     /// The file tools.
     pub fn new(options: BuiltinOptions) -> Self {
-        let bench = Arc::new(FileToolRuntime::new(options.workspaces, options.tasks));
-        Self::of(vec![
-            Box::new(apply_patch::ApplyPatchTool::new(bench.clone())),
-            Box::new(create_dir::CreateDirTool::new(bench.clone())),
-            Box::new(delete_file::DeleteFileTool::new(bench.clone())),
-            Box::new(edit::EditTool::new(bench.clone())),
-            Box::new(glob::GlobTool::new(bench.clone())),
-            Box::new(grep::GrepTool::new(bench.clone())),
-            Box::new(ls::LsTool::new(bench.clone())),
-            Box::new(move_file::MoveFileTool::new(bench.clone())),
-            Box::new(multiedit::MultiEditTool::new(bench.clone())),
-            Box::new(read::ReadTool::new(bench.clone())),
-            Box::new(skill::SkillTool::new(bench.clone())),
-            Box::new(write_file::WriteFileTool::new(bench)),
-        ])
+        let runtime = Arc::new(FileToolRuntime::new(options.workspaces, options.tasks));
+        let file_tools = [
+            apply_patch::tool(),
+            create_dir::tool(),
+            delete_file::tool(),
+            edit::tool(),
+            glob::tool(),
+            grep::tool(),
+            ls::tool(),
+            move_file::tool(),
+            multiedit::tool(),
+            read::tool(),
+            write_file::tool(),
+        ];
+        let hosted = |tool| Box::new(HostedFileTool::new(tool, runtime.clone())) as Box<dyn BuiltinTool>;
+        let mut tools: Vec<_> = file_tools.into_iter().map(hosted).collect();
+        tools.push(Box::new(skill::SkillTool::new(runtime.clone())));
+        Self::of(tools)
     }
 
     /// Adds a tool.

@@ -149,7 +149,12 @@ impl OpenFolder {
         self.dir.open_file(name, &self.snapshot).map_err(|step| step.into_path_error(name))
     }
 
-    /// Modification time of the entry `name`.
+    /// Is there an entry of this name, whatever it is?
+    pub(crate) fn has_entry(&self, name: &OsStr) -> bool {
+        self.dir.kind(name).is_ok()
+    }
+
+    /// When what stands under `name` was last changed.
     pub(crate) fn modified(&self, name: &OsStr) -> Option<SystemTime> {
         self.dir.modified(name).ok()
     }

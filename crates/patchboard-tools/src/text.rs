@@ -1,10 +1,12 @@
-//! Foreign text made fit for one line of a message: bounded, and without control characters.
+//! Paths, values and errors from elsewhere for one line of a message: bounded, and without control characters.
 
 use std::ffi::OsStr;
 
 pub(crate) use patchboard_core::text::clipped;
 
-/// Longer paths are cut in messages; the model knows what it asked for.
+use patchboard_core::text::{controls_as_spaces, cut_with_mark};
+
+/// Longer paths are cut in messages.
 const MAX_PATH_BYTES: usize = 240;
 /// Of an error and all its causes.
 const MAX_ERROR_CHAIN: usize = 400;
@@ -14,8 +16,8 @@ pub(crate) fn quoted(text: impl AsRef<OsStr>) -> String {
     format!("`{}`", clipped(&escape_control_chars(text.as_ref()), MAX_PATH_BYTES))
 }
 
-/// A file's name on one line: bytes that are not UTF-8 become `�`, control characters are escaped, so that no name
-/// can pass for another line.
+/// A file's name on one line: bytes that are not UTF-8 become `�`, control characters are escaped, so that a name cannot
+/// fake another line. Other invisible characters stay: the name is what opens the file.
 pub(crate) fn escape_control_chars(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     if !text.chars().any(char::is_control) {
@@ -28,7 +30,7 @@ pub(crate) fn escape_control_chars(name: &OsStr) -> String {
     escaped
 }
 
-/// A foreign error with what caused it, on one line.
+/// An error and its causes on one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -40,8 +42,7 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
         }
         cause = inner.source();
     }
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    clipped(&plain, MAX_ERROR_CHAIN)
+    cut_with_mark(&controls_as_spaces(&text), MAX_ERROR_CHAIN).into_owned()
 }
 
 #[cfg(test)]

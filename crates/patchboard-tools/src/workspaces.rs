@@ -12,6 +12,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use patchboard_core::port::ToolScope;
 use patchboard_core::port::{FolderDocuments, FolderGrant, GrantedFolder, WorkingFolders};
+use patchboard_core::text::cut;
+
 use tokio_util::task::TaskTracker;
 
 use crate::folder::{DirResolution, Error, FileIdentity, OpenedPath, ProtectedPaths, WorkFolder};
@@ -267,7 +269,7 @@ fn document(folder: &WorkFolder, name: &str) -> Option<Arc<str>> {
     let mut bytes = Vec::new();
     file.take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    let text = text.get(..text.floor_char_boundary(MAX_DOCUMENT_BYTES)).unwrap_or_default();
+    let text = cut(&text, MAX_DOCUMENT_BYTES);
     (!text.trim().is_empty()).then(|| text.into())
 }
 

@@ -108,7 +108,7 @@ fn compile(machine: &PluginMachine, bytes: &[u8], only: Option<[u8; 32]>) -> Res
     if only.is_some_and(|only| only != hash) {
         return Err(PluginFileError::new(format!(
             "is another file than the one that is pinned: its sha256 is {}",
-            hex(&hash)
+            hex::encode(hash)
         ))
         .hint("write its hash under `sha256` if it is the right one"));
     }
@@ -144,7 +144,7 @@ fn compile(machine: &PluginMachine, bytes: &[u8], only: Option<[u8; 32]>) -> Res
         tools: names.tools.then(|| tools::GuestIndices::new(&pre)).transpose().map_err(shape)?,
         channel: names.channel.then(|| channel::GuestIndices::new(&pre)).transpose().map_err(shape)?,
         pre,
-        sha256: hex(&hash).into(),
+        sha256: hex::encode(hash).into(),
         size: bytes.len(),
         imports: names.imports,
         wasi: names.wasi,
@@ -166,14 +166,6 @@ fn invalid(error: &wasmtime::Error) -> PluginFileError {
 pub(crate) fn one_line_error(error: &wasmtime::Error) -> String {
     let whole = format!("{error:#}");
     whole.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _written = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod random;
 mod settings;
 mod store;
 
+use patchboard_core::text::cut_chars;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Instant;
@@ -93,12 +94,8 @@ async fn until_deadline<T>(
 /// Quotes text from a plugin in a message.
 pub(crate) fn quote_untrusted(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 80;
-    let mut shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();
-    if shown.chars().count() > MAX_SHOWN_CHARS {
-        shown.pop();
-        shown.push('…');
-    }
-    shown
+    let shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();
+    cut_chars(&shown, MAX_SHOWN_CHARS).into_owned()
 }
 
 #[cfg(test)]

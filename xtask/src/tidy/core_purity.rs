@@ -13,6 +13,7 @@ const ALLOWED: &[&str] = &[
     "bytes",
     "futures-core",
     "futures-util",
+    "hex",
     "jiff",
     "metrics",
     "serde",

@@ -19,6 +19,8 @@ use crate::command::OpenSession;
 use crate::error::{BoardError, ErrorKind};
 use crate::id::{MemoryOwner, SessionKey};
 use crate::port::FolderGrant;
+
+use crate::text::cut;
 use crate::tool::ToolSpec;
 use crate::worker::{SessionConfig, WorkerId, WorkerTool};
 
@@ -406,7 +408,7 @@ pub(super) fn not_found(id: &str) -> BoardError {
 
 /// Ids come from clients and are echoed in error messages.
 pub(crate) fn clipped(name: &str) -> &str {
-    name.get(..name.floor_char_boundary(MAX_ID)).unwrap_or(name)
+    cut(name, MAX_ID)
 }
 
 #[cfg(test)]

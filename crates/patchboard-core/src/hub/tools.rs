@@ -15,11 +15,12 @@ use crate::command::SubmitMessage;
 use crate::error::BoardError;
 use crate::hub::Hub;
 use crate::hub::roster::Roster;
-use crate::hub::routing::model_prompt::{cut, fenced};
+use crate::hub::routing::model_prompt::fenced;
 use crate::id::ConnectionId;
 use crate::model::ToolCall;
 use crate::port::ToolHost;
 use crate::port::ToolScope;
+use crate::text::cut;
 use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 
 const APP_TOOL_PREFIX: &str = "app.";

@@ -1,6 +1,8 @@
 //! Extracts facts that users state about themselves. No model is involved; phrases are matched word by word, never by
 //! byte offsets, so that text in any script is safe to process.
 
+use crate::text::cut;
+
 /// `subject`'s `predicate` is `object`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatedFact {
@@ -39,12 +41,8 @@ enum StatementKind {
 }
 
 pub fn stated_facts(text: &str) -> Vec<StatedFact> {
-    let mut end = text.len().min(MAX_TEXT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
     let mut found = Vec::new();
-    for sentence in text.get(..end).unwrap_or_default().split_inclusive(['.', '!', '?', '\n']) {
+    for sentence in cut(text, MAX_TEXT_BYTES).split_inclusive(['.', '!', '?', '\n']) {
         read_sentence(sentence, &mut found);
         if found.len() >= MAX_FACTS {
             found.truncate(MAX_FACTS);

@@ -37,11 +37,8 @@ impl TraceParent {
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("00-")?;
-        self.trace.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str("-")?;
-        self.span.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str(if self.is_sampled { "-01" } else { "-00" })
+        let flags = if self.is_sampled { "01" } else { "00" };
+        write!(f, "00-{}-{}-{flags}", hex::encode(self.trace), hex::encode(self.span))
     }
 }
 
@@ -53,20 +50,9 @@ impl fmt::Debug for TraceParent {
 
 /// Parses exactly `N` bytes in lower-case hexadecimal.
 fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |character: u8| match character {
-        b'0'..=b'9' => Some(character - b'0'),
-        b'a'..=b'f' => Some(character - b'a' + 10),
-        _ => None,
-    };
     let mut found = [0; N];
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if pairs.len() != N || !rest.is_empty() {
-        return None;
-    }
-    for (byte, [high, low]) in found.iter_mut().zip(pairs) {
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(found)
+    let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+    (is_lower && hex::decode_to_slice(text, &mut found).is_ok()).then_some(found)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ impl BuildKey {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        Self(format!("{:x}", hash.finalize()))
+        Self(hex::encode(hash.finalize()))
     }
 }
 

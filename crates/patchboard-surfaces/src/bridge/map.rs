@@ -9,6 +9,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use patchboard_core::bridge::{EventFilter, MeasuredValue, TelemetryEvent};
 use patchboard_core::command::{CallInSession, OpenSession, RegisterTools, ToolFilter};
+use patchboard_core::text::cut;
 use patchboard_core::tool::{
     CallMetadata, Glob, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec,
 };
@@ -164,7 +165,7 @@ fn registration(tool: pb::ToolRegistration) -> Result<WorkerTool, String> {
     }
     Ok(WorkerTool {
         name: name.into(),
-        description: truncate(&tool.description, MAX_DESCRIPTION).into(),
+        description: cut(&tool.description, MAX_DESCRIPTION).into(),
         input_schema: schema.into(),
         parameters: tool.parameters.iter().map(|parameter| parameter.name.as_str().into()).collect(),
         streams: tool.supports_streaming,
@@ -176,15 +177,7 @@ fn is_at_most(schema: &Value, bytes: usize) -> bool {
     schema.to_string().len() <= bytes
 }
 
-fn truncate(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default()
-}
-
-/// A tool call, independent of the RPC it came with.
+/// A call of a tool as it came in, whatever it came in as.
 #[derive(Debug)]
 pub(super) struct ToolCallRequest {
     pub(super) session: Arc<str>,

@@ -26,7 +26,7 @@ use patchboard_core::tool::{
     UnknownOutcomePolicy,
 };
 use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
-use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
+
 use patchboard_proto::pb::bridge_service_client::BridgeServiceClient;
 use patchboard_proto::{Any, pb, value};
 use patchboard_testkit::board::TestBoard;

@@ -1,5 +1,6 @@
 //! The hub's wire frames; HTTP bodies are in `report`. Nothing here is used outside this folder.
 
+use patchboard_core::text::cut_with_mark;
 use serde::Serialize;
 
 use self::object::{JsonField, JsonKind, parse_object};
@@ -107,7 +108,7 @@ impl AppFrame {
                 Err(problem) => Self::Malformed(problem.to_owned()),
             },
             unknown => {
-                let quote = truncate(unknown, MAX_QUOTE_BYTES);
+                let quote = cut_with_mark(unknown, MAX_QUOTE_BYTES);
                 Self::Malformed(format!("clients send `registration` and `response`, not `{quote}`"))
             }
         }
@@ -220,7 +221,9 @@ impl ResponseFrame {
             "reject" => {
                 let [reason] = inner.and_then(|inner| inner.fields(["reason"])).unwrap_or_default();
                 let reason = optional_text(reason).map_err(|()| "`reason` must be a string")?;
-                ResponseBody::Reject { reason: reason.map(|reason| truncate(&reason, MAX_REASON_BYTES)) }
+                ResponseBody::Reject {
+                    reason: reason.map(|reason| cut_with_mark(&reason, MAX_REASON_BYTES).into_owned()),
+                }
             }
             "notification" => ResponseBody::Notification(NotificationContent::read(inner)?),
             _ => return Err("the `type` of a response must be `ack`, `reject` or `notification`"),
@@ -247,8 +250,8 @@ impl NotificationContent {
         }
         let [expects_reply] = metadata.and_then(|metadata| metadata.fields(["expectsReply"])).unwrap_or_default();
         Ok(Self {
-            title: title.map(|title| truncate(&title, MAX_TITLE_BYTES)),
-            body: body.map(|body| truncate(&body, MAX_BODY_BYTES)).unwrap_or_default(),
+            title: title.map(|title| cut_with_mark(&title, MAX_TITLE_BYTES).into_owned()),
+            body: body.map(|body| cut_with_mark(&body, MAX_BODY_BYTES).into_owned()).unwrap_or_default(),
             priority,
             expects_reply: expects_reply.and_then(JsonField::boolean).unwrap_or(false),
         })
@@ -268,16 +271,7 @@ fn optional_text(field: Option<JsonField<'_>>) -> Result<Option<String>, ()> {
     }
 }
 
-/// Truncates to at most `most` bytes and marks the cut.
-fn truncate(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let kept = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
-    format!("{kept}…")
-}
-
-/// A frame to a client.
+/// What the hub can say.
 #[derive(Serialize)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
 pub(super) enum HubFrame<'a> {

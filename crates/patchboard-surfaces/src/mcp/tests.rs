@@ -15,7 +15,7 @@ use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
 use patchboard_core::port::ToolScope;
-use patchboard_core::port::ToolScope;
+
 use patchboard_core::reloadable::Reloadable;
 use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::run_spec::reasoning::ReasoningOptions;

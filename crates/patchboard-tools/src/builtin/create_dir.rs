@@ -1,75 +1,46 @@
 //! `create_dir`: creates a folder and its missing parents.
 
-use std::sync::Arc;
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
+use serde_json::json;
 
-use futures_util::future::BoxFuture;
-use patchboard_core::port::ToolScope;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
-use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-
-use super::file_runtime::{FileToolRuntime, ToolRefusal, flag_argument, text_argument};
-use super::{BuiltinTool, TOOL_KIND};
+use super::file_runtime::ToolRefusal;
+use super::file_tool::{FileCall, FileTool};
 use crate::folder::{EntryKind, LastSymlink, PathError, TargetLookup, WorkFolder};
 use crate::text::quoted;
 
-#[derive(Debug)]
-pub(crate) struct CreateDirTool {
-    runtime: Arc<FileToolRuntime>,
-}
-
-impl CreateDirTool {
-    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
-        Self { runtime: bench }
-    }
-}
-
-impl BuiltinTool for CreateDirTool {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "create_dir".into(),
-            description:
-                "Make a folder in the working folder, and the folders on the way to it. That it exists already is fine \
-                          unless `exist_ok` is false."
-                    .into(),
-            input_schema: Arc::new(json!({
-                "type": "object",
-                "properties": {
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "The folder, relative to the working folder."
-                    },
-                    "exist_ok": {
-                        "type": "boolean",
-                        "description": "Accept a folder that exists already; true by default."
-                    }
+pub(super) fn tool() -> FileTool {
+    FileTool {
+        name: "create_dir",
+        description: "Make a folder in the working folder, and the folders on the way to it. That it exists already is fine \
+                      unless `exist_ok` is false.",
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "The folder, relative to the working folder."
                 },
-                "required": ["path"],
-                "additionalProperties": false
-            })),
-            effect: ToolEffect::Writes,
-            unknown_outcome: UnknownOutcomePolicy::Retry,
-            kind: TOOL_KIND,
-            traits: None,
-            timeout: None,
-        }
+                "exist_ok": {
+                    "type": "boolean",
+                    "description": "Accept a folder that exists already; true by default."
+                }
+            },
+            "required": ["path"],
+            "additionalProperties": false
+        }),
+        effect: ToolEffect::Writes,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
+        run,
     }
+}
 
-    fn run<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
-        let existing = if flag_argument(arguments, "exist_ok") == Some(false) {
-            ExistingFolder::Refused
-        } else {
-            ExistingFolder::Accepted
-        };
-        Box::pin(self.runtime.blocking(scope, stop, move |folder, _| create(folder, &path, existing)))
-    }
+fn run(call: &FileCall<'_>) -> Result<String, ToolRefusal> {
+    let existing = match call.flag("exist_ok") {
+        Some(false) => ExistingFolder::Refused,
+        Some(true) | None => ExistingFolder::Accepted,
+    };
+    create(call.folder, call.text("path"), existing)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,80 +1,50 @@
 //! `edit`: replaces one piece of a file.
 
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-use patchboard_core::port::ToolScope;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 mod replace;
 
 use super::file_runtime::content::{file_target, read_text, write_content};
-use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, flag_argument, text_argument};
-use super::{BuiltinTool, TOOL_KIND};
+use super::file_runtime::{FileLocks, ToolRefusal, flag_argument, text_argument};
+use super::file_tool::{FileCall, FileTool};
 use crate::folder::{OverwriteMode, PathError, WorkFolder};
 use replace::Occurrences;
 pub(super) use replace::TextEdit;
 
-#[derive(Debug)]
-pub(crate) struct EditTool {
-    runtime: Arc<FileToolRuntime>,
-}
-
-impl EditTool {
-    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
-        Self { runtime: bench }
+pub(super) fn tool() -> FileTool {
+    let mut properties = edit_properties();
+    if let Some(properties) = properties.as_object_mut() {
+        let path = json!({
+            "type": "string",
+            "minLength": 1,
+            "description": "The file, relative to the working folder."
+        });
+        properties.insert("path".to_owned(), path);
+    }
+    FileTool {
+        name: "edit",
+        description: "Replace a piece of a text file of the working folder. `oldString` has to be in the file \
+                      exactly once, unless `replaceAll` is true: take whole lines and enough of them. Copy it from \
+                      `read` without the line numbers. Where it is not there exactly, differences in indentation, \
+                      blanks and line ends are forgiven as long as only one place fits. An empty `oldString` makes \
+                      a new file of `newString`.",
+        input_schema: json!({
+            "type": "object",
+            "properties": properties,
+            "required": ["path", "oldString", "newString"],
+            "additionalProperties": false
+        }),
+        effect: ToolEffect::Writes,
+        // The new text may hold the old one, and would then be put in twice.
+        unknown_outcome: UnknownOutcomePolicy::Fail,
+        run,
     }
 }
 
-impl BuiltinTool for EditTool {
-    fn spec(&self) -> ToolSpec {
-        let mut properties = edit_properties();
-        if let Some(properties) = properties.as_object_mut() {
-            let path = json!({
-                "type": "string",
-                "minLength": 1,
-                "description": "The file, relative to the working folder."
-            });
-            properties.insert("path".to_owned(), path);
-        }
-        ToolSpec {
-            name: "edit".into(),
-            description: "Replace a piece of a text file of the working folder. `oldString` has to be in the file \
-                          exactly once, unless `replaceAll` is true: take whole lines and enough of them. Copy it from \
-                          `read` without the line numbers. Where it is not there exactly, differences in indentation, \
-                          blanks and line ends are forgiven as long as only one place fits. An empty `oldString` makes \
-                          a new file of `newString`."
-                .into(),
-            input_schema: Arc::new(json!({
-                "type": "object",
-                "properties": properties,
-                "required": ["path", "oldString", "newString"],
-                "additionalProperties": false
-            })),
-            effect: ToolEffect::Writes,
-            // If the new text contains the old one, a repetition would replace it twice.
-            unknown_outcome: UnknownOutcomePolicy::Fail,
-            kind: TOOL_KIND,
-            traits: None,
-            timeout: None,
-        }
-    }
-
-    fn run<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
-        let change = parse_edit(arguments);
-        let bench = self.runtime.clone();
-        Box::pin(
-            self.runtime.blocking(scope, stop, move |folder, stop| edit(bench.locks(), folder, &path, &change, stop)),
-        )
-    }
+fn run(call: &FileCall<'_>) -> Result<String, ToolRefusal> {
+    edit(call.locks, call.folder, call.text("path"), &parse_edit(call.arguments), call.stop)
 }
 
 /// Arguments of one edit, shared by `edit` and `multiedit`.

@@ -1,18 +1,16 @@
 //! `glob`: files by the pattern of their path.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-use patchboard_core::port::ToolScope;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
-use super::file_scan::{FolderInterest, scan_files};
+use super::file_runtime::ToolRefusal;
+use super::file_scan::{EntryInterest, scan_files};
+use super::file_tool::{FileCall, FileTool};
+use super::ignore_rules::RuleTarget;
 use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
-use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{OpenFolder, OpenedPath, WorkFolder};
 use crate::text::{escape_control_chars, quoted};
 
@@ -21,77 +19,54 @@ const MAX_PATHS: usize = 1000;
 const MAX_SHOWN_BYTES: usize = 60 * 1024;
 const MAX_FILTERS: usize = 50;
 
-#[derive(Debug)]
-pub(crate) struct GlobTool {
-    runtime: Arc<FileToolRuntime>,
-}
-
-impl GlobTool {
-    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
-        Self { runtime: bench }
-    }
-}
-
-impl BuiltinTool for GlobTool {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "glob".into(),
-            description: "Find files of the working folder by a pattern of their path, such as `*.md`, `src/**/*.rs` or \
-                          `**/{a,b}.ts`: `*` and `?` stay within a name, `**` stands for any number of folders. You get \
-                          sorted paths relative to the working folder, at most 1000. Folders that tools generate, such \
-                          as `node_modules`, `target` or `.git`, are searched only when `pattern` or `path` names them."
-                .into(),
-            input_schema: Arc::new(json!({
-                "type": "object",
-                "properties": {
-                    "pattern": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": MAX_PATTERN_CHARACTERS,
-                        "description": "The pattern, relative to the folder searched and without `..`."
-                    },
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "The folder to search, relative to the working folder; all of it by default."
-                    },
-                    "include": {
-                        "type": "array",
-                        "maxItems": MAX_FILTERS,
-                        "items": {"type": "string", "minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS},
-                        "description": "Only files that also fit one of these patterns; one without `/` is about names."
-                    }
+pub(super) fn tool() -> FileTool {
+    FileTool {
+        name: "glob",
+        description: "Find files of the working folder by a pattern of their path, such as `*.md`, `src/**/*.rs` or \
+                      `**/{a,b}.ts`: `*` and `?` stay within a name, `**` stands for any number of folders. You get \
+                      sorted paths relative to the working folder, at most 1000. What `.gitignore` excludes, and \
+                      folders such as `node_modules`, `target` or `.git`, are searched only when `pattern` or \
+                      `path` names them.",
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "pattern": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_PATTERN_CHARACTERS,
+                    "description": "The pattern, relative to the folder searched and without `..`."
                 },
-                "required": ["pattern"],
-                "additionalProperties": false
-            })),
-            effect: ToolEffect::ReadOnly,
-            unknown_outcome: UnknownOutcomePolicy::Retry,
-            kind: TOOL_KIND,
-            traits: None,
-            timeout: None,
-        }
+                "path": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "The folder to search, relative to the working folder; all of it by default."
+                },
+                "include": {
+                    "type": "array",
+                    "maxItems": MAX_FILTERS,
+                    "items": {"type": "string", "minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS},
+                    "description": "Only files that also fit one of these patterns; one without `/` is about names."
+                }
+            },
+            "required": ["pattern"],
+            "additionalProperties": false
+        }),
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
+        run,
     }
+}
 
-    fn run<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        let pattern = text_argument(arguments, "pattern").unwrap_or_default().to_owned();
-        let path = text_argument(arguments, "path").unwrap_or(".").to_owned();
-        let include = arguments.get("include").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let include: Vec<_> = include.iter().filter_map(Value::as_str).take(MAX_FILTERS).map(str::to_owned).collect();
-        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| glob(folder, &pattern, &path, &include, stop)))
-    }
+fn run(call: &FileCall<'_>) -> Result<String, ToolRefusal> {
+    let include: Vec<_> = call.list("include").iter().filter_map(Value::as_str).take(MAX_FILTERS).collect();
+    glob(call.folder, call.text("pattern"), call.optional_text("path").unwrap_or("."), &include, call.stop)
 }
 
 fn glob(
     folder: &WorkFolder,
     pattern: &str,
     path: &str,
-    include: &[String],
+    include: &[&str],
     stop: &CancellationToken,
 ) -> Result<String, ToolRefusal> {
     let pattern = PathPattern::new(pattern).map_err(ToolRefusal)?;
@@ -101,13 +76,14 @@ fn glob(
         OpenedPath::Folder(base) => base,
         OpenedPath::File(_) => return Err(ToolRefusal(format!("{} is a file: `path` names a folder", quoted(path)))),
     };
-    let enter = |depth: usize, name: &str| match pattern.required_folder(depth) {
-        Some(demanded) if demanded == name => FolderInterest::Explicit,
-        Some(_) => FolderInterest::None,
-        None => FolderInterest::Default,
+    let interest = |depth: usize, name: &str, target: RuleTarget| match (target, pattern.required_folder(depth)) {
+        (RuleTarget::Folder, Some(required)) if required == name => EntryInterest::Explicit,
+        (RuleTarget::Folder | RuleTarget::Other, Some(_)) => EntryInterest::None,
+        (RuleTarget::Other, None) if pattern.is_literal() => EntryInterest::Explicit,
+        (RuleTarget::Folder | RuleTarget::Other, None) => EntryInterest::Default,
     };
     let mut paths = Vec::new();
-    let omitted = scan_files(&base, stop, enter, |met| {
+    let omitted = scan_files(folder, &base, stop, interest, |met| {
         let fits =
             pattern.matches(met.path) && (filters.is_empty() || filters.iter().any(|one| one.matches_filter(met.path)));
         if fits {

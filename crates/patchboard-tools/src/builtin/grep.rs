@@ -2,21 +2,18 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::sync::Arc;
 use std::time::SystemTime;
 
-use futures_util::future::BoxFuture;
-use patchboard_core::port::ToolScope;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
 use regex::bytes::{Regex, RegexBuilder};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::file_runtime::{FileToolRuntime, ToolRefusal, text_argument};
-use super::file_scan::{FolderInterest, ScanOmissions, scan_files};
+use super::file_runtime::ToolRefusal;
+use super::file_scan::{EntryInterest, ScanOmissions, scan_files};
+use super::file_tool::{FileCall, FileTool};
 use super::glob::workspace_path;
 use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
-use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::{EntryKind, OpenFolder, OpenedPath, WorkFolder};
 use crate::text::{clipped, escape_control_chars};
 
@@ -36,74 +33,48 @@ const MAX_LINE_BYTES: usize = 500;
 /// Approximate number of bytes between two checks for cancellation.
 const CANCEL_CHECK_BYTES: usize = 64 * 1024;
 
-#[derive(Debug)]
-pub(crate) struct GrepTool {
-    runtime: Arc<FileToolRuntime>,
-}
-
-impl GrepTool {
-    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
-        Self { runtime: bench }
-    }
-}
-
-impl BuiltinTool for GrepTool {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "grep".into(),
-            description: "Search text files of the working folder for lines that match a regular expression (RE2-like \
-                          syntax: no look-around, no back-references; `(?i)` ignores case). You get at most 100 lines, \
-                          those of recently changed files first; of lines over 64 KiB only the beginning is searched. \
-                          Binary files, symlinks and folders that tools generate, such as `node_modules`, `target` or \
-                          `.git`, are not searched unless `path` names such a folder."
-                .into(),
-            input_schema: Arc::new(json!({
-                "type": "object",
-                "properties": {
-                    "pattern": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": MAX_REGEX_CHARACTERS,
-                        "description": "The regular expression, matched against one line at a time."
-                    },
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "The folder or file to search, relative to the working folder; all of it by default."
-                    },
-                    "include": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": MAX_PATTERN_CHARACTERS,
-                        "description": "Only files that fit this pattern, such as `*.rs` or `src/**/*.{ts,tsx}`; one \
-                                        without `/` is about names."
-                    }
+pub(super) fn tool() -> FileTool {
+    FileTool {
+        name: "grep",
+        description: "Search text files of the working folder for lines that match a regular expression (RE2-like \
+                      syntax: no look-around, no back-references; `(?i)` ignores case). You get at most 100 lines, \
+                      those of recently changed files first; of lines over 64 KiB only the beginning is searched. \
+                      Binary files and symlinks are not searched, nor are what `.gitignore` excludes and folders \
+                      such as `node_modules`, `target` or `.git`, unless `path` names them.",
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "pattern": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_REGEX_CHARACTERS,
+                    "description": "The regular expression, matched against one line at a time."
                 },
-                "required": ["pattern"],
-                "additionalProperties": false
-            })),
-            effect: ToolEffect::ReadOnly,
-            unknown_outcome: UnknownOutcomePolicy::Retry,
-            kind: TOOL_KIND,
-            traits: None,
-            timeout: None,
-        }
+                "path": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "The folder or file to search, relative to the working folder; all of it by default."
+                },
+                "include": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_PATTERN_CHARACTERS,
+                    "description": "Only files that fit this pattern, such as `*.rs` or `src/**/*.{ts,tsx}`; one \
+                                    without `/` is about names."
+                }
+            },
+            "required": ["pattern"],
+            "additionalProperties": false
+        }),
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
+        run,
     }
+}
 
-    fn run<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        let pattern = text_argument(arguments, "pattern").unwrap_or_default().to_owned();
-        let path = text_argument(arguments, "path").unwrap_or(".").to_owned();
-        let include = text_argument(arguments, "include").map(str::to_owned);
-        Box::pin(
-            self.runtime
-                .blocking(scope, stop, move |folder, stop| grep(folder, &pattern, &path, include.as_deref(), stop)),
-        )
-    }
+fn run(call: &FileCall<'_>) -> Result<String, ToolRefusal> {
+    let path = call.optional_text("path").unwrap_or(".");
+    grep(call.folder, call.text("pattern"), path, call.optional_text("include"), call.stop)
 }
 
 fn grep(
@@ -131,7 +102,7 @@ fn grep(
             ScanOmissions::default()
         }
         OpenedPath::Folder(base) => {
-            let (candidates, omitted) = candidates(&base, include.as_ref(), stop)?;
+            let (candidates, omitted) = candidates(folder, &base, include.as_ref(), stop)?;
             search.search_files(&base, candidates)?;
             omitted
         }
@@ -149,15 +120,17 @@ struct CandidateFile {
 
 /// The files to search, newest first.
 fn candidates(
+    folder: &WorkFolder,
     base: &OpenFolder,
     include: Option<&PathPattern>,
     stop: &CancellationToken,
 ) -> Result<(Vec<CandidateFile>, ScanOmissions), ToolRefusal> {
     let mut candidates = Vec::new();
     let omitted = scan_files(
+        folder,
         base,
         stop,
-        |_, _| FolderInterest::Default,
+        |_, _, _| EntryInterest::Default,
         |met| {
             if met.kind == EntryKind::File && include.is_none_or(|include| include.matches_filter(met.path)) {
                 let modified = met.folder.modified(met.name).unwrap_or(SystemTime::UNIX_EPOCH);

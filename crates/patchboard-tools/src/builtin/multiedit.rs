@@ -1,89 +1,58 @@
 //! `multiedit`: applies several edits to one file, all or none.
 
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-use patchboard_core::port::ToolScope;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
-use serde_json::{Value, json};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::edit::{TextEdit, edit_properties, parse_edit};
 use super::file_runtime::content::{file_target, read_text, write_content};
-use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, text_argument};
-use super::{BuiltinTool, TOOL_KIND};
+use super::file_runtime::{FileLocks, ToolRefusal};
+use super::file_tool::{FileCall, FileTool};
 use crate::folder::{OverwriteMode, PathError, WorkFolder};
 
 /// The schema refuses more edits per call: each searches the whole file.
 const MAX_EDITS: usize = 200;
 
-#[derive(Debug)]
-pub(crate) struct MultiEditTool {
-    runtime: Arc<FileToolRuntime>,
-}
-
-impl MultiEditTool {
-    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
-        Self { runtime: bench }
-    }
-}
-
-impl BuiltinTool for MultiEditTool {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "multiedit".into(),
-            description: "Make several edits of one text file of the working folder, one after the other, each on what \
-                          the ones before it left, by the rules of `edit`. Either all are made or, when one fails, none. \
-                          A first edit with an empty `oldString` makes a new file."
-                .into(),
-            input_schema: Arc::new(json!({
-                "type": "object",
-                "properties": {
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "The file, relative to the working folder."
-                    },
-                    "edits": {
-                        "type": "array",
-                        "minItems": 1,
-                        "maxItems": MAX_EDITS,
-                        "items": {
-                            "type": "object",
-                            "properties": edit_properties(),
-                            "required": ["oldString", "newString"],
-                            "additionalProperties": false
-                        },
-                        "description": "The edits, in order."
-                    }
+pub(super) fn tool() -> FileTool {
+    FileTool {
+        name: "multiedit",
+        description: "Make several edits of one text file of the working folder, one after the other, each on what \
+                      the ones before it left, by the rules of `edit`. Either all are made or, when one fails, none. \
+                      A first edit with an empty `oldString` makes a new file.",
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "The file, relative to the working folder."
                 },
-                "required": ["path", "edits"],
-                "additionalProperties": false
-            })),
-            effect: ToolEffect::Writes,
-            // As for `edit`.
-            unknown_outcome: UnknownOutcomePolicy::Fail,
-            kind: TOOL_KIND,
-            traits: None,
-            timeout: None,
-        }
+                "edits": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": MAX_EDITS,
+                    "items": {
+                        "type": "object",
+                        "properties": edit_properties(),
+                        "required": ["oldString", "newString"],
+                        "additionalProperties": false
+                    },
+                    "description": "The edits, in order."
+                }
+            },
+            "required": ["path", "edits"],
+            "additionalProperties": false
+        }),
+        effect: ToolEffect::Writes,
+        // As for `edit`.
+        unknown_outcome: UnknownOutcomePolicy::Fail,
+        run,
     }
+}
 
-    fn run<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
-        let edits = arguments.get("edits").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let edits: Vec<TextEdit> = edits.iter().take(MAX_EDITS).map(parse_edit).collect();
-        let bench = self.runtime.clone();
-        Box::pin(
-            self.runtime
-                .blocking(scope, stop, move |folder, stop| multiedit(bench.locks(), folder, &path, &edits, stop)),
-        )
-    }
+fn run(call: &FileCall<'_>) -> Result<String, ToolRefusal> {
+    let edits: Vec<TextEdit> = call.list("edits").iter().take(MAX_EDITS).map(parse_edit).collect();
+    multiedit(call.locks, call.folder, call.text("path"), &edits, call.stop)
 }
 
 fn multiedit(

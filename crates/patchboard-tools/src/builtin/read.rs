@@ -1,18 +1,15 @@
 //! `read`: returns lines of a text file with line numbers.
 
 use std::io::{self, BufReader, Read as _};
-use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-use patchboard_core::port::ToolScope;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
-use serde_json::{Value, json};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 mod page;
 
-use super::file_runtime::{FileToolRuntime, ToolRefusal, integer_argument, text_argument};
-use super::{BuiltinTool, TOOL_KIND};
+use super::file_runtime::ToolRefusal;
+use super::file_tool::{FileCall, FileTool};
 use crate::folder::{OpenedPath, WorkFolder};
 use crate::text::quoted;
 use page::{LineRange, PageError, TextPage};
@@ -22,73 +19,51 @@ const DEFAULT_LINES: u64 = 2000;
 const MAX_SCAN_BYTES: u64 = 64 * 1024 * 1024;
 const BUFFER_BYTES: usize = 64 * 1024;
 
-#[derive(Debug)]
-pub(crate) struct ReadTool {
-    runtime: Arc<FileToolRuntime>,
-}
-
-impl ReadTool {
-    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
-        Self { runtime: bench }
-    }
-}
-
-impl BuiltinTool for ReadTool {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "read".into(),
-            description: "Read a text file of the working folder. Every line is preceded by its number and a tab; the \
-                          numbers are not part of the file. Without `offset` and `limit` you get up to 2000 lines from \
-                          the start. Long answers are cut and end with the `offset` to go on from; lines over 2000 \
-                          bytes are cut. Binary files are refused. Use `ls` for folders."
-                .into(),
-            input_schema: Arc::new(json!({
-                "type": "object",
-                "properties": {
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "The file, relative to the working folder."
-                    },
-                    "offset": {
-                        "type": "integer",
-                        "minimum": 0,
-                        "description": "How many lines to skip: 0, the default, starts at line 1."
-                    },
-                    "limit": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "description": "How many lines to return at most; 2000 by default."
-                    },
-                    "encoding": {
-                        "type": "string",
-                        "description": "Accepted and not used: files are read as UTF-8."
-                    }
+pub(super) fn tool() -> FileTool {
+    FileTool {
+        name: "read",
+        description: "Read a text file of the working folder. Every line is preceded by its number and a tab; the \
+                      numbers are not part of the file. Without `offset` and `limit` you get up to 2000 lines from \
+                      the start. Long answers are cut and end with the `offset` to go on from; lines over 2000 \
+                      bytes are cut. Binary files are refused. Use `ls` for folders.",
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "The file, relative to the working folder."
                 },
-                "required": ["path"],
-                "additionalProperties": false
-            })),
-            effect: ToolEffect::ReadOnly,
-            unknown_outcome: UnknownOutcomePolicy::Retry,
-            kind: TOOL_KIND,
-            traits: None,
-            timeout: None,
-        }
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "How many lines to skip: 0, the default, starts at line 1."
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "How many lines to return at most; 2000 by default."
+                },
+                "encoding": {
+                    "type": "string",
+                    "description": "Accepted and not used: files are read as UTF-8."
+                }
+            },
+            "required": ["path"],
+            "additionalProperties": false
+        }),
+        effect: ToolEffect::ReadOnly,
+        unknown_outcome: UnknownOutcomePolicy::Retry,
+        run,
     }
+}
 
-    fn run<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
-        let request = LineRange {
-            offset: integer_argument(arguments, "offset").unwrap_or(0),
-            limit: integer_argument(arguments, "limit").unwrap_or(DEFAULT_LINES).max(1),
-        };
-        Box::pin(self.runtime.blocking(scope, stop, move |folder, stop| read(folder, &path, request, stop)))
-    }
+fn run(call: &FileCall<'_>) -> Result<String, ToolRefusal> {
+    let range = LineRange {
+        offset: call.integer("offset").unwrap_or(0),
+        limit: call.integer("limit").unwrap_or(DEFAULT_LINES).max(1),
+    };
+    read(call.folder, call.text("path"), range, call.stop)
 }
 
 fn read(folder: &WorkFolder, path: &str, request: LineRange, stop: &CancellationToken) -> Result<String, ToolRefusal> {

@@ -10,7 +10,6 @@ use patchboard_core::port::HttpFetcher;
 use patchboard_core::port::ToolScope;
 use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use patchboard_http::{GuardedFetch, PrivateHost, Url};
-use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::port::ToolScope;
+use patchboard_core::text::cut;
 use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -120,7 +121,7 @@ fn content(file: std::fs::File) -> std::io::Result<String> {
     file.take(MAX_SKILL_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let (text, remark) = if bytes.len() > MAX_SKILL_BYTES {
-        let kept = text.get(..text.floor_char_boundary(MAX_SKILL_BYTES)).unwrap_or_default();
+        let kept = cut(&text, MAX_SKILL_BYTES);
         (kept, format!("\n[the skill is longer than {MAX_SKILL_BYTES} bytes and was cut]"))
     } else {
         (&*text, String::new())

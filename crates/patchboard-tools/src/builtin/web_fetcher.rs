@@ -10,12 +10,14 @@ use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePoli
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+mod markdown;
 mod page;
 
 use super::file_runtime::text_argument;
 use super::{BoxedBuiltin, BuiltinTool, TOOL_KIND};
+use markdown::to_markdown;
 pub(super) use page::failure_message;
-use page::{header, page_text};
+use page::{header, is_html, page_text};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// At most this much of a page is read; the caller truncates further for the model.
@@ -35,8 +37,8 @@ impl BuiltinTool for WebFetcherTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "web_fetcher".into(),
-            description: "Fetch a URL and return the text of the answer as it is (HTML stays HTML). Redirects are \
-                          followed. Statuses outside of 200 to 299 are errors, binary answers are refused, and only \
+            description: "Fetch a URL and return the text of the answer: pages in HTML as Markdown, anything else as it \
+                          is. Redirects are followed. Statuses outside of 200 to 299 are errors, binary answers are refused, and only \
                           the first 512 KiB are read. Addresses of private networks cannot be reached unless the \
                           operator allowed them."
                 .into(),
@@ -131,14 +133,26 @@ fn output(fetched: &FetchResponse) -> ToolOutput {
         return ToolOutput::ok(format!("The answer has status {status} and no body."));
     }
     match page_text(fetched) {
-        Ok(page) if fetched.is_truncated => {
-            ToolOutput::ok(format!("{page}\n\n[cut: only the first {} bytes were read]", fetched.body.len()))
+        Ok(page) => {
+            let mut text = if is_html(fetched, &page) { markdown_text(&page, &fetched.url) } else { page };
+            if fetched.is_truncated {
+                text.push_str(&format!("\n\n[cut: only the first {} bytes were read]", fetched.body.len()));
+            }
+            ToolOutput::ok(text)
         }
-        Ok(page) => ToolOutput::ok(page),
         Err(binary) => {
             let kind = header(fetched, "content-type").unwrap_or("no content type");
             ToolOutput::error(format!("the answer is not text: {binary} ({kind}, {} bytes)", fetched.body.len()))
         }
+    }
+}
+
+fn markdown_text(html: &str, url: &str) -> String {
+    let page = to_markdown(html, url, MAX_PAGE_BYTES);
+    match (page.text.is_empty(), page.is_truncated) {
+        (true, _) => "[the page holds no text without its scripts]".to_owned(),
+        (false, true) => format!("{}\n\n[cut: only the first {MAX_PAGE_BYTES} bytes of its text are shown]", page.text),
+        (false, false) => page.text,
     }
 }
 

@@ -1,83 +1,54 @@
 //! `write_file`: writes a whole file, or appends to it.
 
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-use patchboard_core::port::ToolScope;
-use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
-use serde_json::{Value, json};
+use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::file_runtime::content::{file_target, read_bytes, write_content as put};
-use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, flag_argument, text_argument};
-use super::{BuiltinTool, TOOL_KIND};
+use super::file_runtime::{FileLocks, ToolRefusal};
+use super::file_tool::{FileCall, FileTool};
 use crate::folder::{OverwriteMode, PathError, WorkFolder};
 use crate::text::quoted;
 
 /// Tries for a file that repeatedly appears and disappears.
 const MAX_TRIES: usize = 8;
 
-#[derive(Debug)]
-pub(crate) struct WriteFileTool {
-    runtime: Arc<FileToolRuntime>,
-}
-
-impl WriteFileTool {
-    pub(crate) fn new(bench: Arc<FileToolRuntime>) -> Self {
-        Self { runtime: bench }
-    }
-}
-
-impl BuiltinTool for WriteFileTool {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "write_file".into(),
-            description: "Write a file of the working folder: `content` replaces what was there, or with `append` is added \
-                          at its end. Folders on the way are made. The file is replaced in one step, so nobody sees half \
-                          of it; at most 10 MiB. To change parts of a file use `edit`."
-                .into(),
-            input_schema: Arc::new(json!({
-                "type": "object",
-                "properties": {
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "The file, relative to the working folder."
-                    },
-                    "content": {"type": "string", "description": "All of the file, or what to add to it."},
-                    "append": {
-                        "type": "boolean",
-                        "description": "Add to the end of the file instead of replacing it; false by default."
-                    }
+pub(super) fn tool() -> FileTool {
+    FileTool {
+        name: "write_file",
+        description: "Write a file of the working folder: `content` replaces what was there, or with `append` is added \
+                      at its end. Folders on the way are made. The file is replaced in one step, so nobody sees half \
+                      of it; at most 10 MiB. To change parts of a file use `edit`.",
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "The file, relative to the working folder."
                 },
-                "required": ["path", "content"],
-                "additionalProperties": false
-            })),
-            effect: ToolEffect::Writes,
-            // Repeating `append` would add the content twice.
-            unknown_outcome: UnknownOutcomePolicy::Fail,
-            kind: TOOL_KIND,
-            traits: None,
-            timeout: None,
-        }
+                "content": {"type": "string", "description": "All of the file, or what to add to it."},
+                "append": {
+                    "type": "boolean",
+                    "description": "Add to the end of the file instead of replacing it; false by default."
+                }
+            },
+            "required": ["path", "content"],
+            "additionalProperties": false
+        }),
+        effect: ToolEffect::Writes,
+        // Repeating `append` would add twice.
+        unknown_outcome: UnknownOutcomePolicy::Fail,
+        run,
     }
+}
 
-    fn run<'a>(
-        &'a self,
-        scope: &'a ToolScope,
-        arguments: &'a Value,
-        stop: CancellationToken,
-    ) -> BoxFuture<'a, ToolOutput> {
-        let path = text_argument(arguments, "path").unwrap_or_default().to_owned();
-        let content = text_argument(arguments, "content").unwrap_or_default().to_owned();
-        let keep =
-            if flag_argument(arguments, "append") == Some(true) { WriteMode::Append } else { WriteMode::Replace };
-        let bench = self.runtime.clone();
-        Box::pin(
-            self.runtime
-                .blocking(scope, stop, move |folder, stop| write(bench.locks(), folder, &path, &content, keep, stop)),
-        )
-    }
+fn run(call: &FileCall<'_>) -> Result<String, ToolRefusal> {
+    let mode = match call.flag("append") {
+        Some(true) => WriteMode::Append,
+        Some(false) | None => WriteMode::Replace,
+    };
+    write(call.locks, call.folder, call.text("path"), call.text("content"), mode, call.stop)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -104,7 +104,7 @@ impl ToolPin {
 fn hash(value: &Value) -> String {
     let mut text = String::new();
     canonical(value, &mut text);
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(text.as_bytes()))
 }
 
 /// JSON without whitespace and with sorted keys, so that the order in which a server sends them does not matter.

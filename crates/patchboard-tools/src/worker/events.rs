@@ -7,6 +7,7 @@ use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use patchboard_core::backoff::{Backoff, BackoffSchedule};
 use patchboard_core::bridge::{MeasuredValue, TelemetryEvent};
+use patchboard_core::text::cut;
 use patchboard_proto::limits::MAX_CORRELATION_BYTES;
 use patchboard_proto::pb::telemetry_control::Control;
 use patchboard_proto::pb::telemetry_value::Value;
@@ -132,7 +133,7 @@ fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: pb::Telem
         let measure = match value.value {
             Some(Value::IntValue(number)) => MeasuredValue::Int(number),
             Some(Value::FloatValue(number)) => MeasuredValue::Float(number),
-            Some(Value::StringValue(text)) => MeasuredValue::Text(truncate(&text).into()),
+            Some(Value::StringValue(text)) => MeasuredValue::Text(cut(&text, MAX_TEXT).into()),
             None => continue,
         };
         signal = signal.with_measure(&key, measure);
@@ -141,7 +142,7 @@ fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: pb::Telem
     let is_own = |key: &str| matches!(key, "worker_id" | "pool_name" | "python_pid");
     let told = event.metadata.into_iter().filter(|(key, _)| is_key(key) && !is_own(key));
     for (key, value) in told.take(MAX_ENTRIES) {
-        signal = signal.with_metadata(&key, truncate(&value));
+        signal = signal.with_metadata(&key, cut(&value, MAX_TEXT));
     }
     if let Some(pid) = worker.pid {
         signal = signal.with_metadata("python_pid", pid.to_string());
@@ -151,10 +152,6 @@ fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: pb::Telem
         .with_metadata("worker_id", worker.id.0.clone())
         .with_metadata("pool_name", pool.name().clone())
         .with_correlation(correlation.map(Into::into))
-}
-
-fn truncate(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or_default()
 }
 
 #[cfg(test)]

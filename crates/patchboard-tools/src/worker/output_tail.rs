@@ -1,5 +1,6 @@
 //! The tail of a worker's standard output and standard error, for error messages.
 
+use patchboard_core::text::controls_as_spaces;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -73,7 +74,7 @@ impl StdioTail {
         let joined = last.into_iter().rev().collect::<Vec<_>>().join(" | ");
         let start = joined.ceil_char_boundary(joined.len().saturating_sub(SUMMARY_BYTES));
         let shown = joined.get(start..).unwrap_or_default();
-        shown.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+        controls_as_spaces(shown)
     }
 
     fn push_line(&self, program: &str, line: &[u8]) {

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use patchboard_core::text::cut;
 use patchboard_core::tool::ToolSpec;
 use patchboard_core::worker::WorkerTool;
+
 use patchboard_proto::limits::MAX_TOOL_PARAMETERS;
 use patchboard_proto::parameters::schema_of;
 use patchboard_proto::pb;
@@ -105,10 +107,9 @@ fn parse_tool(key: &str, tool: pb::ToolSpec) -> Result<WorkerTool, &'static str>
     if tool.metadata.len() > MAX_METADATA || size > MAX_METADATA_BYTES {
         return Err("its metadata has more than 32 entries or 4,096 bytes");
     }
-    let description = tool.description.get(..tool.description.floor_char_boundary(MAX_DESCRIPTION));
     Ok(WorkerTool {
         name: name.into(),
-        description: description.unwrap_or_default().into(),
+        description: cut(&tool.description, MAX_DESCRIPTION).into(),
         input_schema: Arc::new(schema_of(&tool.parameters)),
         parameters: tool.parameters.iter().map(|parameter| parameter.name.as_str().into()).collect(),
         streams: tool.supports_streaming,

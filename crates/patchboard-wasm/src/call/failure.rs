@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use patchboard_core::text::{controls_as_spaces, cut_chars};
 use patchboard_core::tool::{ToolFault, ToolOutput};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -157,12 +158,7 @@ fn panic_message(text: &str) -> Option<String> {
 
 /// A guest's text on one line: control characters could start another line or move the cursor.
 pub(super) fn printable(text: &str) -> String {
-    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED_CHARS + 1).collect();
-    if line.chars().count() > QUOTED_CHARS {
-        line.pop();
-        line.push('…');
-    }
-    line
+    controls_as_spaces(&cut_chars(text, QUOTED_CHARS))
 }
 
 /// A size for messages: `64 MiB`, `1500 bytes`.

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
-use super::pins::hex;
 use crate::call::format_size;
 
 /// Larger files are refused.
@@ -105,7 +104,7 @@ impl PluginFiles {
             }
             Some(_) | None => None,
         };
-        let sha256 = hex(&Sha256::digest(&bytes)).into();
+        let sha256 = hex::encode(Sha256::digest(&bytes)).into();
         Ok(PluginContent { bytes: bytes.into(), sha256, sidecar, world_writable: open_to_all })
     }
 }

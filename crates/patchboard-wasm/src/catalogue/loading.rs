@@ -12,7 +12,7 @@ use super::Catalogue;
 use super::diff::{ApprovalVerdict, PluginChange, PluginOrigin, check_against_pin};
 use super::entry::{ActivationOutcome, GrantsAndSettings, PluginEntry, UnapprovedVersion};
 use super::file::{PluginContent, ReadFailure};
-use super::pins::{self, PinLookup, PluginPin, hex};
+use super::pins::{self, PinLookup, PluginPin};
 use super::version::PluginVersion;
 use crate::rights::PluginOptions;
 
@@ -119,7 +119,7 @@ impl Catalogue {
             self.warn_once(&format!("every user of this machine may change {}; revoke that right", path.display()));
         }
         let given = self.config_for(entry, &content).map_err(LoadFailure::Refused)?;
-        if let Some(only) = entry.options.sha256.map(|hash| hex(&hash))
+        if let Some(only) = entry.options.sha256.map(|hash| hex::encode(hash))
             && *only != *content.sha256
         {
             let found = &content.sha256;

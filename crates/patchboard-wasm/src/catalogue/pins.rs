@@ -90,8 +90,8 @@ impl PinnedTool {
         let mut schema = Sha256::new();
         hash_json(&tool.input_schema, &mut schema);
         Self {
-            description: hex(&Sha256::digest(tool.description.as_bytes())),
-            input_schema: hex(&schema.finalize()),
+            description: hex::encode(Sha256::digest(tool.description.as_bytes())),
+            input_schema: hex::encode(schema.finalize()),
             read_only: tool.effect == ToolEffect::ReadOnly,
         }
     }
@@ -124,10 +124,6 @@ pub(super) async fn write(
         at: clock.now(),
     };
     store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn key(plugin: &str) -> String {

@@ -66,7 +66,7 @@ impl CompileCache {
     }
 
     fn path(&self, hash: &[u8; 32]) -> PathBuf {
-        self.folder.join(format!("{}-{:016x}.{SUFFIX}", super::hex(hash), self.engine))
+        self.folder.join(format!("{}-{:016x}.{SUFFIX}", hex::encode(hash), self.engine))
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), PluginFileError> {
     if version != MODULE {
         return Err(PluginFileError::new(format!(
             "is WebAssembly of an encoding unknown here: {}",
-            super::hex(version)
+            hex::encode(version)
         )));
     }
     Err(match mentions(bytes, b"extism:host") {

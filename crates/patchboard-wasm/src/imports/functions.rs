@@ -1,5 +1,6 @@
 //! Host functions that call the server's tools on behalf of the plugin's caller.
 
+use patchboard_core::text::cut;
 use serde_json::Value;
 
 use super::{quote_untrusted, until_deadline};
@@ -34,7 +35,7 @@ impl Host for CallState {
         let output = self
             .release_slot_while(until_deadline(deadline, &cancelled, functions.call(&name, arguments, stop)))
             .await?;
-        let content = cut(&output.content).to_owned();
+        let content = cut(&output.content, MAX_ANSWER_BYTES).to_owned();
         Ok(match output.is_error {
             true => Err(CallError::Failed(content)),
             false => Ok(content),
@@ -51,8 +52,4 @@ fn read_arguments(text: &str) -> Result<Value, String> {
         Ok(_) => Err("the arguments are not a JSON object".to_owned()),
         Err(error) => Err(format!("the arguments are not JSON: {error}")),
     }
-}
-
-fn cut(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MAX_ANSWER_BYTES)).unwrap_or(text)
 }

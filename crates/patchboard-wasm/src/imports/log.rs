@@ -1,5 +1,7 @@
 //! Host function that writes to the server's log under the plugin's name.
 
+use patchboard_core::text::{cut, cut_with_mark, escape_line};
+
 use crate::state::CallState;
 use crate::world::patchboard::plugin::log::{Host, Level};
 
@@ -35,21 +37,7 @@ pub(crate) fn log_dropped_lines(state: &CallState) {
 
 /// Makes `text` one safe log line: without line breaks, cursor movements or changes of text direction.
 pub(super) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len().min(MAX_LINE_BYTES + 4));
-    for c in text.chars() {
-        if line.len() + c.len_utf8() > MAX_LINE_BYTES {
-            line.push('…');
-            break;
-        }
-        match is_harmless(c) {
-            true => line.push(c),
-            false => line.extend(c.escape_default()),
-        }
-    }
-    line
-}
-
-fn is_harmless(c: char) -> bool {
-    let breaks_or_turns = matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !breaks_or_turns
+    // Of a longer text, so much is escaped that it shows to be cut.
+    let beginning = cut(text, MAX_LINE_BYTES + char::MAX.len_utf8());
+    cut_with_mark(&escape_line(beginning), MAX_LINE_BYTES).into_owned()
 }

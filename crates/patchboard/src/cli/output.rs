@@ -7,6 +7,8 @@
 
 use std::io::{self, Write};
 
+use patchboard_core::text::{escape_line, escape_lines};
+
 pub(crate) mod clock;
 mod paint;
 mod table;
@@ -19,30 +21,12 @@ pub(crate) use width::{cut, width, wrap};
 /// Sanitises untrusted text for a terminal: control characters, which could move the cursor, change the title or hide
 /// text, are escaped.
 pub(crate) fn plain(text: &str) -> String {
-    escape_where(text, |c| is_hidden(c) && c != '\n' && c != '\t')
+    escape_lines(text).into_owned()
 }
 
 /// The same, with line breaks escaped too.
 pub(crate) fn one_line(text: &str) -> String {
-    escape_where(text, is_hidden)
-}
-
-/// Whether a character controls a terminal or hides or reorders text.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
-}
-
-fn escape_where(text: &str, hidden: impl Fn(char) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if hidden(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    escape_line(text).into_owned()
 }
 
 /// Prints a line of output. A closed pipe is not an error: the reader has finished.

@@ -1,6 +1,7 @@
 //! A summary of what a configuration file asks for, shown to a person before any of it takes effect. The file may come
 //! from a third party, so dangerous settings come first and are never cut: nothing can be hidden behind harmless lines.
 
+use patchboard_core::text::cut_chars;
 use std::collections::BTreeSet;
 
 use toml::{Table, Value};
@@ -250,11 +251,7 @@ fn text_of(table: &Value, key: &str) -> String {
 }
 
 fn clipped(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(MAX_HARMLESS_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    cut_chars(&value.to_string(), MAX_HARMLESS_CHARS).into_owned()
 }
 
 #[cfg(test)]

@@ -197,7 +197,7 @@ fn hash_file(path: &Path, found: &Metadata) -> Option<String> {
     let mut hasher = Sha256::new();
     // A file that grows meanwhile is read only up to its known size.
     let read = io::copy(&mut io::Read::take(file, found.len()), &mut hasher).ok()?;
-    (read == found.len()).then(|| hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    (read == found.len()).then(|| hex::encode(hasher.finalize()))
 }
 
 #[cfg(test)]

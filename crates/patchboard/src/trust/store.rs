@@ -242,8 +242,7 @@ fn record_path(store: &Path, kind: RecordKind, path: &Path) -> PathBuf {
 }
 
 fn path_digest(path: &Path) -> String {
-    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(path.as_os_str().as_encoded_bytes()))
 }
 
 /// Injective, also for paths that are not UTF-8.

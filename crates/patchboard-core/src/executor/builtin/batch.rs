@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::text::{cut, cut_with_size};
 use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 
 const NAME: &str = "batch";
@@ -84,17 +85,12 @@ pub fn render(results: &[(Arc<str>, ToolOutput)]) -> ToolOutput {
     let mut content = String::new();
     for (number, (tool, output)) in results.iter().enumerate() {
         let word = if output.is_error { "error" } else { "ok" };
-        let size = output.content.len();
-        let shown = &output.content[..output.content.floor_char_boundary(share)];
-        let tool = &tool[..tool.floor_char_boundary(NAME_BYTES)];
+        let (tool, shown) = (cut(tool, NAME_BYTES), cut_with_size(&output.content, share));
         if number > 0 {
             content.push_str("\n\n");
         }
         // Writing to a string cannot fail.
         let _written = write!(content, "[{}] {tool}: {word}\n{shown}", number + 1);
-        if shown.len() < size {
-            let _written = write!(content, "\n[cut: {} of {size} bytes shown]", shown.len());
-        }
     }
     let is_error = results.iter().all(|(_, output)| output.is_error);
     ToolOutput { content: content.into(), is_error, data: None }

@@ -6,6 +6,7 @@ use super::{BoundedList, CoreToolError, ListLimit};
 use crate::model::MessageRole;
 use crate::port::ToolScope;
 use crate::store::{ResultPage, Store, TurnQuery};
+use crate::text::cut_with_size;
 use crate::tool::{ToolEffect, ToolSpec};
 
 pub(super) const NAME: &str = "get_recent_messages";
@@ -40,7 +41,7 @@ pub(super) async fn recent(store: &dyn Store, scope: &ToolScope, arguments: &Val
             if text.is_empty() {
                 continue;
             }
-            let message = json!({"role": role_name(role), "content": truncate(text)});
+            let message = json!({"role": role_name(role), "content": cut_with_size(&text, MESSAGE_BYTES)});
             if newest_first.items.len() == limit || !newest_first.push(message) {
                 break 'pages;
             }
@@ -60,16 +61,6 @@ fn role_name(role: MessageRole) -> &'static str {
         MessageRole::User => "user",
         MessageRole::Assistant => "assistant",
     }
-}
-
-fn truncate(text: String) -> String {
-    let size = text.len();
-    if size <= MESSAGE_BYTES {
-        return text;
-    }
-    let end = text.floor_char_boundary(MESSAGE_BYTES);
-    let shown = text.get(..end).unwrap_or_default();
-    format!("{shown}\n[cut: {end} of {size} bytes shown]")
 }
 
 #[cfg(test)]

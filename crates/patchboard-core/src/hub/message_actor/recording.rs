@@ -13,6 +13,10 @@ use crate::hub::clear_leader;
 
 use crate::id::MessageId;
 use crate::store::{Durability, MessageRow, StoreWrite};
+use crate::text::cut_chars;
+
+/// Of what was said, in a notice about it.
+const MAX_EXCERPT_CHARS: usize = 80;
 
 impl ActiveMessage {
     /// Parks the message with a reason. A repeated park for the same reason is not recorded again.
@@ -44,7 +48,7 @@ impl ActiveMessage {
             // After refusals, the scores do not make any of the remaining apps a suggestion.
             ParkedState::Held => ("No app took this message", reason + &choose_hint(self.message, None)),
         };
-        let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
+        let said = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
         let mut events = Vec::new();
         // When waiting for a known app, its decision is already recorded.
         if self.report.decisions.last().is_none_or(|last| **last != decision) {
@@ -59,7 +63,7 @@ impl ActiveMessage {
     }
 
     pub(super) async fn end(&mut self, end: FinalState, reason: String) -> Result<(), ActorStopped> {
-        let said = format!("“{}”: {reason}", excerpt(&self.report.utterance.text));
+        let said = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
         self.record(vec![MessageEvent::Ended { final_state: end, reason: reason.into() }]).await?;
         match end {
             FinalState::Refused => self.hub.notify_user(self.message, "No app took this message", said),
@@ -131,15 +135,6 @@ pub(super) fn row(report: &MessageReport, changed_at: Timestamp) -> StoreWrite {
         submitted_at: report.submitted_at,
         changed_at,
     })
-}
-
-fn excerpt(text: &str) -> String {
-    const MAX_CHARS: usize = 80;
-    let mut short: String = text.chars().take(MAX_CHARS).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }
 
 fn choose_hint(message: MessageId, app: Option<&str>) -> String {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::app::AppProfile;
 use crate::model::{ModelMessage, ModelRequest, ToolInput};
-use crate::text::escape_hidden;
+use crate::text::{cut, escape_hidden};
 use crate::tool::{ToolEffect, ToolKind, ToolSpec, UnknownOutcomePolicy};
 
 /// A choice is short; the provider cuts off anything longer.
@@ -136,10 +136,6 @@ fn tool_name(app: &str, taken: &mut HashSet<String>) -> String {
 /// Wraps the text so that nothing in it can close the fence.
 pub(crate) fn fenced(text: &str) -> String {
     format!("<data>{}</data>", escape_hidden(text).replace("</", "<\u{200b}/"))
-}
-
-pub(crate) fn cut(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
 fn reason(input: &ToolInput) -> Option<Arc<str>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::model::{ContentPart, MessageRole, ModelMessage, ToolInput};
-use crate::text::escape_hidden;
+use crate::text::{cut, escape_hidden};
 
 /// Marks the end of a text that was cut.
 const CUT_MARK: &str = " […]";
@@ -25,8 +25,7 @@ pub(super) fn truncate(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return Cow::Borrowed(text);
     }
-    let end = text.floor_char_boundary(bytes.saturating_sub(CUT_MARK.len()));
-    Cow::Owned(format!("{}{CUT_MARK}", text.get(..end).unwrap_or_default()))
+    Cow::Owned(format!("{}{CUT_MARK}", cut(text, bytes.saturating_sub(CUT_MARK.len()))))
 }
 
 /// The text between `<tag name="…">` and `</tag>`, cut to `bytes`. Tags inside the text are escaped, so it cannot open
@@ -136,7 +135,7 @@ pub(super) fn user_and_reply(user: &ModelMessage, reply: &str) -> Vec<ModelMessa
 
 /// The first JSON object in the text, fenced or between other text, that has `key`.
 pub(super) fn find_json_object(text: &str, key: &str) -> Option<Map<String, Value>> {
-    let text = text.get(..text.floor_char_boundary(JSON_SEARCH_BYTES)).unwrap_or_default();
+    let text = cut(text, JSON_SEARCH_BYTES);
     let starts = text.match_indices('{').map(|(start, _)| start);
     for start in starts.take(MAX_JSON_STARTS) {
         let rest = text.get(start..).unwrap_or_default();

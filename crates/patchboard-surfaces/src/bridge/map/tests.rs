@@ -279,7 +279,7 @@ fn a_long_description_is_cut_between_characters() {
     let description = "ü".repeat(MAX_DESCRIPTION);
     let tool = pb::ToolRegistration { name: "a".to_owned(), description, ..pb::ToolRegistration::default() };
     assert_eq!(registration(tool).unwrap().description.len(), MAX_DESCRIPTION);
-    assert_eq!(truncate("aü", 2), "a");
+    assert_eq!(cut("aü", 2), "a");
 }
 
 #[test]

@@ -11,17 +11,20 @@ fn base(yard: &Yard) -> OpenFolder {
 
 fn met(yard: &Yard, stop: &CancellationToken) -> Result<(Vec<String>, Vec<String>), ToolRefusal> {
     let mut paths = Vec::new();
-    let enter = |_: usize, name: &str| if name == "dist" { FolderInterest::Explicit } else { FolderInterest::Default };
-    let omitted = scan_files(&base(yard), stop, enter, |met| paths.push(met.path.to_owned()))?;
+    let interest = |_: usize, name: &str, _: RuleTarget| match name {
+        "venv" => EntryInterest::Explicit,
+        _ => EntryInterest::Default,
+    };
+    let omitted = scan_files(&yard.folder, &base(yard), stop, interest, |met| paths.push(met.path.to_owned()))?;
     Ok((paths, omitted.remarks()))
 }
 
 #[test]
 fn meets_files_and_symlinks_upper_levels_first() {
-    let yard = Yard::new(&[("b/c/d", ""), ("b/a", ""), ("z", ""), ("target/x", ""), ("dist/y", ""), ("e/.git/x", "")]);
+    let yard = Yard::new(&[("b/c/d", ""), ("b/a", ""), ("z", ""), ("target/x", ""), ("venv/y", ""), ("e/.git/x", "")]);
     yard.link("../away", "link");
     let (paths, remarks) = met(&yard, &going()).unwrap();
-    assert_eq!(paths, ["link", "z", "b/a", "dist/y", "b/c/d"], "nothing protected, nothing through symlinks");
+    assert_eq!(paths, ["link", "z", "b/a", "venv/y", "b/c/d"], "nothing protected, nothing through symlinks");
     assert_eq!(remarks, ["[not searched: .git/, target/; name one in `path` to search it]"]);
     assert_eq!(met(&yard, &stopped()).unwrap_err(), ToolRefusal::cancelled());
 }
@@ -39,7 +42,7 @@ fn does_not_go_too_deep() {
 #[test]
 fn names_of_folders_left_out_are_bounded() {
     let omitted = ScanOmissions {
-        generated: (0..20).map(|number| number.to_string()).collect(),
+        excluded_folders: (0..20).map(|number| number.to_string()).collect(),
         unreadable: 2,
         ..ScanOmissions::default()
     };

@@ -4,8 +4,7 @@ use super::super::tests::yard::{Yard, going, owned, stopped, told};
 use super::*;
 
 fn found(yard: &Yard, pattern: &str, path: &str, include: &[&str]) -> Result<String, String> {
-    let include: Vec<_> = include.iter().map(|filter| (*filter).to_owned()).collect();
-    told(glob(&yard.folder, pattern, path, &include, &going()))
+    told(glob(&yard.folder, pattern, path, include, &going()))
 }
 
 #[test]
@@ -46,6 +45,24 @@ fn finds_files_by_their_path() {
         assert_eq!(found(&yard, pattern, path, include), owned(expected), "{pattern} {path} {include:?}");
     }
     assert_eq!(told(glob(&yard.folder, "*", ".", &[], &stopped())), owned(Err("cancelled")));
+}
+
+#[test]
+fn ignore_rules_hold_unless_the_file_is_named() {
+    let yard =
+        Yard::new(&[(".gitignore", "*.log\nout/"), ("a.log", ""), ("b.rs", ""), ("out/c.log", ""), ("build/d", "")]);
+    let remarks = "[not searched: out/; name one in `path` to search it]\n[files that `.gitignore` leaves out: 1]";
+    let cases = [
+        ("**/*", ".", format!(".gitignore\nb.rs\nbuild/d\n{remarks}")),
+        ("*.log", ".", format!("No files found\n{remarks}")),
+        ("a.log", ".", "a.log\n[not searched: out/; name one in `path` to search it]".to_owned()),
+        ("out/c.log", ".", "out/c.log".to_owned()),
+        ("out/*.log", ".", "out/c.log".to_owned()),
+        ("*.log", "out", "out/c.log".to_owned()),
+    ];
+    for (pattern, path, expected) in cases {
+        assert_eq!(found(&yard, pattern, path, &[]), Ok(expected), "{pattern} in {path}");
+    }
 }
 
 #[test]

@@ -84,6 +84,14 @@ fn the_answer_is_bounded_and_says_so() {
     );
 }
 
+#[test]
+fn ignored_files_are_searched_by_their_path() {
+    let yard = Yard::new(&[(".gitignore", "*.log"), ("a.log", "fn a\n"), ("vendor/b.rs", "fn b\n")]);
+    let one = "Found 1 matches\nvendor/b.rs:\n  Line 1: fn b\n[files that `.gitignore` leaves out: 1]";
+    assert_eq!(found(&yard, "fn", ".", None), owned(Ok(one)));
+    assert_eq!(found(&yard, "fn", "a.log", None), owned(Ok("Found 1 matches\na.log:\n  Line 1: fn a")));
+}
+
 /// An expression that takes a backtracking engine for ever takes this one no time worth mentioning.
 #[test]
 fn no_expression_takes_for_ever() {

@@ -1,13 +1,15 @@
-//! Looks through folders level by level, so that a huge one deep down never crowds out what lies above it.
+//! Lists folders level by level, so that a huge one deep down never crowds out what lies above it.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 
-use super::ignore::{IgnoreRules, ListedKind};
-use crate::folder::{EntryKind, OpenFolder};
+use super::super::ignore_rules::{IgnoreReader, IgnoreRules, RuleTarget};
+use super::excluded::ExcludedPatterns;
+use crate::folder::{EntryKind, FolderEntry, OpenFolder};
 use crate::text::escape_control_chars;
 
 /// More are counted, not shown.
@@ -16,21 +18,23 @@ pub(super) const MAX_FOLDERS: usize = 100;
 /// After so many entries nothing further is looked at; counts are then lower bounds.
 pub(super) const MAX_SCANNED: usize = 20_000;
 
-/// The listed folder and what was found beneath it. `places[0]` is the folder itself.
+/// The listed folder and what was found beneath it. `nodes[0]` is the folder itself.
 #[derive(Debug)]
 pub(super) struct FolderListing {
     pub(super) nodes: Vec<FolderNode>,
     pub(super) files: usize,
     pub(super) folders: usize,
+    /// By ignore rules; neither shown nor among the counts of what is left out.
+    pub(super) excluded_files: usize,
     pub(super) extent: ListingExtent,
-    scanned: usize,
+    pub(super) unread_rules: Option<String>,
 }
 
 /// One folder that is shown.
 #[derive(Debug, Default)]
 pub(super) struct FolderNode {
     pub(super) name: String,
-    /// Indexes into `Survey::places`, in order of name.
+    /// Indexes into `FolderListing::nodes`, in order of name.
     pub(super) folders: Vec<usize>,
     pub(super) files: Vec<String>,
     pub(super) more_folders: usize,
@@ -44,7 +48,7 @@ pub(super) enum NodeState {
     Listed,
     /// The scan ended in the middle of it.
     PartlyListed,
-    /// In words: why what lies in it is not shown.
+    /// In words: why its entries are not shown.
     NotListed(&'static str),
 }
 
@@ -54,124 +58,157 @@ pub(super) enum ListingExtent {
     Partial,
 }
 
-/// A shown folder still to be looked into: its place, and the names that lead to it.
+/// A shown folder still to be listed: its node, the names that lead to it, and the rules around it.
 struct QueuedFolder {
     node: usize,
     names: Vec<OsString>,
+    rules: IgnoreRules,
+}
+
+/// A listing on its way.
+struct ListingScan<'a> {
+    listing: FolderListing,
+    excluded: &'a ExcludedPatterns,
+    reader: IgnoreReader,
+    queue: VecDeque<QueuedFolder>,
+    scanned: usize,
 }
 
 impl FolderListing {
-    /// Fails only when the listed folder itself cannot be; trouble further down is told in the tree.
-    pub(super) fn scan(listed: &OpenFolder, ignore: &IgnoreRules, stop: &CancellationToken) -> io::Result<Self> {
-        let places = vec![FolderNode::default()];
-        let mut survey = Self { nodes: places, files: 0, folders: 0, extent: ListingExtent::Full, scanned: 0 };
-        let mut queue = VecDeque::new();
-        survey.scan_folder(listed, QueuedFolder { node: 0, names: Vec::new() }, ignore, &mut queue)?;
-        while let Some(ahead) = queue.pop_front() {
+    /// `rules` are those around `listed`. Fails only when `listed` itself cannot be read; a failure further down is shown
+    /// in the tree.
+    pub(super) fn scan(
+        listed: &OpenFolder,
+        rules: IgnoreRules,
+        reader: IgnoreReader,
+        excluded: &ExcludedPatterns,
+        stop: &CancellationToken,
+    ) -> io::Result<Self> {
+        let listing = Self {
+            nodes: vec![FolderNode::default()],
+            files: 0,
+            folders: 0,
+            excluded_files: 0,
+            extent: ListingExtent::Full,
+            unread_rules: None,
+        };
+        let mut scan = ListingScan { listing, excluded, reader, queue: VecDeque::new(), scanned: 0 };
+        scan.list(listed, &QueuedFolder { node: 0, names: Vec::new(), rules })?;
+        while let Some(next) = scan.queue.pop_front() {
             if stop.is_cancelled() {
                 break;
             }
-            let place = ahead.node;
-            if survey.scanned >= MAX_SCANNED {
-                survey.mark_not_listed(place, "not listed");
+            if scan.scanned >= MAX_SCANNED {
+                scan.mark_not_listed(next.node, "not listed");
                 continue;
             }
-            let looked = match listed.descend(&ahead.names) {
-                Ok(folder) => survey.scan_folder(&folder, ahead, ignore, &mut queue).map_err(|_| "cannot be listed"),
+            let listed = match listed.descend(&next.names) {
+                Ok(folder) => scan.list(&folder, &next).map_err(|_| "cannot be listed"),
                 Err(error) if error.is_protected() => Err("closed to tools"),
                 Err(_) => Err("cannot be opened"),
             };
-            if let Err(reason) = looked {
-                survey.mark_not_listed(place, reason);
+            if let Err(reason) = listed {
+                scan.mark_not_listed(next.node, reason);
             }
         }
-        Ok(survey)
+        scan.listing.unread_rules = scan.reader.remark();
+        Ok(scan.listing)
+    }
+}
+
+impl ListingScan<'_> {
+    fn list(&mut self, folder: &OpenFolder, queued: &QueuedFolder) -> io::Result<()> {
+        let rules = self.reader.enter(folder, &queued.rules);
+        let (folders, others, state) = self.read_entries(folder, queued, &rules)?;
+        let mut node = FolderNode { state, ..FolderNode::default() };
+        for name in folders {
+            if self.listing.folders == MAX_FOLDERS {
+                node.more_folders += 1;
+                continue;
+            }
+            self.listing.folders += 1;
+            node.folders.push(self.add_folder(folder, queued, name, &rules));
+        }
+        for entry in others {
+            if self.listing.files == MAX_FILES {
+                node.more_files += 1;
+                continue;
+            }
+            self.listing.files += 1;
+            node.files.push(entry_label(folder, &entry.name, entry.kind));
+        }
+        if node.more_folders + node.more_files > 0 {
+            self.listing.extent = ListingExtent::Partial;
+        }
+        if let Some(slot) = self.listing.nodes.get_mut(queued.node) {
+            node.name = std::mem::take(&mut slot.name);
+            *slot = node;
+        }
+        Ok(())
     }
 
-    fn scan_folder(
+    /// The folders and the other entries that are not left out, each in order of name.
+    fn read_entries(
         &mut self,
         folder: &OpenFolder,
-        ahead: QueuedFolder,
-        ignore: &IgnoreRules,
-        queue: &mut VecDeque<QueuedFolder>,
-    ) -> io::Result<()> {
-        let prefix: String = ahead.names.iter().map(|name| name.to_string_lossy() + "/").collect();
+        queued: &QueuedFolder,
+        rules: &IgnoreRules,
+    ) -> io::Result<(Vec<OsString>, Vec<FolderEntry>, NodeState)> {
+        let prefix: String = queued.names.iter().map(|name| name.to_string_lossy() + "/").collect();
         let (mut folders, mut others) = (Vec::new(), Vec::new());
         let mut state = NodeState::Listed;
         for entry in folder.entries()? {
             if self.scanned >= MAX_SCANNED {
                 state = NodeState::PartlyListed;
-                self.extent = ListingExtent::Partial;
+                self.listing.extent = ListingExtent::Partial;
                 break;
             }
             self.scanned += 1;
             let entry = entry?;
-            let is = if entry.kind == EntryKind::Folder { ListedKind::Folder } else { ListedKind::Other };
-            if ignore.excludes(&format!("{prefix}{}", entry.name.to_string_lossy()), is) {
+            let target = if entry.kind == EntryKind::Folder { RuleTarget::Folder } else { RuleTarget::Other };
+            if self.excluded.contains(&format!("{prefix}{}", entry.name.to_string_lossy()), target) {
                 continue;
             }
-            match is {
-                ListedKind::Folder => folders.push(entry.name),
-                ListedKind::Other => others.push(entry),
+            match target {
+                RuleTarget::Folder => folders.push(entry.name),
+                RuleTarget::Other if rules.excludes(&path_of(folder, &entry.name), target) => {
+                    self.listing.excluded_files += 1;
+                }
+                RuleTarget::Other => others.push(entry),
             }
         }
         folders.sort_unstable();
         others.sort_unstable_by(|left, right| left.name.cmp(&right.name));
-        let mut place = FolderNode { state, ..FolderNode::default() };
-        for name in folders {
-            if self.folders == MAX_FOLDERS {
-                place.more_folders += 1;
-                continue;
-            }
-            self.folders += 1;
-            place.folders.push(self.add_folder(folder, &ahead.names, name, queue));
-        }
-        for entry in others {
-            if self.files == MAX_FILES {
-                place.more_files += 1;
-                continue;
-            }
-            self.files += 1;
-            place.files.push(entry_label(folder, &entry.name, entry.kind));
-        }
-        if place.more_folders + place.more_files > 0 {
-            self.extent = ListingExtent::Partial;
-        }
-        if let Some(slot) = self.nodes.get_mut(ahead.node) {
-            place.name = std::mem::take(&mut slot.name);
-            *slot = place;
-        }
-        Ok(())
+        Ok((folders, others, state))
     }
 
-    fn add_folder(
-        &mut self,
-        parent: &OpenFolder,
-        parent_names: &[OsString],
-        name: OsString,
-        queue: &mut VecDeque<QueuedFolder>,
-    ) -> usize {
-        let place = self.nodes.len();
+    fn add_folder(&mut self, parent: &OpenFolder, queued: &QueuedFolder, name: OsString, rules: &IgnoreRules) -> usize {
+        let node = self.listing.nodes.len();
         let shown = escape_control_chars(&name);
         let mut state = NodeState::Listed;
         if parent.is_protected(&name) {
             state = NodeState::NotListed("closed to tools");
-        } else if IgnoreRules::is_generated(&shown) {
+        } else if rules.excludes(&path_of(parent, &name), RuleTarget::Folder) {
             state = NodeState::NotListed("not listed");
         } else {
-            let names = parent_names.iter().cloned().chain([name]).collect();
-            queue.push_back(QueuedFolder { node: place, names });
+            let names = queued.names.iter().cloned().chain([name]).collect();
+            self.queue.push_back(QueuedFolder { node, names, rules: rules.clone() });
         }
-        self.nodes.push(FolderNode { name: shown, state, ..FolderNode::default() });
-        place
+        self.listing.nodes.push(FolderNode { name: shown, state, ..FolderNode::default() });
+        node
     }
 
-    fn mark_not_listed(&mut self, place: usize, reason: &'static str) {
-        self.extent = ListingExtent::Partial;
-        if let Some(place) = self.nodes.get_mut(place) {
-            place.state = NodeState::NotListed(reason);
+    fn mark_not_listed(&mut self, node: usize, reason: &'static str) {
+        self.listing.extent = ListingExtent::Partial;
+        if let Some(node) = self.listing.nodes.get_mut(node) {
+            node.state = NodeState::NotListed(reason);
         }
     }
+}
+
+/// From the working folder.
+fn path_of(folder: &OpenFolder, name: &OsStr) -> PathBuf {
+    folder.trail().iter().map(OsString::as_os_str).chain([name]).collect()
 }
 
 fn entry_label(folder: &OpenFolder, name: &OsString, kind: EntryKind) -> String {

@@ -23,8 +23,8 @@ fn workspace(paths: &[&str]) -> (TempDir, WorkFolder) {
 }
 
 fn told(folder: &WorkFolder, path: &str, patterns: &[&str]) -> Result<String, String> {
-    let ignore = IgnoreRules::new(patterns.iter().copied());
-    list(folder, path, &ignore, &CancellationToken::new()).map_err(|ToolRefusal(reason)| reason)
+    let excluded = ExcludedPatterns::new(patterns.iter().copied());
+    list(folder, path, &excluded, &CancellationToken::new()).map_err(|ToolRefusal(reason)| reason)
 }
 
 fn many(dir: &Path, count: usize) {
@@ -106,6 +106,17 @@ fn ignored_entries_are_left_out() {
 }
 
 #[test]
+fn what_ignore_files_exclude_is_named_or_counted() {
+    let (dir, folder) = workspace(&["a.log", "a.rs", "out/b.log", "out/target/c", "build/d", "src/e.log", "src/f"]);
+    fs::write(dir.path().join(".gitignore"), "*.log\nout/\n").unwrap();
+    let expected = "./\n  build/\n    d\n  out/ (not listed)\n  src/\n    f\n  .gitignore\n  a.rs\n[files that `.gitignore` leaves out: 2]";
+    assert_eq!(told(&folder, ".", &[]).unwrap(), expected);
+    assert_eq!(told(&folder, "src", &[]).unwrap(), "src/\n  f\n[files that `.gitignore` leaves out: 1]");
+    assert_eq!(told(&folder, "out", &[]).unwrap(), "out/\n  target/ (not listed)\n  b.log");
+    assert_eq!(told(&folder, "out/target", &[]).unwrap(), "out/target/\n  c");
+}
+
+#[test]
 fn shows_upper_levels_first_and_counts_the_rest() {
     let (dir, folder) = workspace(&["a/b/c/x", "z.txt"]);
     many(&dir.path().join("a/huge"), 300);
@@ -159,5 +170,5 @@ fn a_cancelled_call_lists_nothing() {
     let (_dir, folder) = workspace(&["a/b"]);
     let stop = CancellationToken::new();
     stop.cancel();
-    assert_eq!(list(&folder, ".", &IgnoreRules::new([].into_iter()), &stop), Err(ToolRefusal::cancelled()));
+    assert_eq!(list(&folder, ".", &ExcludedPatterns::default(), &stop), Err(ToolRefusal::cancelled()));
 }

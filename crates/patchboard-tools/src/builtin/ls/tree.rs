@@ -1,46 +1,50 @@
-//! A survey as indented text.
+//! A listing as indented text.
 
+use super::super::file_scan::excluded_files_remark;
 use super::listing::{FolderListing, FolderNode, ListingExtent, NodeState};
 use crate::text::escape_control_chars;
 
-pub(super) fn render(path: &str, survey: &FolderListing) -> String {
+pub(super) fn render(path: &str, listing: &FolderListing) -> String {
     let mut text = escape_control_chars(path.as_ref());
     if !text.ends_with('/') {
         text.push('/');
     }
     text.push('\n');
-    if let Some(listed) = survey.nodes.first() {
-        render_node(listed, 1, survey, &mut text);
+    if let Some(listed) = listing.nodes.first() {
+        render_node(listed, 1, listing, &mut text);
     }
-    if survey.extent == ListingExtent::Partial {
-        let (files, folders) = (count(survey.files, "file"), count(survey.folders, "folder"));
+    if listing.extent == ListingExtent::Partial {
+        let (files, folders) = (count(listing.files, "file"), count(listing.folders, "folder"));
         text.push_str(&format!("[{files} and {folders} shown, not all there are; list a folder by its `path`]\n"));
+    }
+    for remark in excluded_files_remark(listing.excluded_files).iter().chain(&listing.unread_rules) {
+        push_line(0, remark, &mut text);
     }
     text.truncate(text.trim_end_matches('\n').len());
     text
 }
 
 /// As deep as folders are shown, which is bounded by their number.
-fn render_node(place: &FolderNode, depth: usize, survey: &FolderListing, text: &mut String) {
-    for folder in place.folders.iter().filter_map(|index| survey.nodes.get(*index)) {
+fn render_node(node: &FolderNode, depth: usize, listing: &FolderListing, text: &mut String) {
+    for folder in node.folders.iter().filter_map(|index| listing.nodes.get(*index)) {
         match &folder.state {
             NodeState::Listed | NodeState::PartlyListed => {
                 push_line(depth, &format!("{}/", folder.name), text);
-                render_node(folder, depth + 1, survey, text);
+                render_node(folder, depth + 1, listing, text);
             }
             NodeState::NotListed(reason) => push_line(depth, &format!("{}/ ({reason})", folder.name), text),
         }
     }
-    for file in &place.files {
+    for file in &node.files {
         push_line(depth, file, text);
     }
-    let more = place.more_folders + place.more_files;
-    let nothing_shown = place.folders.is_empty() && place.files.is_empty();
-    if place.state == NodeState::PartlyListed {
+    let more = node.more_folders + node.more_files;
+    let nothing_shown = node.folders.is_empty() && node.files.is_empty();
+    if node.state == NodeState::PartlyListed {
         push_line(depth, &format!("… at least {more} more"), text);
     } else if more > 0 {
-        let (files, folders) = (count(place.more_files, "file"), count(place.more_folders, "folder"));
-        let rest = match (place.more_files, place.more_folders) {
+        let (files, folders) = (count(node.more_files, "file"), count(node.more_folders, "folder"));
+        let rest = match (node.more_files, node.more_folders) {
             (_, 0) => files,
             (0, _) => folders,
             (_, _) => format!("{folders} and {files}"),

@@ -35,7 +35,22 @@ pub(super) fn page_text(fetched: &FetchResponse) -> Result<String, NotText> {
     }
 }
 
-/// A message for an error response, with an excerpt of its body.
+/// By its content type, or without one by how it begins.
+pub(super) fn is_html(fetched: &FetchResponse, text: &str) -> bool {
+    match header(fetched, "content-type") {
+        Some(content_type) => {
+            let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            matches!(essence.as_str(), "text/html" | "application/xhtml+xml")
+        }
+        None => {
+            let begins =
+                |with: &str| text.trim_start().get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
+            begins("<!doctype html") || begins("<html")
+        }
+    }
+}
+
+/// A sentence about an answer that is a failure, with what it says about itself.
 pub(crate) fn failure_message(fetched: &FetchResponse) -> String {
     let status = fetched.status;
     let name = patchboard_http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());

@@ -114,8 +114,15 @@ fn answers() {
     let none: (&str, &str) = ("x-nothing", "");
     let compressed = ("content-encoding", "gzip");
     for (status, headers, body, expected) in [
-        (200, vec![html], "<p>Grüezi</p>".as_bytes(), ToolOutput::ok("<p>Grüezi</p>")),
+        (200, vec![html], "<title>Hi</title><p>Grüezi</p>".as_bytes(), ToolOutput::ok("Title: Hi\n\nGrüezi")),
         (200, vec![none], b"\xef\xbb\xbfplain", ToolOutput::ok("plain")),
+        (200, vec![], b" <!DOCTYPE HTML><h1>a</h1>", ToolOutput::ok("# a")),
+        (200, vec![], b"<p>a", ToolOutput::ok("<p>a")),
+        (200, vec![html], b"<script>x</script>", ToolOutput::ok("[the page holds no text without its scripts]")),
+        (200, vec![("content-type", "text/plain")], b"<html> <b>x", ToolOutput::ok("<html> <b>x")),
+        (200, vec![("content-type", "application/json")], b"{\"a\":  \"<b>\"}", ToolOutput::ok("{\"a\":  \"<b>\"}")),
+        (200, vec![("content-type", "text/markdown")], b"# a\n\n\n<br>", ToolOutput::ok("# a\n\n\n<br>")),
+        (200, vec![("Content-Type", "application/XHTML+XML; x=y")], b"<p>a<br/>b</p>", ToolOutput::ok("a\nb")),
         (200, vec![latin], b"Gr\xfcezi", ToolOutput::ok("Grüezi")),
         (200, vec![html], b"Gr\xfcezi", ToolOutput::ok("Gr\u{fffd}ezi")),
         (204, vec![html], b"", ToolOutput::ok("The answer has status 204 and no body.")),
@@ -180,7 +187,7 @@ async fn over_a_socket() {
         "headers": {"X-Key": "v"}
     });
     let output = tool.run(&scope(), &arguments, CancellationToken::new()).await;
-    assert_eq!(output, ToolOutput::ok("<p>hello</p>"));
+    assert_eq!(output, ToolOutput::ok("hello"));
     let received = &stub.received()[0];
     assert!(
         received.starts_with("POST /form HTTP/1.1\r\n") && received.ends_with("\r\n\r\n{\"a\":\"é\"}"),

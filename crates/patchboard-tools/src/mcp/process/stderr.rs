@@ -1,5 +1,6 @@
 //! A server's standard error, and the report of its exit.
 
+use patchboard_core::text::controls_as_spaces;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -63,7 +64,7 @@ impl StderrTail {
 
     fn push_line(&self, server: &str, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
-        let text: String = text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let text = controls_as_spaces(text.trim_end());
         if text.is_empty() {
             return;
         }

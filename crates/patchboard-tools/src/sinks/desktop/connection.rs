@@ -26,7 +26,7 @@ pub(super) struct BusConnection<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> BusConnection<S> {
     /// Authenticates as the user of this process; the bus verifies that through the socket.
     pub(super) async fn open(mut stream: S, user: u32) -> Result<Self, String> {
-        let identity: String = user.to_string().bytes().map(|byte| format!("{byte:02x}")).collect();
+        let identity = hex::encode(user.to_string());
         let opening = format!("\0AUTH EXTERNAL {identity}\r\n");
         stream.write_all(opening.as_bytes()).await.map_err(broken)?;
         let answer = read_line(&mut stream).await?;

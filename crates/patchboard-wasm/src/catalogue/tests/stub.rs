@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::super::pins::hex;
 use super::super::*;
 use crate::testing::{self, NoFunctions};
 
@@ -75,7 +74,7 @@ fn made(content: &[u8], grants: &[PluginGrant], gate: &Arc<Semaphore>) -> Result
     }
     let effect = if grants.is_empty() { ToolEffect::ReadOnly } else { ToolEffect::Writes };
     let tools = script.tools.iter().map(|(name, description)| spec(name, description, effect)).collect();
-    let sha256 = hex(&Sha256::digest(content)).into();
+    let sha256 = hex::encode(Sha256::digest(content)).into();
     Ok(Arc::new(StubVersion {
         sha256,
         script,

@@ -1,5 +1,6 @@
 //! Finished spans, the source of ids, and the sampler.
 
+use patchboard_core::text::cut;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -41,7 +42,7 @@ const MAX_TEXT_BYTES: usize = 256;
 
 impl AttributeValue {
     pub(crate) fn text(text: &str) -> Self {
-        Self::Text(text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default().to_owned())
+        Self::Text(cut(text, MAX_TEXT_BYTES).to_owned())
     }
 
     pub(crate) fn count(count: u64) -> Self {

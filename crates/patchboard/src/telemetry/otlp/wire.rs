@@ -103,9 +103,9 @@ impl<'a> SpanBody<'a> {
             },
         });
         Self {
-            trace_id: hex(&span.trace),
-            span_id: hex(&span.span),
-            parent_span_id: span.parent.map(|parent| hex(&parent)),
+            trace_id: hex::encode(span.trace),
+            span_id: hex::encode(span.span),
+            parent_span_id: span.parent.map(hex::encode),
             flags: SAMPLED,
             name: redactor.redact_text(&span.name),
             kind: span.kind as u8,
@@ -148,13 +148,7 @@ enum AnyValue<'a> {
     Bool(bool),
 }
 
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digit = |half: u8| DIGITS.get(usize::from(half)).copied().unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-/// Times before 1970 become 0.
+/// Times before 1970 are none.
 fn unix_nanos(at: Timestamp) -> String {
     at.as_nanosecond().max(0).to_string()
 }

@@ -40,7 +40,7 @@ pub(super) struct HoldGuard {
 impl FileHolds {
     pub(super) fn new(store: TrustStore, data_dir: &Path) -> Arc<Self> {
         let digest = Sha256::digest(data_dir.as_os_str().as_encoded_bytes());
-        let server = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let server = hex::encode(digest.get(..8).unwrap_or(&digest));
         let holds = Self { store, server, held: Mutex::default() };
         // Only one server uses a data directory, and the processes of the previous one ended with it.
         for (path, identity) in holds.store.held_files_of(&holds.server) {

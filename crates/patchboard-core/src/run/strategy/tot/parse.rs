@@ -11,6 +11,8 @@ use crate::run::strategy::Completion;
 use crate::run::strategy::prompt_text::{find_json_object, truncate_shared, value_text};
 use crate::run_spec::NodeKey;
 
+use crate::text::cut;
+
 /// How much of an answer is read; the rest of a longer list is ignored.
 const READ_BYTES: usize = 256 * 1024;
 /// A thought is a few sentences; longer ones are cut.
@@ -33,7 +35,7 @@ pub(super) struct ThoughtCandidate {
 /// part of the ids of calls written in the text.
 pub(super) fn candidates(completion: Completion, tag: &str, node: NodeKey) -> Vec<ThoughtCandidate> {
     let Completion { text, calls: native, .. } = completion;
-    let text = text.get(..text.floor_char_boundary(READ_BYTES)).unwrap_or_default();
+    let text = cut(&text, READ_BYTES);
     let mut ids = CallIds { tag, node, next: 0 };
     let mut candidates = candidates_from_lines(text, &mut ids);
     if candidates.is_empty() {

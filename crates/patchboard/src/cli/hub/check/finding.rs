@@ -1,5 +1,6 @@
 //! What the stand-in hub thinks of a client, one thing at a time.
 
+use patchboard_core::text::cut_chars;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -118,8 +119,5 @@ impl Tally {
 /// Text of a client, short enough to be quoted.
 pub(super) fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
-    if text.chars().count() <= LONGEST {
-        return format!("`{text}`");
-    }
-    format!("`{}…`", text.chars().take(LONGEST).collect::<String>())
+    format!("`{}`", cut_chars(text, LONGEST))
 }

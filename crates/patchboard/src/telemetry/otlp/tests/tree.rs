@@ -14,13 +14,13 @@ use patchboard_core::budget::price::PriceTable;
 use patchboard_core::caller::{Caller, GrantSet, Surface};
 use patchboard_core::command::{Command, StartRun};
 use patchboard_core::conversation::ConversationOrigin;
-use patchboard_core::conversation::ConversationOrigin;
+
 use patchboard_core::hub::HubOptions;
 use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::id::ConnectionId;
 use patchboard_core::model::{ModelError, ToolCall};
 use patchboard_core::port::ToolScope;
-use patchboard_core::port::ToolScope;
+
 use patchboard_core::port::{Clock, ToolHost};
 use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::run_spec::reasoning::ReasoningOptions;

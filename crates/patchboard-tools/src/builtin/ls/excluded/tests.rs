@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn patterns_leave_out() {
-    use ListedKind::{Folder, Other};
+    use RuleTarget::{Folder, Other};
     let cases = [
         ("*.log", "a.log", Other, true),
         ("*.log", "deep/down/a.log", Other, true),
@@ -16,19 +16,13 @@ fn patterns_leave_out() {
         ("src/*.rs", "main.rs", Other, false),
         ("?", "a", Other, true),
         ("?", "ab", Other, false),
+        ("*.{log,tmp}", "a.tmp", Other, true),
+        ("a[", "a[", Other, true),
+        ("a[", "a", Other, false),
     ];
-    for (pattern, path, is, expected) in cases {
-        let ignore = IgnoreRules::new([pattern].into_iter());
-        assert_eq!(ignore.excludes(path, is), expected, "{pattern} on {path}");
+    for (pattern, path, target, expected) in cases {
+        let excluded = ExcludedPatterns::new([pattern].into_iter());
+        assert_eq!(excluded.contains(path, target), expected, "{pattern} on {path}");
     }
-    assert!(!IgnoreRules::new([].into_iter()).excludes("a", Other));
-}
-
-#[test]
-fn generated_folders_stay_closed() {
-    assert!(GENERATED_FOLDERS.is_sorted());
-    for name in GENERATED_FOLDERS {
-        assert!(IgnoreRules::is_generated(name), "{name}");
-    }
-    assert!(!IgnoreRules::is_generated("src"));
+    assert!(!ExcludedPatterns::default().contains("a", Other));
 }
