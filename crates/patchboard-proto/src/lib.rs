@@ -1,6 +1,7 @@
 //! The bridge on the wire: its messages, client and server as generated from `proto/bridge.proto`, and what its values
 //! and parameters mean as JSON. Knows nothing of sessions, workers or sockets.
 
+mod parameter_type;
 pub mod parameters;
 #[rustfmt::skip]
 pub mod pb;

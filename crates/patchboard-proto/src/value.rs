@@ -15,6 +15,7 @@ mod json_text;
 mod packed;
 mod wire;
 
+pub use crate::parameter_type::ParameterKind;
 use packed::{UnpackError, WrapperType};
 
 /// Under which everything is sent out.
@@ -26,23 +27,6 @@ pub const MAX_DEPTH: usize = 127;
 /// Of all parameters of one call together; a few bytes of text can be a hundred in memory. More is refused: long lists
 /// of numbers travel as binary parameters.
 pub const MAX_ELEMENTS: usize = 1_000_000;
-
-/// Does the tool want text, even where the text happens to be JSON?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParameterKind {
-    Text,
-    Other,
-}
-
-impl ParameterKind {
-    /// By the type a `ParameterSpec` names.
-    pub fn of(type_name: &str) -> Self {
-        match crate::parameters::json_type(type_name) {
-            Some("string") => Self::Text,
-            _ => Self::Other,
-        }
-    }
-}
 
 /// Why a value cannot be understood, in words that fit after `Invalid parameter NAME: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
