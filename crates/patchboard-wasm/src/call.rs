@@ -10,14 +10,16 @@ use tracing::Instrument as _;
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
-use crate::engine::{CallSlot, PluginMachine};
+use crate::engine::CallSlot;
 use crate::imports;
+use crate::machine::PluginMachine;
 use crate::rights::PluginLimits;
 use crate::state::{CallState, GuestCall, GuestOutputTail};
+use crate::text::printable;
 
 mod failure;
 
-pub(crate) use failure::{GuestFailure, OutputTooLarge, format_size};
+pub(crate) use failure::{GuestFailure, OutputTooLarge};
 
 /// What a guest may hand to the host at once, whatever the limit of its result is.
 const MAX_HOSTCALL_BYTES: usize = 8 * 1024 * 1024;
@@ -139,7 +141,7 @@ fn log_guest_output(state: &CallState) {
     let log = |stream: &'static str, tail: &GuestOutputTail| {
         if !tail.is_empty() && tracing::enabled!(target: "plugin", tracing::Level::DEBUG) {
             for line in tail.text().lines() {
-                tracing::debug!(target: "plugin", plugin, stream, "{}", failure::printable(line));
+                tracing::debug!(target: "plugin", plugin, stream, "{}", printable(line));
             }
         }
     };
@@ -152,13 +154,5 @@ pub(crate) fn check_output_size(bytes: usize, limit: usize) -> wasmtime::Result<
     match bytes <= limit {
         true => Ok(()),
         false => Err(OutputTooLarge.into()),
-    }
-}
-
-/// For sentences: `30 s`, `250 ms`.
-pub(crate) fn format_duration(time: Duration) -> String {
-    match time.subsec_millis() {
-        0 => format!("{} s", time.as_secs()),
-        _ => format!("{} ms", time.as_millis()),
     }
 }

@@ -8,7 +8,6 @@ mod random;
 mod settings;
 mod store;
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Instant;
 
@@ -37,15 +36,6 @@ pub(crate) enum CallAborted {
     OutOfTime,
     #[error("the call was cancelled")]
     Cancelled,
-}
-
-/// What one call has asked of the host so far.
-#[derive(Debug, Default)]
-pub(crate) struct HostCallCounts {
-    calls: u32,
-    requests: u32,
-    /// What was refused and is in the log already.
-    refused: BTreeSet<String>,
 }
 
 impl CallState {
@@ -86,17 +76,6 @@ async fn until_deadline<T>(
         () = stop.cancelled() => Err(CallAborted::Cancelled),
         done = tokio::time::timeout_at(deadline.into(), work) => done.map_err(|_| CallAborted::OutOfTime),
     }
-}
-
-/// Text that came from a plugin, for a sentence.
-pub(crate) fn quote_untrusted(text: &str) -> String {
-    const MAX_SHOWN_CHARS: usize = 80;
-    let mut shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();
-    if shown.chars().count() > MAX_SHOWN_CHARS {
-        shown.pop();
-        shown.push('…');
-    }
-    shown
 }
 
 #[cfg(test)]

@@ -11,20 +11,14 @@ use tokio::runtime::{Handle, Runtime};
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-use crate::compile::CompileCache;
+use crate::engine::{admission, config, ticker};
 use crate::rights::PluginLimits;
 use crate::state::CallState;
 use crate::telemetry::CallMetrics;
 
-mod admission;
-mod config;
-mod pace;
-mod ticker;
+mod cache;
 
-#[cfg(test)]
-pub(crate) use admission::CallSlots;
-pub(crate) use admission::{CallSlot, PluginQuota, SlotError};
-pub(crate) use pace::CallPace;
+use cache::CompileCache;
 
 /// Guests give way to the server's own threads.
 #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! What belongs to one call: everything a guest can touch, gone with the call.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +11,6 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::engine::{CallPace, CallSlot, PluginQuota};
-use crate::imports::HostCallCounts;
 use crate::limiter::MemoryLimiter;
 use crate::main_runtime::OnMainRuntime;
 use crate::rights::{PluginLimits, PluginRights};
@@ -59,6 +59,15 @@ pub(crate) struct GuestCall {
     pub(crate) pace: Arc<CallPace>,
     /// The server's own threads.
     pub(crate) main_runtime: tokio::runtime::Handle,
+}
+
+/// What one call has asked of the host so far.
+#[derive(Debug, Default)]
+pub(crate) struct HostCallCounts {
+    pub(crate) calls: u32,
+    pub(crate) requests: u32,
+    /// What was refused and is in the log already.
+    pub(crate) refused: BTreeSet<String>,
 }
 
 impl CallState {

@@ -6,15 +6,13 @@ use patchboard_core::tool::{ToolFault, ToolOutput};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use super::{MAX_HOSTCALL_BYTES, format_duration};
+use super::MAX_HOSTCALL_BYTES;
 use crate::engine::SlotError;
 use crate::imports;
 use crate::rights::PluginLimits;
 use crate::state::CallState;
 use crate::telemetry::GuestCallOutcome;
-
-/// Of a guest's own words in a sentence.
-const QUOTED_CHARS: usize = 300;
+use crate::text::{format_duration, format_size, printable};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GuestFailure {
@@ -153,28 +151,6 @@ pub(super) fn classify(error: &wasmtime::Error, state: &CallState, limits: &Plug
 fn panic_message(text: &str) -> Option<String> {
     let said = |line: &&str| !line.is_empty() && !line.starts_with("note: ");
     text.lines().map(str::trim).rfind(said).map(printable)
-}
-
-/// A guest's words in one line: nothing in them begins another line or moves a cursor.
-pub(super) fn printable(text: &str) -> String {
-    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED_CHARS + 1).collect();
-    if line.chars().count() > QUOTED_CHARS {
-        line.pop();
-        line.push('…');
-    }
-    line
-}
-
-/// For sentences: `64 MiB`, `1500 bytes`.
-pub(crate) fn format_size(bytes: usize) -> String {
-    const KIB: usize = 1024;
-    const MIB: usize = 1024 * KIB;
-    match bytes {
-        0 => "0 bytes".to_owned(),
-        _ if bytes.is_multiple_of(MIB) => format!("{} MiB", bytes / MIB),
-        _ if bytes.is_multiple_of(KIB) => format!("{} KiB", bytes / KIB),
-        _ => format!("{bytes} bytes"),
-    }
 }
 
 #[cfg(test)]

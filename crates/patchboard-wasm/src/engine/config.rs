@@ -23,7 +23,7 @@ const TABLE_RESIDENT_BYTES: usize = 16 * 1024;
 
 /// Memory for so many calls is set aside, as address space only, or made anew for each call where that much cannot be
 /// set aside.
-pub(super) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
+pub(crate) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
     let mut pooled = common();
     pooled.memory_reservation(MEMORY_RESERVATION);
     pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
@@ -37,7 +37,7 @@ pub(super) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
 }
 
 /// Small in address space: where a pool does not fit, neither does much else.
-pub(super) fn on_demand(limits: &PluginLimits) -> Config {
+pub(crate) fn on_demand(limits: &PluginLimits) -> Config {
     let mut config = common();
     config.memory_reservation(limits.memory.next_multiple_of(PAGE) as u64);
     config.memory_reservation_for_growth(0);

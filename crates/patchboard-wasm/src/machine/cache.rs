@@ -14,6 +14,8 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::text::hex;
+
 /// With another file more, the one that was not used for longest goes.
 const MAX_FILES: usize = 64;
 const SUFFIX: &str = "cwasm";
@@ -36,7 +38,7 @@ impl CompileCache {
     }
 
     /// `None` where nothing usable is kept.
-    pub(super) fn get(&self, engine: &Engine, hash: &[u8; 32]) -> Option<Component> {
+    pub(crate) fn get(&self, engine: &Engine, hash: &[u8; 32]) -> Option<Component> {
         let path = self.path(hash);
         match read(engine, &path) {
             Ok(component) => {
@@ -52,7 +54,7 @@ impl CompileCache {
     }
 
     /// Where it cannot be kept, the plugin is compiled again the next time.
-    pub(super) fn put(&self, hash: &[u8; 32], component: &Component) {
+    pub(crate) fn put(&self, hash: &[u8; 32], component: &Component) {
         let written = component
             .serialize()
             .map_err(|error| io::Error::other(format!("{error:#}")))
@@ -66,7 +68,7 @@ impl CompileCache {
     }
 
     fn path(&self, hash: &[u8; 32]) -> PathBuf {
-        self.folder.join(format!("{}-{:016x}.{SUFFIX}", super::hex(hash), self.engine))
+        self.folder.join(format!("{}-{:016x}.{SUFFIX}", hex(hash), self.engine))
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{MAX_FILES, prune};
-use crate::engine::PluginMachine;
+use crate::machine::PluginMachine;
 use crate::rights::PluginLimits;
 use crate::testing::guest;
 
