@@ -4,16 +4,16 @@
 //! Reading order: [`files`] (what is read) → [`load`] (layers) → [`merge`] → [`check`] (types and unknown keys) →
 //! [`validate`] (what the sections mean together) → [`secrets`]. The types in
 //! [`section`] are plain data and know nothing of where a value came from;
-//! [`tree`] does. Nothing here opens a socket except [`probe`], and nothing
-//! reads the process environment except [`env`].
+//! [`tree`] does. Nothing here opens a socket, prints or asks, and nothing reads
+//! the process environment except [`env`].
 
+pub(crate) mod credentials;
 pub(crate) mod env;
 pub(crate) mod files;
 pub(crate) mod key_path;
 pub(crate) mod load;
-pub(crate) mod onboard;
 pub(crate) mod problem;
-pub(crate) mod provider_choice;
+pub(crate) mod program;
 #[cfg(test)]
 mod reference;
 pub(crate) mod reload;
@@ -28,7 +28,7 @@ pub(crate) mod types;
 
 mod agent_lookup;
 mod check;
-mod edit;
+pub(crate) mod edit;
 mod file_parser;
 mod glob;
 mod key_order;
@@ -36,12 +36,11 @@ mod merge;
 pub(crate) mod nearest;
 mod overlay;
 mod paths;
-mod probe;
 mod provider_key;
 mod shape;
 mod token_length;
 mod tree;
-mod validate;
+pub(crate) mod validate;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -52,7 +51,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
-    agent_lookup::{DEFAULT_AGENT, ModelRoute},
+    agent_lookup::{DEFAULT_AGENT, ModelRoute, OFFLINE_PROVIDER},
     env::Environment,
     load::{FlagOverride, LoadRequest, LoadedConfig},
     paths::UserFolders,

@@ -13,7 +13,8 @@ use patchboard_surfaces::local_users;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use crate::assemble::VERSION;
+use crate::VERSION;
+use crate::config::secrets::random_secret;
 use crate::system::SystemClock;
 use process::{LAST_STOP, LastStop, PROCESS_RECORD, ProcessRecord, ProcessRole, ProcessState};
 
@@ -239,11 +240,6 @@ pub(crate) fn secret_files(path: &Path, database: &Path) -> Vec<PathBuf> {
 /// Written under another name and renamed, so that whoever waits for the file finds it whole.
 pub(crate) fn write_ready_file(path: &Path, record: &ServerRecord) -> Result<(), DataDirError> {
     write_private_file(path, &encode_json(record))
-}
-
-/// A secret of 64 characters. Version 4 ids fix six bits of sixteen bytes; two of them leave 244 random ones.
-pub(crate) fn random_secret() -> String {
-    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
 const ROOT: u32 = 0;

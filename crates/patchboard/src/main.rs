@@ -3,13 +3,16 @@
 //! `cli` is what can be said; `config` what is configured; `assemble` makes a board of it; `serve` runs it.
 
 mod assemble;
-pub(crate) mod cli;
+mod cli;
 mod client;
 mod config;
-mod credentials;
 mod data_dir;
+mod effective_config;
 mod explain;
 mod heap_trim;
+mod onboard;
+mod output;
+mod provider_choice;
 mod serve;
 mod system;
 mod telemetry;
@@ -17,6 +20,9 @@ mod trust;
 
 use std::panic::{UnwindSafe, catch_unwind};
 use std::process::ExitCode;
+
+/// Of this program, as it tells others.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What a program ends with that failed by a fault of its own, as `sysexits.h` counts.
 const SOFTWARE_FAULT: u8 = 70;
@@ -28,7 +34,7 @@ fn main() -> ExitCode {
 fn guarded(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     // Where it happened is on standard error already.
     catch_unwind(run).unwrap_or_else(|_| {
-        cli::output::eprint_line(
+        output::eprint_line(
             "error: this is a fault of Patchboard, not yours; please report what you typed and the lines above",
         );
         ExitCode::from(SOFTWARE_FAULT)

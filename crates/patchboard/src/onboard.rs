@@ -11,14 +11,14 @@ use std::{
 use patchboard_core::model::ModelError;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{
-    Environment, UserFolders,
+use crate::config::credentials::{self, CredentialStore, PendingFile, create_private_folder, parse_key};
+use crate::config::{
+    DEFAULT_AGENT, Environment, UserFolders,
     edit::{ProviderEdit, provider_setting, set_provider},
     files::{FILE_NAME, read_text},
     nearest::{did_you_mean, nearest},
     section::{ProviderConfig, ProviderKind},
 };
-use crate::credentials::{self, CredentialStore, PendingFile, create_private_folder, parse_key};
 use catalogue::{ModelSelection, ServerModels};
 use endpoint::{ServerChoice, Vendor};
 use server_failure::{ModelListFailure, ServerFailure, ServerQuery};
@@ -159,7 +159,7 @@ struct ExistingConfig<'a> {
 
 impl ExistingConfig<'_> {
     fn agent(&self, key: &str) -> Option<String> {
-        provider_setting(self.text, "agents", super::DEFAULT_AGENT, key)
+        provider_setting(self.text, "agents", DEFAULT_AGENT, key)
     }
 
     fn address(&self, provider: &str) -> Option<String> {

@@ -4,17 +4,19 @@
 //! * `table` – every listing.
 //! * `width` – how much room text takes, and how it is made to fit.
 //! * `clock` – times as the user's clock shows them.
+//! * `screen` – a block that is drawn again in its place.
 
 use std::io::{self, Write};
 
 pub(crate) mod clock;
 mod paint;
+pub(crate) mod screen;
 mod table;
 mod width;
 
 pub(crate) use paint::{OutputStream, TextRole, colour, paint};
 pub(crate) use table::{Column, PageLayout, TableCell, TextTable};
-pub(crate) use width::{cut, width, wrap};
+pub(crate) use width::{cut, wrap};
 
 /// Text that came from elsewhere, fit for a terminal: control characters, which could move the cursor, change the
 /// title or hide what follows, are shown as what they are.

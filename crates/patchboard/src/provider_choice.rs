@@ -8,17 +8,14 @@ use patchboard_providers::managed::{self, ManagedOptions, PreparedServer};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Config, Environment, LoadedConfig, Secrets,
-    agent_lookup::OFFLINE_PROVIDER,
-    env::{ANTHROPIC_API_KEY, OPENAI_API_KEY},
-    probe::probe,
-    section::{LocalModelConfig, LocalModelUse, PriceConfig, ProviderConfig, ProviderKind},
-    types::TimeSpan,
-};
-use crate::credentials::CredentialStore;
+use crate::config::credentials::CredentialStore;
+use crate::config::env::{ANTHROPIC_API_KEY, OPENAI_API_KEY};
+use crate::config::section::{LocalModelConfig, LocalModelUse, PriceConfig, ProviderConfig, ProviderKind};
+use crate::config::types::TimeSpan;
+use crate::config::{Config, Environment, LoadedConfig, OFFLINE_PROVIDER, Secrets};
+use probe::{LocalServer, ServerCandidate, probe};
 
-pub(crate) use super::probe::{LocalServer, ServerCandidate};
+mod probe;
 
 /// What the managed local model is called as a provider.
 pub(crate) const LOCAL_PROVIDER: &str = "local";
@@ -37,7 +34,7 @@ pub(crate) struct ProviderChoice {
 
 /// What the choice depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProviderSources<'a> {
+struct ProviderSources<'a> {
     pub env: &'a Environment,
     /// Keys stored by `patchboard onboard`, by provider name.
     pub stored: &'a BTreeMap<String, SecretString>,
@@ -48,7 +45,7 @@ pub(crate) struct ProviderSources<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct InstalledModel<'a> {
+struct InstalledModel<'a> {
     pub name: &'a str,
     pub idle_timeout: TimeSpan,
 }
@@ -61,7 +58,7 @@ const VENDORS: [(&str, ProviderKind, &str, &str); 2] = [
 
 /// Chooses: keys in the environment, then stored keys, then a local server,
 /// then the installed local model, then the built-in offline provider.
-pub(crate) fn choose_provider(findings: &ProviderSources<'_>) -> ProviderChoice {
+fn choose_provider(findings: &ProviderSources<'_>) -> ProviderChoice {
     let from_environment = VENDORS.iter().find_map(|(name, kind, variable, title)| {
         let key = findings.env.get(variable)?.trim();
         (!key.is_empty()).then(|| {
@@ -160,96 +157,95 @@ fn offline_choice() -> ProviderChoice {
     }
 }
 
-impl LoadedConfig {
+impl ProviderChoice {
     /// The provider to use where none is configured, with the reason; `None` where one is. Local servers, and then the
     /// installed local model, are only looked for when no key is found. With `local_model.enabled = "on"` it is that model
     /// whatever else there is.
-    pub(crate) async fn find_provider(
-        &self,
-        stop: &CancellationToken,
-    ) -> Result<Option<ProviderChoice>, managed::Error> {
-        let usage = self.config.local_model.enabled;
+    pub(crate) async fn find(loaded: &LoadedConfig, stop: &CancellationToken) -> Result<Option<Self>, managed::Error> {
+        let usage = loaded.config.local_model.enabled;
         if usage == LocalModelUse::On {
-            let options = self.local_model_options();
+            let options = local_model_options(&loaded.config);
             let Some(prepared) = managed::installed(&options, stop).await? else {
                 return Err(managed::Error::NotInstalled { data_dir: options.data_dir });
             };
-            let choice = installed_model_choice(self.installed_model(&prepared), "`local_model.enabled` is \"on\"");
-            return Ok(Some(ProviderChoice { installed: Some(prepared), ..choice }));
+            let model = installed_model(&loaded.config, &prepared);
+            let choice = installed_model_choice(model, "`local_model.enabled` is \"on\"");
+            return Ok(Some(Self { installed: Some(prepared), ..choice }));
         }
-        if !self.config.providers.is_empty() {
+        if !loaded.config.providers.is_empty() {
             return Ok(None);
         }
-        let stored = self.stored_keys();
-        let findings = |local, installed| ProviderSources { env: &self.env, stored: &stored, local, installed };
+        let stored = stored_keys(loaded);
+        let findings = |local, installed| ProviderSources { env: &loaded.env, stored: &stored, local, installed };
         let choice = choose_provider(&findings(&[], None));
         if choice.provider.kind != ProviderKind::Offline {
             return Ok(Some(choice));
         }
-        let local = probe(&candidates(&self.config)).await;
+        let local = probe(&candidates(&loaded.config)).await;
         let choice = choose_provider(&findings(&local, None));
         if choice.provider.kind != ProviderKind::Offline || usage == LocalModelUse::Off {
             return Ok(Some(choice));
         }
-        let Some(prepared) = self.installed_or_warn(stop).await else { return Ok(Some(choice)) };
-        let choice = choose_provider(&findings(&local, Some(self.installed_model(&prepared))));
-        Ok(Some(ProviderChoice { installed: Some(prepared), ..choice }))
+        let Some(prepared) = installed_or_warn(&loaded.config, stop).await else { return Ok(Some(choice)) };
+        let choice = choose_provider(&findings(&local, Some(installed_model(&loaded.config, &prepared))));
+        Ok(Some(Self { installed: Some(prepared), ..choice }))
     }
 
-    /// What managing the model takes.
-    pub(crate) fn local_model_options(&self) -> ManagedOptions {
-        let LocalModelConfig { weights, idle_timeout, .. } = &self.config.local_model;
-        let mut options = ManagedOptions::new(self.config.data_dir.clone(), weights.clone());
-        options.idle_after = (*idle_timeout).into();
-        options
-    }
-
-    fn installed_model<'a>(&self, prepared: &'a PreparedServer) -> InstalledModel<'a> {
-        InstalledModel { name: prepared.model_name(), idle_timeout: self.config.local_model.idle_timeout }
-    }
-
-    /// A model that was not asked for must not keep the server from starting.
-    async fn installed_or_warn(&self, stop: &CancellationToken) -> Option<PreparedServer> {
-        match managed::installed(&self.local_model_options(), stop).await {
-            Ok(None) if self.config.local_model.weights.is_some() => {
-                tracing::warn!(
-                    "`local_model.weights` is set, but the model server is not installed: \
-                     `patchboard serve --local-model` fetches it once"
-                );
-                None
-            }
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(%error, "the local model is not used");
-                None
-            }
+    /// Puts it where a configured provider would be.
+    pub(crate) fn add_to(&self, config: &mut Config, secrets: &mut Secrets) {
+        config.providers.insert(self.name.clone(), self.provider.clone());
+        if let Some(key) = &self.key {
+            secrets.provider_keys.insert(self.name.clone(), key.clone());
         }
-    }
-
-    fn stored_keys(&self) -> BTreeMap<String, SecretString> {
-        let Some(folder) = self.folders.credentials_dir() else {
-            return BTreeMap::new();
-        };
-        let store = CredentialStore::new(folder);
-        let keys = VENDORS.iter().filter_map(|(name, ..)| Some(((*name).to_owned(), store.read(name)?)));
-        keys.collect()
     }
 }
 
-impl Config {
-    /// Puts a chosen provider where a configured one would be.
-    pub(crate) fn add_provider(&mut self, choice: &ProviderChoice, secrets: &mut Secrets) {
-        self.providers.insert(choice.name.clone(), choice.provider.clone());
-        if let Some(key) = &choice.key {
-            secrets.provider_keys.insert(choice.name.clone(), key.clone());
+/// What managing the model takes.
+pub(crate) fn local_model_options(config: &Config) -> ManagedOptions {
+    let LocalModelConfig { weights, idle_timeout, .. } = &config.local_model;
+    let mut options = ManagedOptions::new(config.data_dir.clone(), weights.clone());
+    options.idle_after = (*idle_timeout).into();
+    options
+}
+
+fn installed_model<'a>(config: &Config, prepared: &'a PreparedServer) -> InstalledModel<'a> {
+    InstalledModel { name: prepared.model_name(), idle_timeout: config.local_model.idle_timeout }
+}
+
+/// A model that was not asked for must not keep the server from starting.
+async fn installed_or_warn(config: &Config, stop: &CancellationToken) -> Option<PreparedServer> {
+    match managed::installed(&local_model_options(config), stop).await {
+        Ok(None) if config.local_model.weights.is_some() => {
+            tracing::warn!(
+                "`local_model.weights` is set, but the model server is not installed: \
+                 `patchboard serve --local-model` fetches it once"
+            );
+            None
+        }
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(%error, "the local model is not used");
+            None
         }
     }
+}
+
+fn stored_keys(loaded: &LoadedConfig) -> BTreeMap<String, SecretString> {
+    let Some(folder) = loaded.folders.credentials_dir() else {
+        return BTreeMap::new();
+    };
+    let store = CredentialStore::new(folder);
+    let keys = VENDORS.iter().filter_map(|(name, ..)| Some(((*name).to_owned(), store.read(name)?)));
+    keys.collect()
 }
 
 /// Where model servers listen by default, without our own listeners: asking
 /// ourselves would be answered by nobody, or by another Patchboard.
-pub(crate) fn candidates(config: &Config) -> Vec<ServerCandidate> {
+fn candidates(config: &Config) -> Vec<ServerCandidate> {
     let own = [config.gateway.listen, config.runs.listen, config.hub.listen, config.bridge.listen];
     let own_ports: Vec<u16> = own.iter().filter_map(|listen| listen.address()).map(|address| address.port()).collect();
     ServerCandidate::DEFAULTS.into_iter().filter(|candidate| !own_ports.contains(&candidate.port)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,12 +29,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::assemble::{self, BoardAssembly, LiveEmbedder, RunningPools, VERSION};
+use crate::VERSION;
+use crate::assemble::{self, BoardAssembly, LiveEmbedder, RunningPools};
 use crate::config::section::{PairingPolicy, WebhookVerification};
 use crate::config::types::{ListenAddress, SystemUser};
-use crate::config::{Config, LoadedConfig, Secrets};
+use crate::config::{Config, Secrets};
 use crate::data_dir::process::ProcessState;
 use crate::data_dir::{self, DataDir, ServerRecord};
+use crate::effective_config::EffectiveConfig;
 use crate::heap_trim;
 use crate::system::SystemClock;
 use crate::telemetry::otlp::TracePipeline;
@@ -79,14 +81,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts, or fails with nothing left half-started.
     pub(crate) async fn start(
-        loaded: &LoadedConfig,
-        secrets: &Secrets,
+        effective: &EffectiveConfig,
         data: DataDir,
         metrics: PrometheusHandle,
         traces: Option<TracePipeline>,
         background: TaskTracker,
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
+        let EffectiveConfig { loaded, secrets, .. } = effective;
         let config = &loaded.config;
         let operator = data.operator_token()?;
         let local_users = LocalUsers::new(trusted_users(config)?);
@@ -100,7 +102,7 @@ impl Server {
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
         let tls = bridge.tls.clone();
         let BoardAssembly { board, pools: workers, embedder } =
-            assemble::open_board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
+            assemble::open_board(effective, &pool, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
         let record = ServerRecord {

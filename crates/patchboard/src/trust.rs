@@ -9,7 +9,6 @@
 //! * `store` – trusted content, fingerprints and exposed folders, on disk.
 //! * `config_file` – which text of a configuration file counts.
 //! * `fingerprint` – files and script folders of programs, compared without reading them where nothing changed.
-//! * `program` – of which files and folders a command consists.
 //! * `obeyed` – what a configuration makes the server obey.
 //! * `trail` – how the system finds a file, link by link.
 //! * `reach` – what a process with some writable folders could change.
@@ -26,7 +25,6 @@ pub(crate) mod guard;
 pub(crate) mod guarded_files;
 mod path_resolution;
 pub(crate) mod pending_trust;
-pub(crate) mod program;
 mod reach;
 pub(crate) mod store;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::config::LoadedConfig;
-use crate::credentials;
+use crate::config::credentials;
 use crate::trust::guarded_files::trust_store;
 
 /// Readable by its owner only.

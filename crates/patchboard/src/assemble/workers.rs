@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::folders::{ProgramKind, program_folder};
+use crate::config::secrets::random_secret;
 use crate::config::section::{self, WorkerConfig};
 use crate::config::{LoadedConfig, Secrets};
-use crate::data_dir;
 use crate::system::{SystemClock, SystemIds};
 use crate::trust::guarded_files::worker_command;
 
@@ -154,7 +154,7 @@ struct CallbackListenerAdapter(WorkerListeners);
 impl CallbackServer for CallbackListenerAdapter {
     fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
         Box::pin(async move {
-            let secret = WorkerSecret::new(data_dir::random_secret());
+            let secret = WorkerSecret::new(random_secret());
             let (address, closer) = self.0.open(worker, port, &secret).await?;
             Ok(CallbackListener { address, secret, close_guard: closer })
         })

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, output};
 use crate::config::show::ShowOrigin;
 use crate::config::{report, sample, schema, show};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {

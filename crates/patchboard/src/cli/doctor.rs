@@ -25,6 +25,7 @@ use crate::config::problem::{ConfigProblems, ProblemCode};
 use crate::config::types::ListenAddress;
 use crate::config::{LoadedConfig, Secrets};
 use crate::data_dir::{self, ServerRecord};
+use crate::provider_choice::ProviderChoice;
 
 mod access;
 mod bridge;
@@ -166,7 +167,7 @@ fn port(surface: &str, listen: ListenAddress, running: Option<SocketAddr>) -> Do
 }
 
 async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> DoctorFinding {
-    let chosen = match loaded.find_provider(&CancellationToken::new()).await {
+    let chosen = match ProviderChoice::find(loaded, &CancellationToken::new()).await {
         Ok(chosen) => chosen,
         Err(error) => {
             let hint = error.hint().unwrap_or("`patchboard explain PB0205` says more").to_owned();
@@ -181,7 +182,7 @@ async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> DoctorFin
     }
     let name = match &chosen {
         Some(choice) => {
-            loaded.config.add_provider(choice, secrets);
+            choice.add_to(&mut loaded.config, secrets);
             choice.name.clone()
         }
         None => match loaded.config.agents.get("default").and_then(|agent| loaded.config.provider_name(agent)) {

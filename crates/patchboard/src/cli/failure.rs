@@ -6,11 +6,11 @@ use std::{fs, io};
 
 use patchboard_providers::managed;
 
-use super::output::{self, OutputStream, TextRole, paint};
 use crate::client::error::ConnectError;
 use crate::config::nearest::did_you_mean;
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
 use crate::data_dir;
+use crate::output::{self, OutputStream, TextRole, paint};
 use crate::serve::ListenError;
 
 /// Exit codes: 0 is success, 70 a bug (a panic), 130 and 143 what a signal ended.
@@ -130,14 +130,6 @@ impl CommandFailure {
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,
-        }
-    }
-
-    /// In one text, for whoever is not at a terminal.
-    pub(crate) fn text(&self) -> String {
-        match &self.hint {
-            Some(hint) => format!("{}\n  hint: {hint}", self.message),
-            None => self.message.clone(),
         }
     }
 

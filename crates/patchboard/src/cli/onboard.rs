@@ -12,13 +12,12 @@ use secrecy::SecretString;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, output};
 use crate::config::files::{ConfigFileReader, DiskReader, FileLayer, FileWarning};
-use crate::config::onboard::{
-    self, ModelServer, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard,
-};
 use crate::config::section;
+use crate::onboard::{self, ModelServer, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnboardArgs {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use patchboard_providers::managed::PrepareProgress;
 
-use super::output;
+use crate::output;
 
 #[derive(Debug)]
 pub(crate) struct TerminalProgress {

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rustix::process::Signal;
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, output};
 use crate::config::types::TimeSpan;
 use crate::data_dir::process::{self, ProcessRecord, ProcessRole, ProcessState};
 use crate::data_dir::{self};
+use crate::output;
 use signal::ProcessHandle;
 
 mod signal;

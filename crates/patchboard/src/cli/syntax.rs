@@ -8,8 +8,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, FromArgMatches};
 
 use super::failure::CommandFailure;
-use super::{Cli, help, output};
+use super::{Cli, help};
 use crate::config::nearest::{did_you_mean, nearest};
+use crate::output;
 
 /// What people call commands that have another name here.
 const COMMAND_SYNONYMS: &[(&str, &str)] = &[

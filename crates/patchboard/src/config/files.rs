@@ -102,7 +102,7 @@ fn is_absent(path: &Path, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || path.symlink_metadata().is_err()
 }
 
-pub(super) fn read_text(path: &Path) -> io::Result<String> {
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     let file = open_regular(path)?;
     if file.metadata()?.len() > MAX_FILE_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());

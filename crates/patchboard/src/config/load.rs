@@ -3,8 +3,6 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use patchboard_providers::managed::ManagedServer;
-
 use super::{
     Config, DEFAULT_AGENT, Environment, check, file_parser,
     files::{self, ConfigFile, ConfigFileReader, DiskReader, FileLayer},
@@ -73,10 +71,6 @@ pub(crate) struct LoadedConfig {
     pub disabled: Vec<DisabledEntry>,
     pub folders: UserFolders,
     pub env: Environment,
-    /// The managed server behind the provider [`LOCAL_PROVIDER`], once there is one.
-    ///
-    /// [`LOCAL_PROVIDER`]: super::provider_choice::LOCAL_PROVIDER
-    pub local_model: Option<Arc<ManagedServer>>,
     /// Where this or the next start looks for configuration.
     search_paths: Vec<PathBuf>,
     pub(crate) tree: ConfigNode,
@@ -207,7 +201,6 @@ fn load_with_problems(request: LoadRequest) -> (LoadedConfig, Vec<ConfigProblem>
         disabled: switched_off,
         folders,
         env,
-        local_model: None,
         search_paths: places,
         tree,
     };

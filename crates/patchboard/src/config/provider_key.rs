@@ -19,7 +19,7 @@ use super::{
     types::SecretRef,
     validate::url,
 };
-use crate::credentials::CredentialStore;
+use crate::config::credentials::CredentialStore;
 
 /// What decides about a provider's key.
 pub(crate) struct KeyResolver<'a> {

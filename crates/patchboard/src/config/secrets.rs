@@ -15,7 +15,6 @@ use super::{
     tree::ConfigNode,
     types::{SecretError, SecretRef},
 };
-use crate::data_dir::random_secret;
 
 /// Secrets by what they are for. They are zeroed when dropped and never shown.
 #[derive(Clone, Default)]
@@ -231,6 +230,11 @@ impl SecretReader<'_> {
         }
         read
     }
+}
+
+/// A secret of 64 characters. Version 4 ids fix six bits of sixteen bytes; two of them leave 244 random ones.
+pub(crate) fn random_secret() -> String {
+    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
 /// A child process' variable that refers to a secret, rather than being text.

@@ -11,7 +11,6 @@ mod merging;
 mod parts;
 mod plugins;
 mod problems;
-mod provider_choice;
 mod secrets;
 mod show;
 mod validation;

@@ -1,6 +1,7 @@
 //! The models a server offers, as people choose among them. Pure: a list in, a choice or a shorter list out.
 
 use crate::config::section::ProviderKind;
+use crate::output::one_line;
 
 /// More are not shown at once; typing part of a name makes the list shorter.
 const MAX_SHOWN_MODELS: usize = 20;
@@ -102,7 +103,7 @@ pub(super) fn numbered_lines(shown: &[&str], default: Option<&str>) -> Vec<Strin
         .enumerate()
         .map(|(index, model)| {
             let mark = if Some(*model) == default { "  (default)" } else { "" };
-            format!("{:>4}  {}{mark}", index + 1, crate::cli::output::one_line(model))
+            format!("{:>4}  {}{mark}", index + 1, one_line(model))
         })
         .collect();
     let left_out = shown.len().saturating_sub(MAX_SHOWN_MODELS);

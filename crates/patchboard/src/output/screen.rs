@@ -2,8 +2,7 @@
 
 use std::os::fd::AsFd;
 
-pub(super) use super::output::cut;
-use super::output::width;
+use super::width::{cut, width};
 
 /// Lines of a block at most, however tall the terminal is: a block taller than the screen cannot be gone back over.
 const MAX_LINES: usize = 40;
@@ -11,14 +10,14 @@ const MAX_LINES: usize = 40;
 const DEFAULT_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TerminalSize {
-    pub(super) columns: usize,
-    pub(super) rows: usize,
+pub(crate) struct TerminalSize {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
 }
 
 impl TerminalSize {
     /// Of the terminal that is written to, now.
-    pub(super) fn of(terminal: impl AsFd) -> Self {
+    pub(crate) fn of(terminal: impl AsFd) -> Self {
         match rustix::termios::tcgetwinsize(terminal) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
                 Self { columns: size.ws_col.into(), rows: size.ws_row.into() }
@@ -28,14 +27,14 @@ impl TerminalSize {
     }
 
     /// How many lines a block may have.
-    pub(super) fn max_lines(self) -> usize {
+    pub(crate) fn max_lines(self) -> usize {
         self.rows.saturating_sub(2).clamp(3, MAX_LINES)
     }
 }
 
 /// What is drawn now.
 #[derive(Debug, Default)]
-pub(super) struct LiveBlock {
+pub(crate) struct LiveBlock {
     drawn: Vec<String>,
     /// Of the terminal, when it was drawn.
     columns: usize,
@@ -43,7 +42,7 @@ pub(super) struct LiveBlock {
 
 impl LiveBlock {
     /// The bytes that put `lines` where the block was. Empty when nothing changed.
-    pub(super) fn draw(&mut self, lines: &[String], size: TerminalSize) -> String {
+    pub(crate) fn draw(&mut self, lines: &[String], size: TerminalSize) -> String {
         let lines = fit_lines(lines, size);
         if lines == self.drawn {
             return String::new();
@@ -70,7 +69,7 @@ impl LiveBlock {
     }
 
     /// Leaves what is drawn where it is; the next block begins below it.
-    pub(super) fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         self.drawn.clear();
     }
 }

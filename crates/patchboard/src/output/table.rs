@@ -4,9 +4,9 @@
 use std::io::{IsTerminal, stdout};
 
 use super::paint::{OutputStream, TextRole, colour, paint};
+use super::screen::TerminalSize;
 use super::width::{cut, width, wrap};
 use super::{one_line, print_line};
-use crate::cli::screen::TerminalSize;
 use crate::telemetry::LogColour;
 
 /// Between two columns.

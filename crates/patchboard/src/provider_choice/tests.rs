@@ -5,14 +5,8 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 
-use super::bench::Bench;
-use crate::config::{
-    Config, Environment, LoadedConfig,
-    provider_choice::{
-        InstalledModel, LocalServer, ProviderChoice, ProviderSources, ServerCandidate, candidates, choose_provider,
-    },
-    types::TimeSpan,
-};
+use super::*;
+use crate::config::tests::bench::Bench;
 
 fn local(name: &'static str, port: u16, models: &[&str]) -> LocalServer {
     let models = models.iter().map(|model| (*model).to_owned()).collect();
@@ -119,14 +113,14 @@ fn the_installed_model_comes_after_everything_but_the_offline_provider() {
 }
 
 async fn found(loaded: &LoadedConfig) -> Option<ProviderChoice> {
-    loaded.find_provider(&CancellationToken::new()).await.unwrap()
+    ProviderChoice::find(&loaded, &CancellationToken::new()).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_model_that_must_be_used_must_be_installed() {
     let bench = Bench::with_file("[local_model]\nenabled = \"on\"").env("ANTHROPIC_API_KEY", "key");
     let (loaded, _) = Config::load_for_start(bench.request()).unwrap();
-    let refused = loaded.find_provider(&CancellationToken::new()).await.unwrap_err();
+    let refused = ProviderChoice::find(&loaded, &CancellationToken::new()).await.unwrap_err();
     assert!(refused.to_string().starts_with("the local model is not installed in `"), "{refused}");
     assert!(refused.hint().unwrap().contains("`patchboard serve --local-model`"));
 }
@@ -137,7 +131,7 @@ async fn a_chosen_provider_is_used_like_a_configured_one() {
     let (mut loaded, mut secrets) = Config::load_for_start(bench.request()).unwrap();
     let choice = found(&loaded).await.unwrap();
     assert_eq!(choice.name, "anthropic");
-    loaded.config.add_provider(&choice, &mut secrets);
+    choice.add_to(&mut loaded.config, &mut secrets);
     let config = &loaded.config;
     let routes = config.model_routes(&config.agents["default"]);
     assert_eq!(routes.len(), 1);

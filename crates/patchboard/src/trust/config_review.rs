@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
-use crate::cli::output::one_line;
+use crate::output::one_line;
 
 /// More harmless lines than this are counted, not shown.
 const MAX_HARMLESS_LINES: usize = 40;

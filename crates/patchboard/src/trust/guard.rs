@@ -12,10 +12,10 @@ use patchboard_tools::guard::{
 use super::TrustStore;
 use super::exposure::{exposure_keys, folder_keys, is_exposed};
 use super::pending_trust::pending_changes;
-use super::program::GuardedProgram;
 use super::reach::{FileReach, can_change_folder, file_reach, pinned_ancestors};
 use super::store::{TrustedPathIndex, TrustedPaths};
 use crate::config::files::FileLayer;
+use crate::config::program::GuardedProgram;
 
 mod baseline;
 mod holds;

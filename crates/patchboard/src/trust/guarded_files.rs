@@ -8,10 +8,10 @@ use patchboard_tools::guard::{FileSealing, WriteReach};
 
 use super::TrustStore;
 use super::guard::{GuardedFiles, ProgramName};
-use super::program::{GuardedProgram, ProgramContext, resolved_command};
 use super::reach::{FileReach, file_reach};
 use crate::config::env::HOME;
 use crate::config::files::{ConfigFile, FileLayer};
+use crate::config::program::{GuardedProgram, ProgramContext, resolved_command};
 use crate::config::section::{McpConfig, WorkerConfig};
 use crate::config::{Config, LoadedConfig};
 use crate::data_dir;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::TrustStore;
 use super::exposure::{is_exposed, is_folder_exposed};
 use super::fingerprint::{FileFingerprint, FolderFingerprint};
-use super::program::GuardedProgram;
+use crate::config::program::GuardedProgram;
 
 /// A program as it was at one moment: what is shown of it is what is recorded, whatever happens while its owner looks.
 #[derive(Debug, Clone)]

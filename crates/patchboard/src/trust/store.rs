@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use super::fingerprint::{FileFingerprint, FolderFingerprint};
 use crate::config::Environment;
 use crate::config::UserFolders;
-use crate::credentials::{PendingFile, create_private_folder};
+use crate::config::credentials::{PendingFile, create_private_folder};
 use crate::data_dir::{is_own_record, may_hold_records};
 
 mod hold_marks;

@@ -54,11 +54,3 @@ fn of_a_soul_that_an_agent_replaced_the_trusted_text_counts() {
     let souls = SoulFiles::new(HashMap::from([("default".to_owned(), path)]), reader);
     assert_eq!(souls.soul("default").as_deref(), Some("Be kind."));
 }
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_closed_process_cannot_be_looked_into() {
-    use rustix::process::{DumpableBehavior, dumpable_behavior};
-    disable_process_dumps().unwrap();
-    assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
-}

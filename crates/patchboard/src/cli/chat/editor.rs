@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::lists::SharedChatFacts;
 use super::slash;
-use crate::cli::output::{self, TextRole, paint};
+use crate::output::{self, TextRole, paint};
 use crate::telemetry::LogColour;
 
 /// Entries of the history, and how long one may be: a longer paste is sent, and not kept.

@@ -4,7 +4,7 @@
 
 use patchboard_core::text::nearest;
 
-use crate::cli::output::wrap;
+use crate::output::wrap;
 
 /// Completions offered at once; a longer list helps nobody.
 const MAX_COMPLETIONS: usize = 100;

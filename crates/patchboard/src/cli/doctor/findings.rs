@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::cli::output::{self, PageLayout, TextRole, paint, wrap};
 use crate::config::problem::{ConfigProblems, Severity};
+use crate::output::{self, PageLayout, TextRole, paint, wrap};
 
 /// `Bad` is what keeps a server from starting, answering, or doing all that is configured. The text begins with its topic:
 /// `sandbox: …`.

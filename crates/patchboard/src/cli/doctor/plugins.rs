@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::DoctorFinding;
 use crate::assemble::plugin_limits;
-use crate::cli::output::one_line;
 use crate::cli::plugins::report::{self, PluginReport};
 use crate::client::{GatewayClient, ServerAddress};
 use crate::config::problem::plain_reason;
 use crate::config::section::{ChannelConfig, WebhookVerification};
 use crate::config::{Config, LoadedConfig};
+use crate::output::one_line;
 use crate::system::SystemClock;
 
 /// One byte more than a plugin may have.

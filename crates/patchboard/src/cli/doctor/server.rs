@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::DoctorFinding;
-use crate::assemble::VERSION;
+use crate::VERSION;
 use crate::client::{GatewayClient, ServerAddress};
 use crate::config::types::ListenAddress;
 use crate::config::{Config, LoadedConfig};

@@ -16,8 +16,9 @@ use self::handshake::EndpointConfig;
 use self::script::HubScript;
 use self::socket::CheckOutput;
 use crate::cli::failure::CommandFailure;
-use crate::cli::{ConfigLocation, block_on, output};
+use crate::cli::{ConfigLocation, block_on};
 use crate::client::hub::LocalUrl;
+use crate::output;
 use crate::system::SystemClock;
 
 mod checker;

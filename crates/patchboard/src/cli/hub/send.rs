@@ -14,9 +14,9 @@ use super::format::{self, PrintedProgress};
 use super::report::{self, MessageReport};
 use super::{HubErrorContext, HubTarget, apps};
 use crate::cli::failure::CommandFailure;
-use crate::cli::output;
 use crate::client::hub::HubClient;
 use crate::config::nearest::nearest;
+use crate::output;
 
 /// How long is waited when nobody says how long.
 const DEFAULT_WAIT: Duration = Duration::from_secs(120);

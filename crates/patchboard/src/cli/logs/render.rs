@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::LineLevel;
-use super::output::one_line;
+use crate::output::one_line;
 
 /// Fields with a place of their own, and those that say where in the program it was.
 const HIDDEN_FIELDS: &[&str] = &["timestamp", "level", "message", "target", "span", "spans"];

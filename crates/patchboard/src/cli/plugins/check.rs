@@ -14,9 +14,10 @@ use patchboard_wasm::{CheckedPlugin, PluginFileError, PluginLimits};
 use serde_json::{Value, json};
 
 use super::new;
+use crate::cli::block_on;
 use crate::cli::failure::CommandFailure;
-use crate::cli::{block_on, output};
 use crate::config::problem::plain_reason;
+use crate::output;
 use crate::system::SystemClock;
 
 /// One byte more than a plugin may have, so that a longer file is noticed and not read.

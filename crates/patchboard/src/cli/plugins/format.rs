@@ -1,7 +1,7 @@
 //! Plugins in words, for people. Whatever came from plugins is made fit for a terminal here.
 
 use super::report::PluginReport;
-use crate::cli::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
+use crate::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
 
 /// Where there is nothing to show.
 const NONE: &str = "–";

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use crate::cli::failure::CommandFailure;
-use crate::cli::output;
+use crate::output;
 
 /// The world, as this server knows it.
 pub(super) const WORLD: &str = include_str!("../../../../../wit/patchboard.wit");

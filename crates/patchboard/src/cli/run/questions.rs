@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::cli::output::{one_line, plain};
+use crate::output::{one_line, plain};
 
 /// Questions that may wait to be asked; answers to further ones must come from elsewhere.
 const MAX_QUESTIONS: usize = 64;

@@ -11,10 +11,10 @@ use tokio::io::unix::AsyncFd;
 
 use super::view::{DisplayUpdate, ProgressDisplay, ReplyTiming};
 use crate::cli::markdown::{MarkdownLayout, MarkupMode};
-use crate::cli::output::{self, OutputStream, TextRole, colour, paint};
-use crate::cli::screen::{LiveBlock, TerminalSize};
 use crate::config::Environment;
 use crate::config::env::TERM;
+use crate::output::screen::{LiveBlock, TerminalSize};
+use crate::output::{self, OutputStream, TextRole, colour, paint};
 use crate::telemetry::LogColour;
 
 /// An answer to a question is no longer.

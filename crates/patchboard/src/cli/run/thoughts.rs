@@ -1,7 +1,7 @@
 //! The tree of thoughts of a `tot` run, as far as its events tell.
 
-use crate::cli::output::one_line;
-use crate::cli::screen::cut;
+use crate::output::cut;
+use crate::output::one_line;
 
 /// Thoughts are shown up to this many columns, so that scores and branches stay in sight.
 const THOUGHT_COLUMNS: usize = 200;

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use crate::cli::approval_mode::{self, ApprovalArgs, ApprovalResponder, UnattendedMode};
 use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::CommandFailure;
-use crate::cli::{ServerTarget, approvals, block_on, output};
+use crate::cli::{ServerTarget, approvals, block_on};
 use crate::client::GatewayClient;
 use crate::config::nearest::did_you_mean;
+use crate::output;
 
 /// Arguments read from standard input are at most this long.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::config::program::{GuardedProgram, ProgramContext};
 use crate::config::{
     Config,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},
 };
-use crate::trust::program::{GuardedProgram, ProgramContext};
 
 /// Everything in a script's folder counts as its code. Where agents work in it, whatever they write is a change of the code.
 /// `cwd` is where the words of the commands of MCP servers are looked for, unless their tables say otherwise.

@@ -1,6 +1,6 @@
 use super::{Column, PageLayout, TableCell, TextTable};
-use crate::cli::output::TextRole;
-use crate::cli::output::width::width;
+use crate::output::TextRole;
+use crate::output::width::width;
 use crate::telemetry::LogColour;
 
 const PIPE: PageLayout = PageLayout { columns: None, colour: LogColour::Off };

@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use super::{TrustStore, escape_path, path_digest, read_record, unescape_path};
-use crate::credentials::create_private_folder;
+use crate::config::credentials::create_private_folder;
 
 /// Folder of the marks in a store; in it one folder for each path, with one mark for each server.
 const MARKS_FOLDER: &str = "held";
