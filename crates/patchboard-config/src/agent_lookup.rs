@@ -10,21 +10,21 @@ use super::{
     Config,
     glob::specificity,
     section::{AgentConfig, BUILT_IN_PRICES, PriceConfig, ProviderConfig, ProviderKind},
-    validate::url,
+    url,
 };
 
 /// The agent that always exists and answers what no binding claims.
-pub(crate) const DEFAULT_AGENT: &str = "default";
+pub const DEFAULT_AGENT: &str = "default";
 
 /// Provider names that win when an agent names none and several are configured.
 const PREFERRED_PROVIDERS: [&str; 2] = ["default", "main"];
 
 /// The provider that exists without being configured.
-pub(crate) const OFFLINE_PROVIDER: &str = "offline";
+pub const OFFLINE_PROVIDER: &str = "offline";
 
 /// A provider to call and the model to ask it for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ModelRoute {
+pub struct ModelRoute {
     pub provider: String,
     pub model: String,
 }
@@ -32,7 +32,7 @@ pub(crate) struct ModelRoute {
 impl Config {
     /// The provider an agent uses. None when no provider is configured and one
     /// has yet to be chosen.
-    pub(crate) fn provider_name<'a>(&'a self, agent: &'a AgentConfig) -> Option<&'a str> {
+    pub fn provider_name<'a>(&'a self, agent: &'a AgentConfig) -> Option<&'a str> {
         agent.provider.as_deref().or_else(|| {
             let mut names = self.providers.keys();
             match (names.next(), names.next()) {
@@ -43,7 +43,7 @@ impl Config {
     }
 
     /// A configured provider, or the built-in offline one by its name.
-    pub(crate) fn provider(&self, name: &str) -> Option<ProviderConfig> {
+    pub fn provider(&self, name: &str) -> Option<ProviderConfig> {
         self.providers
             .get(name)
             .cloned()
@@ -52,7 +52,7 @@ impl Config {
 
     /// The providers an agent calls, the first and then its fallbacks, each
     /// with the model to ask for. Empty while no provider has been chosen.
-    pub(crate) fn model_routes(&self, agent: &AgentConfig) -> Vec<ModelRoute> {
+    pub fn model_routes(&self, agent: &AgentConfig) -> Vec<ModelRoute> {
         let Some((first_name, first)) = self.provider_name(agent).and_then(|name| Some((name, self.provider(name)?)))
         else {
             return Vec::new();
@@ -77,7 +77,7 @@ impl Config {
     /// What models cost, most decisive row first: prices of the providers that
     /// agents use, then `[prices]`, then the built-in table. The built-in guess
     /// for unknown models does not apply to local servers, which cost nothing.
-    pub(crate) fn price_table(&self) -> PriceTable {
+    pub fn price_table(&self) -> PriceTable {
         let mut configured: Vec<(&str, PriceConfig)> =
             self.prices.iter().map(|(pattern, price)| (pattern.as_str(), *price)).collect();
         configured.sort_by_key(|(pattern, _)| specificity(pattern));

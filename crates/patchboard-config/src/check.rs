@@ -6,12 +6,12 @@ mod leaf;
 
 use super::{
     key_path::KeyPath,
-    nearest::nearest,
-    paths::PathRules,
+    path_rules::PathRules,
     problem::{ConfigProblem, ProblemCode},
     shape::{LeafKind, SchemaEntry, ValueShape},
     tree::{ConfigNode, NodeContent},
 };
+use patchboard_core::text::nearest;
 
 /// Checks the whole tree, resolves paths in it, and removes what is wrong.
 pub(crate) fn check(tree: &mut ConfigNode, root: &SchemaEntry, rules: &PathRules) -> Vec<ConfigProblem> {

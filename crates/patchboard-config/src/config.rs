@@ -1,63 +1,11 @@
-//! The configuration: what `patchboard.toml` of the user and of the project, the environment and the command
-//! line say, checked as a whole before anything starts.
-//!
-//! Reading order: [`files`] (what is read) → [`load`] (layers) → [`merge`] → [`check`] (types and unknown keys) →
-//! [`validate`] (what the sections mean together) → [`secrets`]. The types in
-//! [`section`] are plain data and know nothing of where a value came from;
-//! [`tree`] does. Nothing here opens a socket, prints or asks, and nothing reads
-//! the process environment except [`env`].
-
-pub(crate) mod credentials;
-pub(crate) mod env;
-pub(crate) mod files;
-pub(crate) mod key_path;
-pub(crate) mod load;
-pub(crate) mod problem;
-pub(crate) mod program;
-#[cfg(test)]
-mod reference;
-pub(crate) mod reload;
-pub(crate) mod report;
-pub(crate) mod sample;
-pub(crate) mod schema;
-pub(crate) mod secrets;
-pub(crate) mod section;
-pub(crate) mod show;
-pub(crate) mod sidecar;
-pub(crate) mod types;
-
-mod agent_lookup;
-mod check;
-pub(crate) mod edit;
-mod file_parser;
-mod glob;
-mod key_order;
-mod merge;
-pub(crate) mod nearest;
-mod overlay;
-mod paths;
-mod provider_key;
-mod shape;
-mod token_length;
-mod tree;
-pub(crate) mod validate;
-
-#[cfg(test)]
-pub(crate) mod tests;
+//! All sections together, as plain data.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::{
-    agent_lookup::{DEFAULT_AGENT, ModelRoute, OFFLINE_PROVIDER},
-    env::Environment,
-    load::{FlagOverride, LoadRequest, LoadedConfig},
-    paths::UserFolders,
-    secrets::Secrets,
-};
-use self::{
+use crate::{
     section::{
         AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, GatewayConfig, HubConfig, LimitsConfig,
         LocalModelConfig, LogConfig, McpConfig, MemoryConfig, NotificationsConfig, PluginConfig, PriceConfig,
@@ -71,7 +19,7 @@ use self::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "patchboard.toml", description = "Configuration of Patchboard.")]
-pub(crate) struct Config {
+pub struct Config {
     /// Folder for the database, plugins' stores and the record of the running server.
     #[schemars(extend("x-kind" = "path"))]
     pub data_dir: PathBuf,

@@ -13,7 +13,7 @@ use std::{
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::config::types::SECRET_BYTES_MAX;
+use crate::types::SECRET_BYTES_MAX;
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CredentialError {
+pub enum CredentialError {
     #[error("`{0}` cannot be a provider's name: use letters, digits, `-` and `_`")]
     BadName(String),
     #[error("the key is empty")]
@@ -46,12 +46,12 @@ pub(crate) enum CredentialError {
 
 /// A folder of keys.
 #[derive(Clone, Debug)]
-pub(crate) struct CredentialStore {
+pub struct CredentialStore {
     folder: PathBuf,
 }
 
 impl CredentialStore {
-    pub(crate) fn new(folder: PathBuf) -> Self {
+    pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
@@ -63,7 +63,7 @@ impl CredentialStore {
 
     /// The stored key. A file that is absent, empty, unreadable or not a key
     /// counts as none.
-    pub(crate) fn read(&self, provider: &str) -> Option<SecretString> {
+    pub fn read(&self, provider: &str) -> Option<SecretString> {
         let file = File::open(self.path(provider)?).ok()?;
         if !file.metadata().ok()?.is_file() {
             return None;
@@ -78,7 +78,7 @@ impl CredentialStore {
 
     /// Writes the key under a temporary name; [`PendingFile::commit`] puts it
     /// in place. Lets a caller make sure of other files first.
-    pub(crate) fn prepare(&self, provider: &str, key: &SecretString) -> Result<PendingFile, CredentialError> {
+    pub fn prepare(&self, provider: &str, key: &SecretString) -> Result<PendingFile, CredentialError> {
         let path = self.path(provider).ok_or_else(|| CredentialError::BadName(provider.to_owned()))?;
         let key = parse_key(key)?;
         create_private_folder(&self.folder)?;
@@ -89,7 +89,7 @@ impl CredentialStore {
 
 /// A key without surrounding white space. Keys travel in HTTP headers, so
 /// anything but visible ASCII is a slip of the clipboard.
-pub(crate) fn parse_key(text: &SecretString) -> Result<SecretString, CredentialError> {
+pub fn parse_key(text: &SecretString) -> Result<SecretString, CredentialError> {
     let key = text.expose_secret().trim();
     if key.is_empty() {
         Err(CredentialError::EmptyKey)
@@ -108,7 +108,7 @@ fn is_provider_name(name: &str) -> bool {
 }
 
 /// Makes a folder that only its owner can enter.
-pub(crate) fn create_private_folder(folder: &Path) -> Result<(), CredentialError> {
+pub fn create_private_folder(folder: &Path) -> Result<(), CredentialError> {
     let failed = |source| CredentialError::Folder { path: folder.to_owned(), source };
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(failed)?;
     // One that was there may be open to others.
@@ -122,7 +122,7 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<(), CredentialError
 /// A file written under a temporary name. Dropped without a commit, nothing
 /// of it remains.
 #[derive(Debug)]
-pub(crate) struct PendingFile {
+pub struct PendingFile {
     temporary: Option<PathBuf>,
     target: PathBuf,
 }
@@ -130,7 +130,7 @@ pub(crate) struct PendingFile {
 impl PendingFile {
     /// Writes `bytes` beside `target`; the file has `mode` from the moment it
     /// exists.
-    pub(crate) fn write(target: &Path, bytes: &[u8], mode: u32) -> Result<Self, CredentialError> {
+    pub fn write(target: &Path, bytes: &[u8], mode: u32) -> Result<Self, CredentialError> {
         let failed = |source| CredentialError::Write { path: target.to_owned(), source };
         let (mut file, temporary) = create_beside(target, mode).map_err(failed)?;
         let pending = Self { temporary: Some(temporary), target: target.to_owned() };
@@ -139,7 +139,7 @@ impl PendingFile {
     }
 
     /// Puts the file in place.
-    pub(crate) fn commit(mut self) -> Result<PathBuf, CredentialError> {
+    pub fn commit(mut self) -> Result<PathBuf, CredentialError> {
         let failed = |source| CredentialError::Write { path: self.target.clone(), source };
         if let Some(temporary) = &self.temporary {
             fs::rename(temporary, &self.target).map_err(failed)?;

@@ -5,7 +5,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 /// A provider to write into the file and make the default agent's.
 #[derive(Clone, Debug)]
-pub(crate) struct ProviderEdit<'a> {
+pub struct ProviderEdit<'a> {
     pub name: &'a str,
     pub kind: &'a str,
     /// None leaves what the file says.
@@ -15,7 +15,7 @@ pub(crate) struct ProviderEdit<'a> {
 
 /// Applies the edit to the text of a file. Fails with a reason when the text
 /// is not TOML or has something else where a section belongs.
-pub(crate) fn set_provider(text: &str, edit: &ProviderEdit<'_>) -> Result<String, String> {
+pub fn set_provider(text: &str, edit: &ProviderEdit<'_>) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|_| "the file is not valid TOML".to_owned())?;
     let provider = section_table(&mut document, "providers", edit.name)?;
     set_value(provider, "kind", edit.kind);
@@ -36,7 +36,7 @@ pub(crate) fn set_provider(text: &str, edit: &ProviderEdit<'_>) -> Result<String
 }
 
 /// The text at `[section.name] key`, if the file has it.
-pub(crate) fn provider_setting(text: &str, section: &str, name: &str, key: &str) -> Option<String> {
+pub fn provider_setting(text: &str, section: &str, name: &str, key: &str) -> Option<String> {
     let document: DocumentMut = text.parse().ok()?;
     let item = document.get(section)?.get(name)?.get(key)?;
     item.as_str().map(str::to_owned)

@@ -8,33 +8,33 @@ use std::{collections::BTreeMap, fmt};
 pub(crate) const CONFIG_PREFIX: &str = "PATCHBOARD__";
 /// Key for the Anthropic API, used by providers of kind `anthropic` that name
 /// neither `api_key` nor `base_url`, and to choose a provider when none is configured.
-pub(crate) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
+pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
 /// API root for providers of kind `anthropic` that name no `base_url`.
 pub(crate) const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
 /// Key for the OpenAI API, used like [`ANTHROPIC_API_KEY`] for kind `openai`.
-pub(crate) const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
+pub const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
 /// API root for providers of kind `openai` that name no `base_url`.
 pub(crate) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
 /// Token that commands present to a server named with `--url`; a good name for `gateway.token` to refer to.
-pub(crate) const PATCHBOARD_TOKEN: &str = "PATCHBOARD_TOKEN";
+pub const PATCHBOARD_TOKEN: &str = "PATCHBOARD_TOKEN";
 /// Folders where programs are looked for.
-pub(crate) const PATH: &str = "PATH";
+pub const PATH: &str = "PATH";
 /// Home folder: what `~` means and where defaults live.
-pub(crate) const HOME: &str = "HOME";
+pub const HOME: &str = "HOME";
 /// Folder for configuration files instead of `~/.config`.
 pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 /// Folder for data instead of `~/.local/share`.
 pub(crate) const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 /// The bus that desktop notifications are sent over.
-pub(crate) const DBUS_SESSION_BUS_ADDRESS: &str = "DBUS_SESSION_BUS_ADDRESS";
+pub const DBUS_SESSION_BUS_ADDRESS: &str = "DBUS_SESSION_BUS_ADDRESS";
 /// Folder where that bus is looked for when it is not named.
-pub(crate) const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// Log filter used when `log.filter` is not set.
 pub(crate) const RUST_LOG: &str = "RUST_LOG";
 /// Any non-empty value turns colour off.
-pub(crate) const NO_COLOR: &str = "NO_COLOR";
+pub const NO_COLOR: &str = "NO_COLOR";
 /// Kind of the terminal; on a `dumb` one nothing is drawn in place.
-pub(crate) const TERM: &str = "TERM";
+pub const TERM: &str = "TERM";
 
 /// What each variable does, for the reference page.
 #[cfg(test)]
@@ -69,12 +69,12 @@ pub(crate) const VARIABLES: [(&str, &str); 16] = [
 /// A snapshot of environment variables. Tests make their own; the process'
 /// variables are read once, at start, and never changed.
 #[derive(Clone, Default)]
-pub(crate) struct Environment {
+pub struct Environment {
     variables: BTreeMap<String, String>,
 }
 
 impl Environment {
-    pub(crate) fn from_process() -> Self {
+    pub fn from_process() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one place that reads it")]
         let variables = std::env::vars_os();
         variables
@@ -86,7 +86,7 @@ impl Environment {
     }
 
     /// The value of a variable; an empty one counts as unset.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 

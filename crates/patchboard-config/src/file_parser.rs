@@ -7,8 +7,9 @@ use toml::de::{DeTable, DeValue};
 use super::{
     files::{ConfigFile, ConfigFileReader, unreadable_reason},
     key_path::KeyPath,
+    origin::ValueOrigin,
     problem::{ConfigProblem, ProblemCode},
-    tree::{ConfigNode, NodeContent, ValueOrigin},
+    tree::{ConfigNode, NodeContent},
 };
 
 /// The tree that a file says, or `None` if it does not count. Problems name the file as it is shown.

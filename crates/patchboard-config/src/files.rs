@@ -14,20 +14,17 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use super::{
-    paths::{UserFolders, strip_current_dir_parts},
-    problem::plain_reason,
-};
+use super::paths::{UserFolders, strip_current_dir_parts};
 
 /// Name of the file looked for in the user's configuration folder and in the current folder.
-pub(crate) const FILE_NAME: &str = "patchboard.toml";
+pub const FILE_NAME: &str = "patchboard.toml";
 
 /// A larger file is not a configuration; it is refused unread.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Whose file it is. Ordered as the files count: later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum FileLayer {
+pub enum FileLayer {
     /// The one in the user's configuration folder.
     User,
     /// `./patchboard.toml`. It may have come with a clone, so its author may be anybody.
@@ -38,7 +35,7 @@ pub(crate) enum FileLayer {
 
 /// A place of configuration, whether or not there is a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ConfigFile {
+pub struct ConfigFile {
     pub layer: FileLayer,
     /// Absolute.
     pub path: PathBuf,
@@ -48,13 +45,13 @@ pub(crate) struct ConfigFile {
 
 impl ConfigFile {
     /// What relative paths in the file start from.
-    pub(crate) fn folder(&self) -> PathBuf {
+    pub fn folder(&self) -> PathBuf {
         self.path.parent().map(strip_current_dir_parts).unwrap_or_default()
     }
 }
 
 /// Reads the text of configuration files.
-pub(crate) trait ConfigFileReader: fmt::Debug + Send + Sync {
+pub trait ConfigFileReader: fmt::Debug + Send + Sync {
     /// The text of `file`; `None` if it does not count, as when there is none.
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>>;
 
@@ -71,17 +68,17 @@ pub(crate) trait ConfigFileReader: fmt::Debug + Send + Sync {
 
 /// Why a file does not count as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FileWarning {
+pub struct FileWarning {
     pub message: String,
     pub hint: String,
 }
 
 /// What is on disk counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DiskReader;
+pub struct DiskReader;
 
 impl DiskReader {
-    pub(crate) fn shared() -> Arc<dyn ConfigFileReader> {
+    pub fn shared() -> Arc<dyn ConfigFileReader> {
         Arc::new(Self)
     }
 }
@@ -102,7 +99,7 @@ fn is_absent(path: &Path, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || path.symlink_metadata().is_err()
 }
 
-pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+pub fn read_text(path: &Path) -> io::Result<String> {
     let file = open_regular(path)?;
     if file.metadata()?.len() > MAX_FILE_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
@@ -116,12 +113,24 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
 }
 
 /// Why a configuration file cannot be read, as a fragment.
-pub(crate) fn unreadable_reason(error: &io::Error) -> String {
+pub fn unreadable_reason(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::FileTooLarge { "larger than 1 MiB".to_owned() } else { plain_reason(error) }
 }
 
+/// Why the system refused, in words rather than numbers where they are usual.
+pub fn plain_reason(error: &io::Error) -> String {
+    const USUAL: [(io::ErrorKind, &str); 4] = [
+        (io::ErrorKind::NotFound, "no such file"),
+        (io::ErrorKind::PermissionDenied, "permission denied"),
+        (io::ErrorKind::InvalidData, "not UTF-8 text"),
+        (io::ErrorKind::IsADirectory, "a folder"),
+    ];
+    let usual = USUAL.iter().find(|(kind, _)| *kind == error.kind());
+    usual.map_or_else(|| format!("cannot be read: {error}"), |(_, words)| (*words).to_owned())
+}
+
 /// Opens what somebody else may have put there: a pipe must not hold up whoever looks, and what is no file is not read.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
     let found = file.metadata()?;
@@ -135,7 +144,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// The files that count for a command started in `cwd`, in order: the named one alone, or the user's and then the project's.
-pub(crate) fn find(named: Option<&Path>, cwd: &Path, folders: &UserFolders) -> Vec<ConfigFile> {
+pub fn find(named: Option<&Path>, cwd: &Path, folders: &UserFolders) -> Vec<ConfigFile> {
     match named {
         Some(named) => {
             vec![ConfigFile {

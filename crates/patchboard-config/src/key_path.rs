@@ -10,16 +10,16 @@ pub(crate) enum PathSegment {
 
 /// Where a value sits in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct KeyPath(Vec<PathSegment>);
+pub struct KeyPath(Vec<PathSegment>);
 
 impl KeyPath {
     /// A path of plain keys written with dots, as the program itself names them.
-    pub(crate) fn dotted(text: &str) -> Self {
+    pub fn dotted(text: &str) -> Self {
         Self(text.split('.').filter(|part| !part.is_empty()).map(|part| PathSegment::Key(part.to_owned())).collect())
     }
 
     #[must_use]
-    pub(crate) fn key(&self, key: &str) -> Self {
+    pub fn key(&self, key: &str) -> Self {
         self.with(PathSegment::Key(key.to_owned()))
     }
 
@@ -39,7 +39,7 @@ impl KeyPath {
     }
 
     /// Whether one path leads to, or through, the other.
-    pub(crate) fn is_related_to(&self, other: &Self) -> bool {
+    pub fn is_related_to(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(one, two)| one == two)
     }
 }

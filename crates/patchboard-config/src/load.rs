@@ -8,18 +8,20 @@ use super::{
     files::{self, ConfigFile, ConfigFileReader, DiskReader, FileLayer},
     key_path::KeyPath,
     merge::{self, DisabledEntry},
-    overlay,
-    paths::{PathRules, UserFolders, strip_current_dir_parts},
+    origin::ValueOrigin,
+    overlay::{self, FlagOverride},
+    path_rules::PathRules,
+    paths::{UserFolders, strip_current_dir_parts},
     problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity},
     secrets::{self, Secrets},
     shape,
-    tree::{ConfigNode, ValueOrigin},
+    tree::ConfigNode,
     validate,
 };
 
 /// What to load, and everything it may depend on.
 #[derive(Clone, Debug)]
-pub(crate) struct LoadRequest {
+pub struct LoadRequest {
     /// `--config`; without it the files are looked for.
     pub config_path: Option<PathBuf>,
     pub env: Environment,
@@ -33,42 +35,26 @@ pub(crate) struct LoadRequest {
 
 impl LoadRequest {
     /// What is found from `cwd`, as it is on disk.
-    pub(crate) fn new(config_path: Option<PathBuf>, env: Environment, cwd: PathBuf) -> Self {
+    pub fn new(config_path: Option<PathBuf>, env: Environment, cwd: PathBuf) -> Self {
         Self { config_path, env, overrides: Vec::new(), cwd, reader: DiskReader::shared() }
     }
 
     /// The files that count for this request, in order, whether or not they are there.
-    pub(crate) fn files(&self) -> Vec<ConfigFile> {
+    pub fn files(&self) -> Vec<ConfigFile> {
         files::find(self.config_path.as_deref(), &self.cwd, &UserFolders::new(&self.env))
-    }
-}
-
-/// A value set by a command-line flag.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct FlagOverride {
-    /// The flag as the user wrote it, for messages: `--gateway`.
-    pub flag: String,
-    /// The key it sets: `gateway.listen`.
-    pub path: String,
-    pub value: toml::Value,
-}
-
-impl FlagOverride {
-    pub(crate) fn new(flag: &str, path: &str, value: impl Into<toml::Value>) -> Self {
-        Self { flag: flag.to_owned(), path: path.to_owned(), value: value.into() }
     }
 }
 
 /// A configuration without errors.
 #[derive(Clone)]
-pub(crate) struct LoadedConfig {
+pub struct LoadedConfig {
     pub config: Config,
     /// Worth telling the operator; nothing that stops the server.
     pub warnings: ConfigProblems,
     /// The files that were read and count, in order; later ones win.
     pub files: Vec<ConfigFile>,
     /// What a layer switched off, in the order of sections.
-    pub disabled: Vec<DisabledEntry>,
+    pub(crate) disabled: Vec<DisabledEntry>,
     pub folders: UserFolders,
     pub env: Environment,
     /// Where this or the next start looks for configuration.
@@ -78,23 +64,23 @@ pub(crate) struct LoadedConfig {
 
 impl LoadedConfig {
     /// Every place where this or the next start looks for configuration, whether or not there is a file.
-    pub(crate) fn config_search_paths(&self) -> Vec<PathBuf> {
+    pub fn config_search_paths(&self) -> Vec<PathBuf> {
         self.search_paths.clone()
     }
 
     /// Is the key set by anything but its default?
-    pub(crate) fn is_set(&self, path: &str) -> bool {
+    pub fn is_set(&self, path: &str) -> bool {
         self.tree.get(&KeyPath::dotted(path)).is_some()
     }
 
     /// The files that say anything of an agent.
-    pub(crate) fn agent_files(&self, name: &str) -> Vec<Arc<ConfigFile>> {
+    pub fn agent_files(&self, name: &str) -> Vec<Arc<ConfigFile>> {
         let agent = self.tree.get(&KeyPath::dotted("agents").key(name));
         agent.map(ConfigNode::files).unwrap_or_default()
     }
 
     /// Which layer set the value at a key such as `data_dir`.
-    pub(crate) fn origin_of(&self, key: &str) -> ValueOrigin {
+    pub fn origin_of(&self, key: &str) -> ValueOrigin {
         self.tree.origin_of(&KeyPath::dotted(key))
     }
 }
@@ -114,21 +100,21 @@ impl fmt::Debug for LoadedConfig {
 impl Config {
     /// Loads and checks the configuration without reading secrets: for
     /// commands that only look, and for clients of a running server.
-    pub(crate) fn load(request: LoadRequest) -> Result<LoadedConfig, ConfigProblems> {
+    pub fn load(request: LoadRequest) -> Result<LoadedConfig, ConfigProblems> {
         let (loaded, problems) = load_with_problems(request);
         into_result(loaded, problems)
     }
 
     /// Loads the configuration for a server about to start: secrets are read
     /// too, and a reference that leads nowhere is a problem like any other.
-    pub(crate) fn load_for_start(request: LoadRequest) -> Result<(LoadedConfig, Secrets), ConfigProblems> {
+    pub fn load_for_start(request: LoadRequest) -> Result<(LoadedConfig, Secrets), ConfigProblems> {
         let (loaded, secrets, problems) = load_with_secrets(request);
         into_result(loaded, problems).map(|loaded| (loaded, secrets))
     }
 }
 
 /// As [`examine`], and reads secrets.
-pub(crate) fn load_with_secrets(request: LoadRequest) -> (LoadedConfig, Secrets, Vec<ConfigProblem>) {
+pub fn load_with_secrets(request: LoadRequest) -> (LoadedConfig, Secrets, Vec<ConfigProblem>) {
     let reader = request.reader.clone();
     let (loaded, mut problems) = load_with_problems(request);
     let (secrets, missing) = secrets::resolve(&loaded.config, &loaded.tree, &*reader, &loaded.env, &loaded.folders);

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use super::{
     key_path::KeyPath,
+    origin::ValueOrigin,
     shape::{LeafKind, SchemaEntry, ValueShape},
-    tree::{ConfigNode, NodeContent, ValueOrigin},
+    tree::{ConfigNode, NodeContent},
 };
 
 /// The key that switches a named thing off.

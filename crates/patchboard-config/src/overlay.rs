@@ -1,15 +1,31 @@
 //! The layers above the files: environment variables and command-line flags.
 
 use super::{
-    FlagOverride,
     check::unknown_key_hint,
     env::Environment,
     key_path::KeyPath,
     merge,
+    origin::ValueOrigin,
     problem::{ConfigProblem, ProblemCode},
     shape::{LeafKind, SchemaEntry, ValueShape},
-    tree::{ConfigNode, NodeContent, ValueOrigin},
+    tree::{ConfigNode, NodeContent},
 };
+
+/// A value set by a command-line flag.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlagOverride {
+    /// The flag as the user wrote it, for messages: `--gateway`.
+    pub flag: String,
+    /// The key it sets: `gateway.listen`.
+    pub path: String,
+    pub value: toml::Value,
+}
+
+impl FlagOverride {
+    pub fn new(flag: &str, path: &str, value: impl Into<toml::Value>) -> Self {
+        Self { flag: flag.to_owned(), path: path.to_owned(), value: value.into() }
+    }
+}
 
 /// Lays `PATCHBOARD__SECTION__KEY` variables over the tree.
 pub(crate) fn apply_environment(

@@ -1,15 +1,12 @@
-//! Where things are: the folders of the user, and what a relative path means.
+//! The folders of the user.
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{
-    env::{Environment, HOME, XDG_CONFIG_HOME, XDG_DATA_HOME},
-    tree::ValueOrigin,
-};
+use super::env::{Environment, HOME, XDG_CONFIG_HOME, XDG_DATA_HOME};
 
 /// Folders that follow from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UserFolders {
+pub struct UserFolders {
     /// Holds `patchboard.toml` and `credentials/`.
     pub config_dir: Option<PathBuf>,
     /// The data folder when none is configured.
@@ -18,7 +15,7 @@ pub(crate) struct UserFolders {
 }
 
 impl UserFolders {
-    pub(crate) fn new(environment: &Environment) -> Self {
+    pub fn new(environment: &Environment) -> Self {
         // Relative values are invalid by the XDG rules and are ignored.
         let absolute = |variable: &str| environment.get(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = absolute(HOME);
@@ -30,44 +27,8 @@ impl UserFolders {
     }
 
     /// Where `patchboard onboard` stores keys.
-    pub(crate) fn credentials_dir(&self) -> Option<PathBuf> {
+    pub fn credentials_dir(&self) -> Option<PathBuf> {
         self.config_dir.as_ref().map(|folder| folder.join("credentials"))
-    }
-}
-
-/// What relative paths and `~` mean.
-#[derive(Clone, Debug)]
-pub(crate) struct PathRules {
-    pub home: Option<PathBuf>,
-    /// Folder the command was started in, absolute.
-    pub cwd: PathBuf,
-}
-
-impl PathRules {
-    /// The absolute path meant by `text`: relative to the file that says it,
-    /// or to the folder of the command for variables and flags.
-    pub(crate) fn resolve(&self, text: &str, origin: &ValueOrigin) -> Result<PathBuf, String> {
-        Ok(strip_current_dir_parts(&self.base_folder(origin).join(self.expand_home(text)?)))
-    }
-
-    /// Where relative paths start that come from `origin`.
-    pub(crate) fn base_folder(&self, origin: &ValueOrigin) -> PathBuf {
-        match origin {
-            ValueOrigin::File { file, .. } => file.folder(),
-            ValueOrigin::Default | ValueOrigin::Env(_) | ValueOrigin::Flag(_) => strip_current_dir_parts(&self.cwd),
-        }
-    }
-
-    /// Replaces a leading `~`.
-    pub(crate) fn expand_home(&self, text: &str) -> Result<PathBuf, String> {
-        let Some(rest) = text.strip_prefix('~') else {
-            return Ok(PathBuf::from(text));
-        };
-        if !rest.is_empty() && !rest.starts_with('/') {
-            return Err(format!("`{text}`: only `~/` is understood, not `~user`"));
-        }
-        let home = self.home.as_ref().ok_or_else(|| format!("`{text}` needs the variable HOME, which is not set"))?;
-        Ok(home.join(rest.trim_start_matches('/')))
     }
 }
 

@@ -1,14 +1,14 @@
 //! What is wrong with a configuration, said so that it can be fixed.
 
-use std::{fmt, io};
+use std::fmt;
 
 use serde::Serialize;
 
-use super::{key_path::KeyPath, tree::ValueOrigin};
+use super::{key_path::KeyPath, origin::ValueOrigin};
 
 /// One thing that is wrong, with everything needed to find and fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ConfigProblem {
+pub struct ConfigProblem {
     pub code: ProblemCode,
     pub severity: Severity,
     pub path: KeyPath,
@@ -19,7 +19,7 @@ pub(crate) struct ConfigProblem {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Severity {
+pub enum Severity {
     /// The server does not start.
     Error,
     /// The server starts; the operator should know.
@@ -104,10 +104,10 @@ impl Serialize for ConfigProblem {
 
 /// All problems of one configuration, in the order a reader meets them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ConfigProblems(Vec<ConfigProblem>);
+pub struct ConfigProblems(Vec<ConfigProblem>);
 
 impl ConfigProblems {
-    pub(crate) fn new(mut problems: Vec<ConfigProblem>) -> Self {
+    pub fn new(mut problems: Vec<ConfigProblem>) -> Self {
         problems.sort_by(|one, two| {
             let key = |problem: &ConfigProblem| (problem.origin.clone(), problem.path.clone());
             key(one).cmp(&key(two))
@@ -115,11 +115,11 @@ impl ConfigProblems {
         Self(problems)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &ConfigProblem> {
+    pub fn iter(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.0.iter()
     }
 
-    pub(crate) fn has_errors(&self) -> bool {
+    pub fn has_errors(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == Severity::Error)
     }
 }
@@ -138,30 +138,17 @@ impl fmt::Display for ConfigProblems {
 
 impl std::error::Error for ConfigProblems {}
 
-/// Why the system refused, in words rather than numbers where they are usual.
-pub(crate) fn plain_reason(error: &io::Error) -> String {
-    const USUAL: [(io::ErrorKind, &str); 4] = [
-        (io::ErrorKind::NotFound, "no such file"),
-        (io::ErrorKind::PermissionDenied, "permission denied"),
-        (io::ErrorKind::InvalidData, "not UTF-8 text"),
-        (io::ErrorKind::IsADirectory, "a folder"),
-    ];
-    let usual = USUAL.iter().find(|(kind, _)| *kind == error.kind());
-    usual.map_or_else(|| format!("cannot be read: {error}"), |(_, words)| (*words).to_owned())
-}
-
 /// Declares the codes once: variant, code, and nothing that could drift.
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal,)+) => {
         /// What kind of problem it is. Each code has a page in `docs/errors/`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub(crate) enum ProblemCode { $($(#[$doc])* $variant,)+ }
+        pub enum ProblemCode { $($(#[$doc])* $variant,)+ }
 
         impl ProblemCode {
-            #[cfg(test)]
-            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            pub(crate) const fn as_str(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $code,)+ }
             }
         }

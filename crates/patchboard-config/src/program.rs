@@ -1,5 +1,6 @@
 //! Of which files and folders the command of a worker or an MCP server consists.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 mod command_line;
@@ -23,33 +24,43 @@ const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
 /// What has to be looked at to know a command again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct GuardedProgram {
+pub struct GuardedProgram {
     /// The program, its scripts and other files it is given.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// Folders that its scripts load code from.
-    pub(crate) folders: Vec<PathBuf>,
+    pub folders: Vec<PathBuf>,
     /// What it has to read to run at all: the above, and the interpreter with its packages.
-    pub(crate) readable: Vec<PathBuf>,
+    pub readable: Vec<PathBuf>,
 }
 
 /// Surroundings that decide what a command line means.
-pub(crate) struct ProgramContext<'a> {
+pub struct ProgramContext<'a> {
     /// Where the program and the words of its command are looked for.
-    pub(crate) base: &'a Path,
+    pub base: &'a Path,
     /// Where it runs; `None` for a private folder, in which nobody else writes.
-    pub(crate) working_folder: Option<&'a Path>,
+    pub working_folder: Option<&'a Path>,
     /// The variable `PATH`.
-    pub(crate) search_path: Option<&'a str>,
-    pub(crate) home: Option<&'a Path>,
+    pub search_path: Option<&'a str>,
+    pub home: Option<&'a Path>,
     /// A variable of the program.
-    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// May an agent write there?
-    pub(crate) is_agent_writable: &'a dyn Fn(&Path) -> bool,
+    pub is_agent_writable: &'a dyn Fn(&Path) -> bool,
+}
+
+impl fmt::Debug for ProgramContext<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ProgramContext")
+            .field("base", &self.base)
+            .field("working_folder", &self.working_folder)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The command line as it is started: the very program that was looked at, by its absolute path; and, for one that runs in a
 /// private folder, absolute paths of what its words name.
-pub(crate) fn resolved_command(command: &[String], around: &ProgramContext<'_>) -> Vec<String> {
+pub fn resolved_command(command: &[String], around: &ProgramContext<'_>) -> Vec<String> {
     let Some((name, arguments)) = command.split_first() else { return Vec::new() };
     let found = locate(name, around.base, around.search_path).found;
     // What is not there is not found at its start either.
@@ -65,7 +76,7 @@ pub(crate) fn resolved_command(command: &[String], around: &ProgramContext<'_>) 
 }
 
 impl GuardedProgram {
-    pub(crate) fn of(command: &[String], around: &ProgramContext<'_>) -> Self {
+    pub fn of(command: &[String], around: &ProgramContext<'_>) -> Self {
         let mut found = Self::default();
         let started = resolved_command(command, around);
         let (Some(name), Some((_, arguments))) = (command.first(), started.split_first()) else { return found };

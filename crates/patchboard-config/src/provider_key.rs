@@ -17,9 +17,9 @@ use super::{
     section::{ProviderConfig, ProviderKind},
     tree::ConfigNode,
     types::SecretRef,
-    validate::url,
+    url,
 };
-use crate::config::credentials::CredentialStore;
+use crate::credentials::CredentialStore;
 
 /// What decides about a provider's key.
 pub(crate) struct KeyResolver<'a> {

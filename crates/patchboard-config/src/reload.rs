@@ -17,11 +17,11 @@ use super::{
 
 mod secret_changes;
 
-pub(crate) use secret_changes::secret_changes;
+pub use secret_changes::secret_changes;
 
 /// When a changed key counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReloadClass {
+pub enum ReloadClass {
     /// With the reload, for what begins after it.
     Live,
     /// It names a file that is read again; to name another one takes a restart.
@@ -123,7 +123,7 @@ pub(crate) const RELOAD_CLASSES: &[(&str, ReloadClass)] = &[
 ];
 
 /// The class of a key; what no row knows waits for a restart.
-pub(crate) fn class_of(path: &KeyPath) -> ReloadClass {
+pub fn class_of(path: &KeyPath) -> ReloadClass {
     RELOAD_CLASSES.iter().find(|(row, _)| row_matches(row, path)).map_or(Restart, |(_, class)| *class)
 }
 
@@ -143,17 +143,17 @@ fn row_matches(row: &str, path: &KeyPath) -> bool {
 
 /// A new configuration as far as a running server can take it over.
 #[derive(Debug)]
-pub(crate) struct MergedConfig {
-    pub(crate) config: Config,
+pub struct MergedConfig {
+    pub config: Config,
     /// Keys that changed and are in `config`.
-    pub(crate) changed: Vec<KeyPath>,
+    pub changed: Vec<KeyPath>,
     /// Keys that changed and wait for a restart; `config` has their old values.
-    pub(crate) needs_restart: Vec<KeyPath>,
+    pub needs_restart: Vec<KeyPath>,
 }
 
 impl MergedConfig {
     /// Problems that `new` by itself does not have.
-    pub(crate) fn errors_from_deferred_keys(&self, new: &Config) -> Vec<ConfigProblem> {
+    pub fn errors_from_deferred_keys(&self, new: &Config) -> Vec<ConfigProblem> {
         if self.needs_restart.is_empty() {
             return Vec::new();
         }
@@ -163,14 +163,14 @@ impl MergedConfig {
     }
 
     /// Is the provider as the new configuration has it?
-    pub(crate) fn applies_provider(&self, name: &str) -> bool {
+    pub fn applies_provider(&self, name: &str) -> bool {
         !self.needs_restart.contains(&KeyPath::dotted("providers").key(name))
     }
 }
 
 /// Neither configuration should be one that cannot be written down, such as one with paths that are no text.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CompareError {
+pub enum CompareError {
     #[error("the configuration cannot be compared with the one in effect")]
     Write(#[from] toml::ser::Error),
     #[error("the changes cannot be told from what needs a restart")]
@@ -178,11 +178,7 @@ pub(crate) enum CompareError {
 }
 
 /// `is_protected` knows the files that nothing the server runs can read: a key may come from those only.
-pub(crate) fn merge(
-    old: &Config,
-    new: &Config,
-    is_protected: &dyn Fn(&Path) -> bool,
-) -> Result<MergedConfig, CompareError> {
+pub fn merge(old: &Config, new: &Config, is_protected: &dyn Fn(&Path) -> bool) -> Result<MergedConfig, CompareError> {
     let (old, mut merged) = (Value::try_from(old)?, Value::try_from(new)?);
     let mut found = ConfigDiff { is_protected, entries: Vec::new() };
     found.compare_entry(shape::root(), Some(&old), Some(&merged), &KeyPath::default());
@@ -199,7 +195,7 @@ pub(crate) fn merge(
 }
 
 /// The files that hold secrets a server knows of, and the folders that are closed as a whole.
-pub(crate) fn is_protected(path: &Path, known_files: &[PathBuf], closed_folders: &[PathBuf]) -> bool {
+pub fn is_protected(path: &Path, known_files: &[PathBuf], closed_folders: &[PathBuf]) -> bool {
     let in_closed_folder = |folder: &PathBuf| path.starts_with(folder) && !path.components().any(is_upwards);
     known_files.iter().any(|known| known == path) || closed_folders.iter().any(in_closed_folder)
 }

@@ -10,14 +10,14 @@ use super::{
 
 /// The outcome of `config check`.
 #[derive(Clone, Debug)]
-pub(crate) struct CheckReport {
+pub struct CheckReport {
     /// The files that were read, in order.
     pub files: Vec<PathBuf>,
     pub problems: ConfigProblems,
 }
 
 /// Checks everything that starting a server would, secrets included.
-pub(crate) fn check(request: LoadRequest) -> CheckReport {
+pub fn check(request: LoadRequest) -> CheckReport {
     let (loaded, _secrets, problems) = load_with_secrets(request);
     CheckReport {
         files: loaded.files.into_iter().map(|file| file.path).collect(),
@@ -27,12 +27,12 @@ pub(crate) fn check(request: LoadRequest) -> CheckReport {
 
 impl CheckReport {
     /// Whether a server would start.
-    pub(crate) fn is_ok(&self) -> bool {
+    pub fn is_ok(&self) -> bool {
         !self.problems.has_errors()
     }
 
     /// The same for programs, on one line.
-    pub(crate) fn to_json(&self) -> String {
+    pub fn to_json(&self) -> String {
         let problems: Vec<&ConfigProblem> = self.problems.iter().collect();
         serde_json::json!({ "ok": self.is_ok(), "files": self.files, "problems": problems }).to_string()
     }

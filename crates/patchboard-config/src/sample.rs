@@ -23,7 +23,7 @@ no default. Relative paths start at the folder of this file.
 const WIDTH: usize = 96;
 
 /// The sample file. As it stands it changes nothing.
-pub(crate) fn sample() -> String {
+pub fn sample() -> String {
     let mut text = String::new();
     for line in PREFACE.lines() {
         push_line(&mut text, &format!("# {line}"));

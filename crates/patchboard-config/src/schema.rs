@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Config;
 
 /// The schema, without references so that every consumer can walk it plainly.
-pub(crate) fn schema() -> Value {
+pub fn schema() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<Config>().to_value();
     normalize(&mut schema);
@@ -14,7 +14,7 @@ pub(crate) fn schema() -> Value {
 }
 
 /// The schema as committed in `patchboard.schema.json`.
-pub(crate) fn schema_text() -> String {
+pub fn schema_text() -> String {
     // Alternate formatting of a JSON value is pretty-printed and cannot fail.
     format!("{:#}\n", schema())
 }

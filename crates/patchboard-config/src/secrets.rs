@@ -6,19 +6,20 @@ use secrecy::SecretString;
 
 use super::{
     Config, Environment,
-    files::ConfigFileReader,
+    files::{ConfigFileReader, plain_reason},
     key_path::KeyPath,
     paths::UserFolders,
-    problem::{ConfigProblem, ProblemCode, plain_reason},
+    problem::{ConfigProblem, ProblemCode},
     provider_key::{KeyChoice, KeyResolver},
-    token_length,
     tree::ConfigNode,
     types::{SecretError, SecretRef},
 };
 
+mod token_length;
+
 /// Secrets by what they are for. They are zeroed when dropped and never shown.
 #[derive(Clone, Default)]
-pub(crate) struct Secrets {
+pub struct Secrets {
     pub gateway_token: Option<SecretString>,
     /// The runs token, or else the gateway's.
     pub runs_token: Option<SecretString>,
@@ -47,7 +48,7 @@ pub(crate) struct Secrets {
 impl Secrets {
     /// Every one of them, for whoever must keep them out of sight. Of environments, what is plainly written in the
     /// configuration is no secret.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &SecretString> {
+    pub fn all(&self) -> impl Iterator<Item = &SecretString> {
         let tokens = [&self.gateway_token, &self.runs_token, &self.bridge_token, &self.search_key, &self.ntfy_token];
         tokens
             .into_iter()
@@ -69,7 +70,7 @@ impl fmt::Debug for Secrets {
 
 impl Config {
     /// Files that hold a secret: tools must not read them, wherever they lie.
-    pub(crate) fn secret_files(&self) -> Vec<PathBuf> {
+    pub fn secret_files(&self) -> Vec<PathBuf> {
         let tokens = [&self.gateway.token, &self.runs.token, &self.bridge.token];
         let keys = self.providers.values().map(|provider| &provider.api_key);
         let mcp = self.mcp.values().map(|server| &server.token);
@@ -233,7 +234,7 @@ impl SecretReader<'_> {
 }
 
 /// A secret of 64 characters. Version 4 ids fix six bits of sixteen bytes; two of them leave 244 random ones.
-pub(crate) fn random_secret() -> String {
+pub fn random_secret() -> String {
     format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 

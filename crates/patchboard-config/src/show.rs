@@ -12,13 +12,13 @@ use super::{
 
 /// Whether each line says which layer set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ShowOrigin {
+pub enum ShowOrigin {
     Yes,
     No,
 }
 
 /// The effective configuration as TOML that could be loaded again.
-pub(crate) fn show(loaded: &LoadedConfig, origin: ShowOrigin) -> String {
+pub fn show(loaded: &LoadedConfig, origin: ShowOrigin) -> String {
     let mut printer = TomlPrinter { loaded, origin, text: String::new() };
     if let Ok(value) = toml::Value::try_from(&loaded.config) {
         printer.table(shape::root(), &value, &KeyPath::default(), &TableHeader::default());

@@ -16,7 +16,7 @@ struct PluginSidecar {
 }
 
 /// Reads such a file. `Err` is a sentence for the operator, and says nothing of what stands in the file but its keys.
-pub(crate) fn parse_sidecar(text: &str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> {
+pub fn parse_sidecar(text: &str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> {
     let PluginSidecar { grants, settings } = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
         let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();

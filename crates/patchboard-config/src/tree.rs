@@ -1,42 +1,12 @@
 //! Values with where they came from: the untyped form that layers merge in.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    files::{ConfigFile, FileLayer},
+    files::ConfigFile,
     key_path::{KeyPath, PathSegment},
+    origin::ValueOrigin,
 };
-
-/// Which layer set a value. Ordered as layers are.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ValueOrigin {
-    Default,
-    File { file: Arc<ConfigFile>, line: usize },
-    Env(String),
-    Flag(String),
-}
-
-impl ValueOrigin {
-    /// Whose file set the value, if a file did.
-    pub(crate) fn file_layer(&self) -> Option<FileLayer> {
-        match self {
-            Self::File { file, .. } => Some(file.layer),
-            Self::Default | Self::Env(_) | Self::Flag(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for ValueOrigin {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => formatter.write_str("default"),
-            Self::File { file, line: 0 } => write!(formatter, "{}", file.shown.display()),
-            Self::File { file, line } => write!(formatter, "{}:{line}", file.shown.display()),
-            Self::Env(name) => write!(formatter, "env {name}"),
-            Self::Flag(name) => formatter.write_str(name),
-        }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ConfigNode {

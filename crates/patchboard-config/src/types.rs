@@ -11,12 +11,12 @@ mod user;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use hours::DayHours;
-pub(crate) use listen::ListenAddress;
-pub(crate) use secret::{SECRET_BYTES_MAX, SecretError, SecretRef};
-pub(crate) use size::ByteSize;
-pub(crate) use timespan::TimeSpan;
-pub(crate) use user::SystemUser;
+pub use hours::DayHours;
+pub use listen::ListenAddress;
+pub use secret::{SECRET_BYTES_MAX, SecretError, SecretRef};
+pub use size::ByteSize;
+pub use timespan::TimeSpan;
+pub use user::SystemUser;
 
 /// Names the kind of a string value in the schema, so that checks, the sample
 /// file and the reference can tell a duration from plain text.

@@ -10,15 +10,15 @@ mod listeners;
 pub(crate) mod plugins;
 mod providers;
 pub(crate) mod scripts;
-pub(crate) mod url;
 mod workers;
 
 use super::{
     Config,
     key_path::KeyPath,
-    nearest::nearest,
     problem::{ConfigProblem, ProblemCode},
+    url,
 };
+use patchboard_core::text::nearest;
 
 /// Every broken rule.
 pub(crate) fn validate(config: &Config) -> Vec<ConfigProblem> {

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use patchboard_config::files::{ConfigFile, FileLayer};
+use patchboard_config::section::{self, AgentConfig, BudgetsConfig};
+use patchboard_config::{Config, DEFAULT_AGENT, LoadedConfig, ModelRoute, Secrets};
 use patchboard_core::agent::{AgentBinding, AgentSource, AgentSpec, AgentTable};
 use patchboard_core::app::hub::{HubOptions, PairingMode};
 use patchboard_core::app::matcher::ConfidencePolicy;
@@ -32,9 +35,6 @@ use patchboard_tools::{GrantRules, JsonSchemaCheck, WorkspaceOptions, Workspaces
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::files::{ConfigFile, FileLayer};
-use crate::config::section::{self, AgentConfig, BudgetsConfig};
-use crate::config::{Config, DEFAULT_AGENT, LoadedConfig, ModelRoute, Secrets};
 use crate::data_dir;
 use crate::effective_config::EffectiveConfig;
 use crate::provider_choice::LOCAL_PROVIDER;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Parser, Subcommand};
+use patchboard_config::problem::ProblemCode;
+use patchboard_config::{Config, Environment, FlagOverride, LoadRequest, LoadedConfig, UserFolders};
 
-use crate::config::problem::ProblemCode;
-use crate::config::{Config, Environment, FlagOverride, LoadRequest, LoadedConfig, UserFolders};
 use crate::output;
 use crate::trust::{TrustStore, TrustedReader};
 
@@ -193,7 +193,7 @@ impl ServerTarget {
     fn find(&self) -> Result<Option<crate::client::ServerAddress>, CommandFailure> {
         match &self.url {
             Some(url) => {
-                let token = Environment::from_process().get(crate::config::env::PATCHBOARD_TOKEN).map(Into::into);
+                let token = Environment::from_process().get(patchboard_config::env::PATCHBOARD_TOKEN).map(Into::into);
                 Ok(Some(crate::client::ServerAddress::of_url(url, token)?))
             }
             None => Ok(crate::client::ServerAddress::of_data_dir(&self.place.load()?.config.data_dir)),

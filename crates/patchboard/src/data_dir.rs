@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use patchboard_config::secrets::random_secret;
 use patchboard_core::port::Clock;
 use patchboard_surfaces::local_users;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use crate::VERSION;
-use crate::config::secrets::random_secret;
 use crate::system::SystemClock;
 use process::{LAST_STOP, LastStop, PROCESS_RECORD, ProcessRecord, ProcessRole, ProcessState};
 

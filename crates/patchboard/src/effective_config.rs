@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use patchboard_config::section::ProviderConfig;
+use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_providers::managed::{self, ManagedServer, PreparedServer};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::section::ProviderConfig;
-use crate::config::{LoadedConfig, Secrets};
 use crate::provider_choice::{LOCAL_PROVIDER, ProviderChoice, local_provider};
 
 #[derive(Debug, Clone)]

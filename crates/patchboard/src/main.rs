@@ -5,7 +5,6 @@
 mod assemble;
 mod cli;
 mod client;
-mod config;
 mod data_dir;
 mod effective_config;
 mod explain;
@@ -16,6 +15,8 @@ mod provider_choice;
 mod serve;
 mod system;
 mod telemetry;
+#[cfg(test)]
+mod test_home;
 mod trust;
 
 use std::panic::{UnwindSafe, catch_unwind};

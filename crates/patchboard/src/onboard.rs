@@ -8,17 +8,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use patchboard_core::model::ModelError;
-use secrecy::{ExposeSecret, SecretString};
-
-use crate::config::credentials::{self, CredentialStore, PendingFile, create_private_folder, parse_key};
-use crate::config::{
+use patchboard_config::credentials::{self, CredentialStore, PendingFile, create_private_folder, parse_key};
+use patchboard_config::{
     DEFAULT_AGENT, Environment, UserFolders,
     edit::{ProviderEdit, provider_setting, set_provider},
     files::{FILE_NAME, read_text},
-    nearest::{did_you_mean, nearest},
     section::{ProviderConfig, ProviderKind},
 };
+use patchboard_core::model::ModelError;
+use patchboard_core::text::{did_you_mean, nearest};
+use secrecy::{ExposeSecret, SecretString};
+
 use catalogue::{ModelSelection, ServerModels};
 use endpoint::{ServerChoice, Vendor};
 use server_failure::{ModelListFailure, ServerFailure, ServerQuery};

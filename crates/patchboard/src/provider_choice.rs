@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use patchboard_config::credentials::CredentialStore;
+use patchboard_config::env::{ANTHROPIC_API_KEY, OPENAI_API_KEY};
+use patchboard_config::section::{LocalModelConfig, LocalModelUse, PriceConfig, ProviderConfig, ProviderKind};
+use patchboard_config::types::TimeSpan;
+use patchboard_config::{Config, Environment, LoadedConfig, OFFLINE_PROVIDER, Secrets};
 use patchboard_providers::managed::{self, ManagedOptions, PreparedServer};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::credentials::CredentialStore;
-use crate::config::env::{ANTHROPIC_API_KEY, OPENAI_API_KEY};
-use crate::config::section::{LocalModelConfig, LocalModelUse, PriceConfig, ProviderConfig, ProviderKind};
-use crate::config::types::TimeSpan;
-use crate::config::{Config, Environment, LoadedConfig, OFFLINE_PROVIDER, Secrets};
 use probe::{LocalServer, ServerCandidate, probe};
 
 mod probe;

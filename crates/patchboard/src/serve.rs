@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
+use patchboard_config::section::{PairingPolicy, WebhookVerification};
+use patchboard_config::types::{ListenAddress, SystemUser};
+use patchboard_config::{Config, Secrets};
 use patchboard_core::access::{Caller, GrantSet, Surface};
 use patchboard_core::board::{DrainReport, RetentionPolicy};
 use patchboard_core::command::Command;
@@ -31,9 +34,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::VERSION;
 use crate::assemble::{self, BoardAssembly, LiveEmbedder, RunningPools};
-use crate::config::section::{PairingPolicy, WebhookVerification};
-use crate::config::types::{ListenAddress, SystemUser};
-use crate::config::{Config, Secrets};
 use crate::data_dir::process::ProcessState;
 use crate::data_dir::{self, DataDir, ServerRecord};
 use crate::effective_config::EffectiveConfig;

@@ -9,6 +9,7 @@ use crate::tidy::{Context, Problem};
 const ARROWS: &[(&str, &[&str])] = &[
     ("patchboard-core", &[]),
     ("patchboard-proto", &[]),
+    ("patchboard-config", &["patchboard-core"]),
     ("patchboard-surfaces", &["patchboard-core", "patchboard-proto"]),
     ("patchboard-providers", &["patchboard-core"]),
     ("patchboard-tools", &["patchboard-core", "patchboard-proto"]),
@@ -19,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "patchboard",
         &[
             "patchboard-core",
+            "patchboard-config",
             "patchboard-surfaces",
             "patchboard-providers",
             "patchboard-tools",

@@ -3,16 +3,16 @@
 
 use std::{fmt::Display, path::Path};
 
-use crate::config::{
+use crate::{
     glob,
-    nearest::nearest,
-    paths::PathRules,
+    path_rules::PathRules,
     problem::ProblemCode,
     shape::{AllowedWord, LeafKind, NumberRange},
     tree::{ConfigNode, NodeContent},
     types::{ByteSize, DayHours, ListenAddress, SecretRef, SystemUser, TimeSpan},
-    validate::url,
+    url,
 };
+use patchboard_core::text::nearest;
 
 /// What is wrong with a value.
 pub(crate) struct LeafError {

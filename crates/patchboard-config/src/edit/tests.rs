@@ -1,5 +1,5 @@
 use super::{ProviderEdit, provider_setting, set_provider};
-use crate::config::sample::sample;
+use crate::sample::sample;
 
 fn edit(text: &str) -> String {
     let edit = ProviderEdit { name: "openai", kind: "openai", base_url: Some("https://h/v1"), model: "m" };

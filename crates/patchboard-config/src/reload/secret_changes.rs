@@ -8,7 +8,7 @@ use super::super::Secrets;
 use super::super::key_path::KeyPath;
 
 /// The keys of secrets that differ, in the order of the configuration. Their values stay here.
-pub(crate) fn secret_changes(old: &Secrets, new: &Secrets) -> Vec<KeyPath> {
+pub fn secret_changes(old: &Secrets, new: &Secrets) -> Vec<KeyPath> {
     let at = KeyPath::dotted;
     let mut changed = Vec::new();
     let mut one = |path: KeyPath, old: Option<&SecretString>, new: Option<&SecretString>| {

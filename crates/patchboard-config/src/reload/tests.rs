@@ -3,8 +3,8 @@ use std::path::Path;
 use secrecy::SecretString;
 
 use super::*;
-use crate::config::Secrets;
-use crate::config::tests::bench::Bench;
+use crate::Secrets;
+use crate::tests::bench::Bench;
 
 /// Every key of the file, as a path whose chosen names are `name`; lists count as one value.
 fn every_key() -> Vec<KeyPath> {

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BudgetsConfig, GotConfig, TotConfig};
-use crate::config::types::TimeSpan;
+use crate::types::TimeSpan;
 
 /// An agent. `default` always exists and answers what no binding claims.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct AgentConfig {
+pub struct AgentConfig {
     /// What the agent is for, in one sentence, for people who choose among agents.
     #[schemars(example = &"Reviews changes to the code.")]
     pub description: Option<String>,
@@ -92,7 +92,7 @@ impl Default for AgentConfig {
 
 impl AgentConfig {
     /// How far each strategy may go, whichever of them a run asks for.
-    pub(crate) fn reasoning(&self) -> ReasoningOptions {
+    pub fn reasoning(&self) -> ReasoningOptions {
         ReasoningOptions {
             max_model_calls: self.max_model_calls,
             max_turns: self.max_turns,
@@ -103,13 +103,13 @@ impl AgentConfig {
     }
 
     /// Tokens that `model` can take in, by configuration or by its name.
-    pub(crate) fn context_window_for(&self, model: &str) -> u32 {
+    pub fn context_window_for(&self, model: &str) -> u32 {
         self.context_window.unwrap_or_else(|| default_context_window(model))
     }
 }
 
 /// Tokens that a model takes in, by its name.
-pub(crate) fn default_context_window(model: &str) -> u32 {
+pub fn default_context_window(model: &str) -> u32 {
     // Too small costs some memory of the run; too large costs the run.
     const UNKNOWN: u32 = 16_384;
     const WINDOWS: [(&str, u32); 6] = [
@@ -125,7 +125,7 @@ pub(crate) fn default_context_window(model: &str) -> u32 {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum AgentStrategy {
+pub enum AgentStrategy {
     /// think, call tools, repeat
     #[default]
     React,
@@ -138,7 +138,7 @@ pub(crate) enum AgentStrategy {
 }
 
 impl AgentStrategy {
-    pub(crate) const fn kind(self) -> StrategyKind {
+    pub const fn kind(self) -> StrategyKind {
         match self {
             Self::React => StrategyKind::React,
             Self::Dup => StrategyKind::Dup,

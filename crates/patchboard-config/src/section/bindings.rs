@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["agent"]))]
-pub(crate) struct BindingConfig {
+pub struct BindingConfig {
     /// Agent that answers.
     #[schemars(example = &"default")]
     pub agent: String,

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{ListenAddress, SecretRef, TimeSpan};
+use crate::types::{ListenAddress, SecretRef, TimeSpan};
 
 /// The bridge: gRPC between tools, workers and other programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct BridgeConfig {
+pub struct BridgeConfig {
     /// Address to listen on. Port 0 picks a free port; `off` disables the bridge.
     pub listen: ListenAddress,
     /// Forward pickled values to workers. The server itself never loads them; a worker that does runs whatever they contain.
@@ -80,7 +80,7 @@ impl Default for BridgeConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["cert", "key"]))]
-pub(crate) struct TlsConfig {
+pub struct TlsConfig {
     /// Certificate chain of the server.
     #[schemars(example = &"cert.pem", extend("x-kind" = "path"))]
     pub cert: PathBuf,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Token limits, input and output together. Left out means unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct BudgetsConfig {
+pub struct BudgetsConfig {
     /// Tokens one session may use.
     #[schemars(range(min = 1), example = 10000)]
     pub session: Option<u64>,

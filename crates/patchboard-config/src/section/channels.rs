@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{SecretRef, TimeSpan};
+use crate::types::{SecretRef, TimeSpan};
 
 /// A channel: what another service posts to `/webhook/NAME` on the gateway goes to the agent that is bound to it, and the answer goes back through its adapter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["verify"]))]
-pub(crate) struct ChannelConfig {
+pub struct ChannelConfig {
     /// Whether it is used. `false` switches off what an earlier file configured.
     pub enabled: bool,
     /// The plugin that is its adapter. Left out, the one that is named like the channel.
@@ -42,7 +42,7 @@ pub(crate) struct ChannelConfig {
 
 impl ChannelConfig {
     /// The name of its adapter.
-    pub(crate) fn adapter<'a>(&'a self, channel: &'a str) -> &'a str {
+    pub fn adapter<'a>(&'a self, channel: &'a str) -> &'a str {
         self.plugin.as_deref().unwrap_or(channel)
     }
 }
@@ -67,7 +67,7 @@ impl Default for ChannelConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum WebhookVerification {
+pub enum WebhookVerification {
     /// the secret in `X-Telegram-Bot-Api-Secret-Token`
     Telegram,
     /// Slack's signature, made with the signing secret
@@ -84,7 +84,7 @@ pub(crate) enum WebhookVerification {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ReplyMode {
+pub enum ReplyMode {
     /// no: it is told at once that the message was taken
     #[default]
     Async,
@@ -95,7 +95,7 @@ pub(crate) enum ReplyMode {
 /// A token bucket per channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct ChannelRateLimitConfig {
+pub struct ChannelRateLimitConfig {
     /// Webhooks per second in the long run.
     #[schemars(range(min = 1))]
     pub per_second: u32,

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{ListenAddress, SecretRef, TimeSpan};
+use crate::types::{ListenAddress, SecretRef, TimeSpan};
 
 /// The chat gateway: WebSocket JSON-RPC, webhooks, metrics and the web console.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct GatewayConfig {
+pub struct GatewayConfig {
     /// Address to listen on. Port 0 picks a free port; `off` disables the gateway.
     pub listen: ListenAddress,
     /// Token that clients must present. Required off loopback; if set, required on loopback too.
@@ -50,7 +50,7 @@ impl Default for GatewayConfig {
 /// A token bucket per connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct RateLimitConfig {
+pub struct RateLimitConfig {
     /// Requests per second in the long run.
     #[schemars(range(min = 1))]
     pub per_second: u32,

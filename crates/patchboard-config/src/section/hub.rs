@@ -6,12 +6,12 @@ use patchboard_core::app::routing::{HubRules, RoutingRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{ListenAddress, TimeSpan};
+use crate::types::{ListenAddress, TimeSpan};
 
 /// The hub: takes what a user says and brings it to the app it is meant for. Loopback only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct HubConfig {
+pub struct HubConfig {
     /// Loopback address to listen on. Port 0 picks a free port; `off` disables the hub.
     pub listen: ListenAddress,
     /// How long an app has to answer a message: before the next one is tried, and for what it has to tell to whoever
@@ -55,7 +55,7 @@ pub(crate) struct HubConfig {
 
 impl HubConfig {
     /// Aliases and rules as the core applies them.
-    pub(crate) fn user_rules(&self) -> HubRules {
+    pub fn user_rules(&self) -> HubRules {
         let aliases = self.aliases.iter().map(|(alias, app)| (alias.as_str().into(), app.as_str().into()));
         let rules =
             self.rules.iter().map(|rule| RoutingRule::new(rule.when.iter().map(String::as_str), rule.app.as_str()));
@@ -90,7 +90,7 @@ impl Default for HubConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["when", "app"]))]
-pub(crate) struct HubRuleConfig {
+pub struct HubRuleConfig {
     /// Patterns, one of which has to match the whole message: `*` is any text, `?` any one character, and case does not matter.
     #[schemars(example = ["play *", "put on *"])]
     pub when: Vec<String>,
@@ -101,7 +101,7 @@ pub(crate) struct HubRuleConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum RoutingPolicy {
+pub enum RoutingPolicy {
     /// about one message in a hundred may go to a wrong app, and many are held
     Careful,
     /// about three in a hundred
@@ -113,7 +113,7 @@ pub(crate) enum RoutingPolicy {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum PairingPolicy {
+pub enum PairingPolicy {
     /// any local app with an allowed origin
     #[default]
     Open,

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{ByteSize, TimeSpan};
+use crate::types::{ByteSize, TimeSpan};
 
 /// Bounds that hold whatever clients ask for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct LimitsConfig {
+pub struct LimitsConfig {
     /// Largest message on the gateway and runs; a larger one closes the connection.
     pub message: ByteSize,
     /// Largest message on the bridge.

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::TimeSpan;
+use crate::types::TimeSpan;
 
 /// The managed local model. Nothing is ever fetched for it but by `patchboard serve --local-model`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct LocalModelConfig {
+pub struct LocalModelConfig {
     /// When the installed model is used by agents that name no provider.
     pub enabled: LocalModelUse,
     /// Weights to run, a GGUF file. Left out, the small model that `patchboard serve --local-model` fetches.
@@ -31,7 +31,7 @@ impl Default for LocalModelConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum LocalModelUse {
+pub enum LocalModelUse {
     /// where it is installed and no provider, key or other model server is found
     #[default]
     Auto,

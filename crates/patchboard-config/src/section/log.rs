@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::env::{Environment, RUST_LOG};
+use crate::env::{Environment, RUST_LOG};
 
 /// What is logged to standard error. Prompts, tool arguments and tokens never are at `info` or above.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct LogConfig {
+pub struct LogConfig {
     /// How much is logged.
     pub level: LogLevel,
     /// Filter by module and level, instead of `level`. Left out, `RUST_LOG`.
@@ -22,7 +22,7 @@ pub(crate) struct LogConfig {
 
 impl LogConfig {
     /// The filter directives that apply.
-    pub(crate) fn directives(&self, environment: &Environment) -> String {
+    pub fn directives(&self, environment: &Environment) -> String {
         self.filter.as_deref().or_else(|| environment.get(RUST_LOG)).map_or_else(
             // Libraries speak at `warn` only; `patchboard` is a prefix of all our crates. What becomes of MCP servers is
             // told by `patchboard_tools`; its library would tell it twice, with whole messages in it.
@@ -34,7 +34,7 @@ impl LogConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum LogLevel {
+pub enum LogLevel {
     /// a human must look
     Error,
     /// degraded but carried on
@@ -62,7 +62,7 @@ impl LogLevel {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum LogFormat {
+pub enum LogFormat {
     /// `human` on a terminal, else `json`
     #[default]
     Auto,

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{SecretRef, TimeSpan};
+use crate::types::{SecretRef, TimeSpan};
 
 /// An MCP server: a program spoken to over stdio (`command`) or an HTTP endpoint (`url`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct McpConfig {
+pub struct McpConfig {
     /// Whether it is used. `false` switches off what an earlier file configured.
     pub enabled: bool,
     /// Program and arguments of a stdio server.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What agents remember and how much of it goes into a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct MemoryConfig {
+pub struct MemoryConfig {
     /// Recent turns of the session that go into every prompt.
     #[schemars(range(max = 1000))]
     pub episodic_window: u32,
@@ -31,7 +31,7 @@ impl Default for MemoryConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["provider", "model"]))]
-pub(crate) struct ProviderModelConfig {
+pub struct ProviderModelConfig {
     /// Provider that runs the model.
     #[schemars(example = &"main")]
     pub provider: String,

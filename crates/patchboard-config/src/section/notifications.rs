@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{DayHours, SecretRef};
+use crate::types::{DayHours, SecretRef};
 
 /// Where notices of apps and of the hub itself are shown, and how many.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct NotificationsConfig {
+pub struct NotificationsConfig {
     /// Show them on the desktop, wherever there is a session bus.
     pub desktop: bool,
     /// Show them in the log, one line each.
@@ -35,7 +35,7 @@ impl Default for NotificationsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["url"]))]
-pub(crate) struct WebhookConfig {
+pub struct WebhookConfig {
     /// Where to post to. Private addresses are fine.
     #[schemars(example = &"https://hooks.example.com/notify", extend("x-kind" = "url"))]
     pub url: String,
@@ -48,7 +48,7 @@ pub(crate) struct WebhookConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["topic"]))]
-pub(crate) struct NtfyConfig {
+pub struct NtfyConfig {
     /// The server.
     #[schemars(extend("x-kind" = "url"))]
     pub server: String,

@@ -6,13 +6,13 @@ use patchboard_core::plugin::PluginGrant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::SecretRef;
+use crate::types::SecretRef;
 
 /// A WebAssembly plugin: tools, a channel adapter, or both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name", "path"]))]
-pub(crate) struct PluginConfig {
+pub struct PluginConfig {
     /// Name of the plugin; it prefixes tools whose names are taken, and is the adapter of the channel of that name.
     #[schemars(example = &"webhook-json")]
     pub name: String,
@@ -51,11 +51,11 @@ impl Default for PluginConfig {
 
 impl PluginConfig {
     /// The grants, after all of them were found good.
-    pub(crate) fn parsed_grants(&self) -> Vec<PluginGrant> {
+    pub fn parsed_grants(&self) -> Vec<PluginGrant> {
         self.grants.iter().filter_map(|grant| grant.parse().ok()).collect()
     }
 
-    pub(crate) fn parsed_sha256(&self) -> Option<[u8; 32]> {
+    pub fn parsed_sha256(&self) -> Option<[u8; 32]> {
         self.sha256.as_deref().and_then(parse_sha256)
     }
 }

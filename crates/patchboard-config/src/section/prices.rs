@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["input", "output"]))]
-pub(crate) struct PriceConfig {
+pub struct PriceConfig {
     /// US dollars per million input tokens.
     #[schemars(range(min = 0.0), example = 2.5)]
     pub input: f64,
@@ -17,7 +17,7 @@ pub(crate) struct PriceConfig {
 }
 
 impl PriceConfig {
-    pub(crate) const FREE: Self = Self::new(0.0, 0.0);
+    pub const FREE: Self = Self::new(0.0, 0.0);
 
     pub(crate) const fn new(input: f64, output: f64) -> Self {
         Self { input, output }
@@ -25,7 +25,7 @@ impl PriceConfig {
 }
 
 /// Prices by model pattern that apply where `[prices]` says nothing.
-pub(crate) const BUILT_IN_PRICES: [(&str, PriceConfig); 7] = [
+pub const BUILT_IN_PRICES: [(&str, PriceConfig); 7] = [
     ("*sonnet*", PriceConfig::new(3.0, 15.0)),
     ("*haiku*", PriceConfig::new(0.25, 1.25)),
     ("*opus*", PriceConfig::new(15.0, 75.0)),

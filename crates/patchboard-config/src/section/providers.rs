@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PriceConfig;
-use crate::config::{
+use crate::{
     env::{ANTHROPIC_BASE_URL, Environment, OPENAI_BASE_URL},
     types::{SecretRef, TimeSpan},
 };
@@ -13,7 +13,7 @@ use crate::config::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["kind"]))]
-pub(crate) struct ProviderConfig {
+pub struct ProviderConfig {
     /// Which API the provider speaks.
     #[schemars(example = &"openai")]
     pub kind: ProviderKind,
@@ -52,12 +52,12 @@ impl Default for ProviderConfig {
 }
 
 impl ProviderConfig {
-    pub(crate) fn of_kind(kind: ProviderKind) -> Self {
+    pub fn of_kind(kind: ProviderKind) -> Self {
         Self { kind, ..Self::default() }
     }
 
     /// The API root that calls go to; none for the offline provider.
-    pub(crate) fn api_root(&self, environment: &Environment) -> Option<String> {
+    pub fn api_root(&self, environment: &Environment) -> Option<String> {
         let (variable, vendor) = match self.kind {
             ProviderKind::Anthropic => (ANTHROPIC_BASE_URL, "https://api.anthropic.com"),
             ProviderKind::Openai => (OPENAI_BASE_URL, "https://api.openai.com/v1"),
@@ -68,14 +68,14 @@ impl ProviderConfig {
     }
 
     /// The model used when an agent names none.
-    pub(crate) fn default_model(&self) -> &str {
+    pub fn default_model(&self) -> &str {
         self.model.as_deref().unwrap_or(self.kind.default_model())
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ProviderKind {
+pub enum ProviderKind {
     /// the Anthropic Messages API
     Anthropic,
     /// the OpenAI Chat Completions API, also of Ollama, llama.cpp, vLLM and other compatible servers
@@ -93,7 +93,7 @@ impl ProviderKind {
         }
     }
 
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How the strategy `tot` searches its tree of thoughts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct TotConfig {
+pub struct TotConfig {
     /// Thoughts proposed at each step.
     #[schemars(range(min = 2, max = 5))]
     pub breadth: u32,
@@ -26,7 +26,7 @@ pub(crate) struct TotConfig {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum TotSearch {
+pub enum TotSearch {
     /// keep the best thoughts of each depth
     Beam,
     /// follow the best thought to the end, and go back when it fails
@@ -58,7 +58,7 @@ impl TotConfig {
 /// How the strategy `got` works on its graph of tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct GotConfig {
+pub struct GotConfig {
     /// Tasks in all, those that tasks are split into included.
     #[schemars(range(min = 1, max = 64))]
     pub max_tasks: u32,

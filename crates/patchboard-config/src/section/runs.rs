@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{ListenAddress, SecretRef, TimeSpan};
+use crate::types::{ListenAddress, SecretRef, TimeSpan};
 
 /// Agent runs over WebSocket, with their events, tools and working folders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct RunsConfig {
+pub struct RunsConfig {
     /// Address to listen on. Port 0 picks a free port; `off` disables runs.
     pub listen: ListenAddress,
     /// Token that clients must present; left out, the gateway's.

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::TimeSpan;
+use crate::types::TimeSpan;
 
 /// Where sessions, runs, facts, budgets and messages are stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct StorageConfig {
+pub struct StorageConfig {
     /// SQLite database file. Relative to the data folder.
     #[schemars(extend("x-kind" = "data-path"))]
     pub path: PathBuf,
@@ -27,7 +27,7 @@ impl Default for StorageConfig {
 /// How long records are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct RetentionConfig {
+pub struct RetentionConfig {
     /// How long finished runs, messages of the hub and webhooks stay on record.
     pub finished_runs: TimeSpan,
     /// How long the events of a finished run are kept: for so long it can be joined. What was said stays in the history.

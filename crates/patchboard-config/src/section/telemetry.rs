@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Metrics and traces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct TelemetryConfig {
+pub struct TelemetryConfig {
     /// Serve Prometheus metrics at `/metrics` on the gateway.
     pub metrics: bool,
     /// OTLP endpoint that traces are sent to over HTTP. Left out, none are sent.

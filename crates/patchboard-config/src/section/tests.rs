@@ -9,7 +9,7 @@ use super::{
     tools::ToolApproval,
     workers::WorkerLogLevel,
 };
-use crate::config::{Config, Environment};
+use crate::{Config, Environment};
 
 /// The values other programs rely on.
 #[test]

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{SecretRef, TimeSpan};
+use crate::types::{SecretRef, TimeSpan};
 
 /// What tools may do, and who is asked first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct ToolsConfig {
+pub struct ToolsConfig {
     /// Whether a tool runs at once, asks first or is refused, by glob over its name. The most specific pattern wins, a tie goes to the stricter.
     /// With no pattern that fits, read-only tools run, and others run for local runs, ask on the gateway and are refused to webhooks.
     #[schemars(example = serde_json::json!({"bash": "ask", "*": "allow"}))]
@@ -42,7 +42,7 @@ impl Default for ToolsConfig {
 /// What `bash` commands may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct BashConfig {
+pub struct BashConfig {
     /// Folders that commands may read and run programs from, besides the system's own. The data directory and files with keys stay closed even in there.
     #[schemars(example = ["~/.cargo", "~/.rustup"], extend("x-kind" = "path"))]
     pub readable: Vec<PathBuf>,
@@ -79,7 +79,7 @@ impl Default for BashConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["kind", "url"]))]
-pub(crate) struct SearchConfig {
+pub struct SearchConfig {
     /// Which API the endpoint speaks.
     #[schemars(example = &"searxng")]
     pub kind: SearchKind,
@@ -99,7 +99,7 @@ impl Default for SearchConfig {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum SearchKind {
+pub enum SearchKind {
     /// the Exa search API: JSON by POST, the key in `x-api-key`
     Exa,
     /// the JSON API of a SearXNG server
@@ -109,7 +109,7 @@ pub(crate) enum SearchKind {
 // Ordered from lenient to strict, so that the stricter of two is the larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ToolApproval {
+pub enum ToolApproval {
     /// the tool runs at once
     Allow,
     /// the run pauses until somebody approves

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The plugin host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct WasmConfig {
+pub struct WasmConfig {
     /// Folder whose every `NAME.wasm` is a plugin, with `grants` and `settings` in a `NAME.toml` beside it. It need not exist. Left out, `plugins` in the data folder.
     #[schemars(example = &"plugins", extend("x-kind" = "path"))]
     pub folder: Option<PathBuf>,

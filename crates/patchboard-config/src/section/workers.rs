@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::types::{ByteSize, TimeSpan};
+use crate::types::{ByteSize, TimeSpan};
 
 /// A pool of bridge workers that the server starts, watches and replaces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["name", "command"]))]
-pub(crate) struct WorkerConfig {
+pub struct WorkerConfig {
     /// Name of the pool, up to 32 characters; it prefixes tools whose names are taken.
     #[schemars(example = &"py")]
     pub name: String,
@@ -97,7 +97,7 @@ impl Default for WorkerConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum SessionAffinity {
+pub enum SessionAffinity {
     /// to the worker that had the last one, if it is free
     #[default]
     Hint,
@@ -109,7 +109,7 @@ pub(crate) enum SessionAffinity {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum UnregisteredToolPolicy {
+pub enum UnregisteredToolPolicy {
     /// the name goes to the worker, which may have it
     Allow,
     /// only registered tools can be called
@@ -118,7 +118,7 @@ pub(crate) enum UnregisteredToolPolicy {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum WorkerLogLevel {
+pub enum WorkerLogLevel {
     /// everything
     Debug,
     /// starts, stops and other changes of state

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use tempfile::TempDir;
 
-use crate::config::{
+use crate::{
     Config, Environment, FlagOverride, LoadRequest, LoadedConfig,
     problem::ConfigProblems,
     report::{self, CheckReport},

@@ -9,11 +9,11 @@ use super::{
     bench::{Bench, PEM},
     generated::uncommented,
 };
-use crate::config::{
+use crate::{
     check::check,
     file_parser,
     files::{ConfigFile, FileLayer},
-    paths::PathRules,
+    path_rules::PathRules,
     section::{ProviderKind, agents::AgentStrategy, hub::PairingPolicy, tools::ToolApproval},
     shape,
     types::ListenAddress,
@@ -182,7 +182,7 @@ proptest! {
             .collect();
         if let Ok(mut tree) = file_parser::parse(&damaged.join("\n"), &self::file()) {
             let problems = check(&mut tree, shape::root(), &rules());
-            let typed = tree.to_value().try_into::<crate::config::Config>();
+            let typed = tree.to_value().try_into::<crate::Config>();
             prop_assert!(typed.is_ok(), "{:?} after {problems:?}", typed.err());
         }
     }

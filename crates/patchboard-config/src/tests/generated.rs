@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use super::bench::{Bench, PEM};
-use crate::config::{
+use crate::{
     Environment,
     reference::reference,
     sample::sample,
@@ -19,7 +19,7 @@ fn check_generated(file: &str, wanted: &str) {
         fs::write(&path, wanted).unwrap();
     }
     let found = fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == wanted, "{file} is stale: run `UPDATE_GENERATED=1 cargo test -p patchboard generated`");
+    assert!(found == wanted, "{file} is stale: run `UPDATE_GENERATED=1 cargo test -p patchboard-config generated`");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn every_key_is_described_and_in_declared_order() {
             ValueShape::Table { keys, .. } => {
                 let names: std::collections::BTreeSet<&str> = keys.names().collect();
                 assert!(
-                    crate::config::key_order::declared_order(&names).is_some(),
+                    crate::key_order::declared_order(&names).is_some(),
                     "the type of {path} is missing in order.rs"
                 );
                 for (key, child) in keys.iter() {

@@ -1,7 +1,7 @@
 //! Which layer wins, where the file is found, and what paths mean.
 
 use super::bench::Bench;
-use crate::config::{files::FileLayer, problem::ProblemCode, types::ListenAddress};
+use crate::{files::FileLayer, problem::ProblemCode, types::ListenAddress};
 
 #[test]
 fn nothing_at_all_is_a_configuration() {

@@ -3,7 +3,7 @@
 use patchboard_core::model::TokenCount;
 
 use super::bench::Bench;
-use crate::config::Config;
+use crate::Config;
 
 fn config(text: &str) -> Config {
     Bench::with_file(text).load().config

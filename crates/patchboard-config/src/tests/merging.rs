@@ -6,11 +6,11 @@ use std::sync::Arc;
 use secrecy::ExposeSecret;
 
 use super::bench::Bench;
-use crate::config::{
+use crate::{
     Config, LoadRequest,
     files::{ConfigFile, ConfigFileReader, DiskReader, FileLayer},
+    origin::ValueOrigin,
     show::{ShowOrigin, show},
-    tree::ValueOrigin,
     types::ListenAddress,
 };
 

@@ -1,14 +1,7 @@
 //! The small parts: nearest words, patterns, addresses and trees.
 
-use crate::config::{
-    glob,
-    key_path::KeyPath,
-    merge::merge_override,
-    nearest::nearest,
-    shape,
-    tree::{ConfigNode, ValueOrigin},
-    validate::url,
-};
+use crate::{glob, key_path::KeyPath, merge::merge_override, origin::ValueOrigin, shape, tree::ConfigNode, url};
+use patchboard_core::text::nearest;
 
 #[test]
 fn nearest_words() {

@@ -4,8 +4,8 @@ use secrecy::ExposeSecret;
 
 use super::bench::Bench;
 use super::validation::found;
-use crate::config::show::{ShowOrigin, show};
-use crate::config::{Config, problem::ProblemCode};
+use crate::show::{ShowOrigin, show};
+use crate::{Config, problem::ProblemCode};
 
 fn bench(text: &str) -> Bench {
     Bench::with_file(text).file("project/p.wasm", "w").env("TOKEN", "0123456789abcdef")

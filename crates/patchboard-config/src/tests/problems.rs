@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::bench::Bench;
-use crate::config::problem::{ConfigProblem, ProblemCode, Severity};
+use crate::problem::{ConfigProblem, ProblemCode, Severity};
 
 #[track_caller]
 fn check(text: &str, wanted: &str) {

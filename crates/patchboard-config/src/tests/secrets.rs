@@ -7,7 +7,7 @@ use std::sync::Arc;
 use secrecy::ExposeSecret;
 
 use super::bench::Bench;
-use crate::config::{
+use crate::{
     Config, LoadRequest, Secrets,
     files::{ConfigFile, ConfigFileReader, DiskReader},
 };

@@ -1,7 +1,7 @@
 //! What `config show` prints.
 
 use super::bench::Bench;
-use crate::config::show::{ShowOrigin, show};
+use crate::show::{ShowOrigin, show};
 
 const FILE: &str = r#"
 drain = "90s"

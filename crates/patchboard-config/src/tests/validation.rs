@@ -5,10 +5,10 @@ use super::bench::Bench;
 /// Codes and paths of all problems, with `?` after warnings.
 pub(super) fn found(bench: &Bench) -> Vec<String> {
     let problems = bench.problems();
-    let line = |problem: &crate::config::problem::ConfigProblem| {
+    let line = |problem: &crate::problem::ConfigProblem| {
         let warning = match problem.severity {
-            crate::config::problem::Severity::Error => "",
-            crate::config::problem::Severity::Warning => "?",
+            crate::problem::Severity::Error => "",
+            crate::problem::Severity::Warning => "?",
         };
         format!("{}{warning} {}", problem.code.as_str(), problem.path)
     };

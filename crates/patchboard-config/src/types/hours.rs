@@ -6,7 +6,7 @@ use patchboard_core::app::notice::QuietHours;
 
 /// From one time of the day until another, maybe across midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DayHours(QuietHours);
+pub struct DayHours(QuietHours);
 
 impl From<DayHours> for QuietHours {
     fn from(hours: DayHours) -> Self {

@@ -8,7 +8,7 @@ use std::{
 
 /// An address to listen on, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ListenAddress {
+pub enum ListenAddress {
     Off,
     At(SocketAddr),
 }
@@ -18,7 +18,7 @@ impl ListenAddress {
         Self::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
     }
 
-    pub(crate) const fn address(self) -> Option<SocketAddr> {
+    pub const fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Off => None,
             Self::At(address) => Some(address),
@@ -27,7 +27,7 @@ impl ListenAddress {
 
     /// Whether other machines can reach this listener. An IPv4 address mapped
     /// into IPv6 counts as what it is.
-    pub(crate) fn is_off_loopback(self) -> bool {
+    pub fn is_off_loopback(self) -> bool {
         self.address().is_some_and(|address| !address.ip().to_canonical().is_loopback())
     }
 }

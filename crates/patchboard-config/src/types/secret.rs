@@ -10,21 +10,21 @@ use std::{
 
 use secrecy::SecretString;
 
-use crate::config::{env::Environment, files::open_regular};
+use crate::{env::Environment, files::open_regular};
 
 /// Where a secret is found: `env:NAME` or `file:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum SecretRef {
+pub enum SecretRef {
     Env(String),
     File(PathBuf),
 }
 
 /// A secret file larger than this is not a secret; reading stops there.
-pub(crate) const SECRET_BYTES_MAX: u64 = 64 * 1024;
+pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why a reference yields nothing. The text never holds the secret.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SecretError {
+pub enum SecretError {
     #[error("environment variable `{0}` is not set")]
     EnvUnset(String),
     #[error("file `{}` cannot be read", .path.display())]

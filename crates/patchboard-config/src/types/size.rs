@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 /// A number of bytes written with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ByteSize(u64);
+pub struct ByteSize(u64);
 
 const UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
@@ -33,7 +33,7 @@ impl ByteSize {
     }
 
     /// For APIs that count in `usize`; saturates on small machines.
-    pub(crate) fn as_usize(self) -> usize {
+    pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{ByteSize, DayHours, ListenAddress, SecretRef, TimeSpan};
-use crate::config::Environment;
+use crate::Environment;
 
 #[test]
 fn durations() {

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 /// A duration written with units: `ms`, `s`, `m`, `h`, `d`, largest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct TimeSpan(Duration);
+pub struct TimeSpan(Duration);
 
 /// Ten years: longer spans are a slip of the pen, and deadlines computed from
 /// them would overflow.
@@ -18,7 +18,7 @@ impl TimeSpan {
         Self(Duration::from_millis(millis))
     }
 
-    pub(crate) const fn from_secs(seconds: u64) -> Self {
+    pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 

@@ -8,13 +8,13 @@ const PASSWD_FILE: &str = "/etc/passwd";
 
 /// Written as `"www-data"`, `"1001"` or `1001`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SystemUser {
+pub enum SystemUser {
     Name(String),
     Number(u32),
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum UnknownUser {
+pub enum UnknownUser {
     #[error("no user is named `{0}` in {PASSWD_FILE}; give the number that `id -u {0}` prints")]
     NotListed(String),
     #[error("cannot read {PASSWD_FILE}")]
@@ -23,7 +23,7 @@ pub(crate) enum UnknownUser {
 
 impl SystemUser {
     /// Its number on this machine. Names are looked up in `/etc/passwd` only.
-    pub(crate) fn number(&self) -> Result<u32, UnknownUser> {
+    pub fn number(&self) -> Result<u32, UnknownUser> {
         match self {
             Self::Number(number) => Ok(*number),
             Self::Name(name) => {

@@ -3,7 +3,7 @@
 use patchboard_core::agent::StrategyKind;
 
 use super::{check_name, duplicates, providers::check_provider, unknown_reference};
-use crate::config::{
+use crate::{
     Config,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},

@@ -1,17 +1,17 @@
 //! Channels: who may post to them, and who answers.
 
+use http::HeaderName;
 use patchboard_core::access::{OPERATOR_CHANNEL, RESERVED_CHANNELS};
-use tokio_tungstenite::tungstenite::http::HeaderName;
 
 use super::check_name;
-use crate::config::{
+use crate::{
     Config,
     key_path::KeyPath,
-    nearest::nearest,
     problem::{ConfigProblem, ProblemCode},
     section::{ChannelConfig, WebhookVerification},
     types::TimeSpan,
 };
+use patchboard_core::text::nearest;
 
 /// Besides those of surfaces: usual among clients of the gateway, whose sessions must never be those of webhooks.
 const RESERVED_NAMES: [&str; 3] = ["agent", "web", "websocket"];

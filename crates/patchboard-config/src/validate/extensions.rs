@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tracing_subscriber::EnvFilter;
 
 use super::{check_name, duplicates, warn_unencrypted_key};
-use crate::config::{
+use crate::{
     Config, glob,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},

@@ -5,11 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::config::{
+use crate::{
     Config,
     files::open_regular,
+    files::plain_reason,
     key_path::KeyPath,
-    problem::{ConfigProblem, ProblemCode, plain_reason},
+    problem::{ConfigProblem, ProblemCode},
 };
 
 /// Certificates are looked at no further than this; whole bundles of authorities are a quarter of it.

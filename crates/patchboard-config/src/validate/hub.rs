@@ -1,7 +1,7 @@
 //! Names of apps, other names for them, and the rules that send messages to them.
 
 use super::duplicates;
-use crate::config::{
+use crate::{
     Config,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::url;
-use crate::config::{
+use crate::url;
+use crate::{
     Config,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use patchboard_core::plugin::PluginGrant;
 
 use super::extensions::{check_names, looks_like_secret};
-use crate::config::{
+use crate::{
     Config,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},

@@ -1,7 +1,7 @@
 //! Providers and the models that memory uses.
 
 use super::{check_name, unknown_reference, warn_unencrypted_key};
-use crate::config::{
+use crate::{
     Config,
     agent_lookup::OFFLINE_PROVIDER,
     glob,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::config::program::{GuardedProgram, ProgramContext};
-use crate::config::{
+use crate::program::{GuardedProgram, ProgramContext};
+use crate::{
     Config,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},

@@ -6,7 +6,7 @@ use patchboard_core::tool::Glob;
 
 use super::extensions::{check_command, check_names, check_variables};
 use super::files::missing_path;
-use crate::config::{
+use crate::{
     Config,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},

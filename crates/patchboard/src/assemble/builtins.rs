@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use patchboard_config::section::BashConfig;
+use patchboard_config::section::{self, ToolsConfig};
+use patchboard_config::{Config, Secrets};
 use patchboard_core::port::{HttpFetcher, ToolHost};
 #[cfg(target_os = "linux")]
 use patchboard_tools::builtin::{BashOptions, bash};
@@ -15,9 +18,6 @@ use patchboard_tools::{BuiltinOptions, BuiltinTools, GuardedFetch, PrivateHost, 
 use tokio_util::task::TaskTracker;
 
 #[cfg(target_os = "linux")]
-use crate::config::section::BashConfig;
-use crate::config::section::{self, ToolsConfig};
-use crate::config::{Config, Secrets};
 
 /// The one way out to the web, for tools and plugins alike.
 pub(super) fn fetch(config: &Config) -> anyhow::Result<Arc<dyn HttpFetcher>> {

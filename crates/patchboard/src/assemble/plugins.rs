@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use patchboard_config::section::{PluginConfig, ReplyMode};
+use patchboard_config::{Config, Secrets, sidecar};
 use patchboard_core::channel::ChannelOptions;
 use patchboard_core::port::{HttpFetcher, Store};
 use patchboard_wasm::{FileAdmission, HostOptions, HostServices, PluginHost, PluginLimits, PluginOptions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::section::{PluginConfig, ReplyMode};
-use crate::config::{Config, Secrets, sidecar};
 use crate::system::SystemClock;
 use crate::trust::guard::TrustGuard;
 

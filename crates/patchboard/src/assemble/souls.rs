@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use patchboard_config::files::ConfigFileReader;
 use patchboard_core::port::SoulSource;
 
-use crate::config::files::ConfigFileReader;
 use crate::trust::guarded_files::content_file;
 
 /// How often a soul's file is looked at, at most.

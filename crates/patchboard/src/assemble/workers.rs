@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
+use patchboard_config::secrets::random_secret;
+use patchboard_config::section::{self, WorkerConfig};
+use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_core::bridge::{PoolReport, TelemetryBus, WorkerId, WorkerSecret, WorkerTool};
 use patchboard_core::port::{ToolHost, UnregisteredTools, WorkerSupervisor};
 use patchboard_surfaces::bridge::WorkerListeners;
@@ -19,9 +22,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::folders::{ProgramKind, program_folder};
-use crate::config::secrets::random_secret;
-use crate::config::section::{self, WorkerConfig};
-use crate::config::{LoadedConfig, Secrets};
 use crate::system::{SystemClock, SystemIds};
 use crate::trust::guarded_files::worker_command;
 

@@ -11,6 +11,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use clap::Args;
+use patchboard_config::files::FileLayer;
+use patchboard_config::key_path::KeyPath;
+use patchboard_config::load::load_with_secrets;
+use patchboard_config::problem::{ConfigProblems, ProblemCode};
+use patchboard_config::types::ListenAddress;
+use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_providers::{ClientPool, list_models};
 use patchboard_store::inspect;
 use tokio_util::sync::CancellationToken;
@@ -18,12 +24,6 @@ use tokio_util::sync::CancellationToken;
 use super::failure::CommandFailure;
 use super::{ConfigLocation, block_on};
 use crate::assemble::provider_options;
-use crate::config::files::FileLayer;
-use crate::config::key_path::KeyPath;
-use crate::config::load::load_with_secrets;
-use crate::config::problem::{ConfigProblems, ProblemCode};
-use crate::config::types::ListenAddress;
-use crate::config::{LoadedConfig, Secrets};
 use crate::data_dir::{self, ServerRecord};
 use crate::provider_choice::ProviderChoice;
 

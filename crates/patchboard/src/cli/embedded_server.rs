@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use patchboard_config::problem::ProblemCode;
+use patchboard_config::{Config, FlagOverride};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ConfigLocation;
 use super::failure::CommandFailure;
-use crate::config::problem::ProblemCode;
-use crate::config::{Config, FlagOverride};
 use crate::data_dir::{DataDir, DirSharing};
 use crate::effective_config::EffectiveConfig;
 use crate::output;

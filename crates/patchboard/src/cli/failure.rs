@@ -4,11 +4,11 @@ use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::{fs, io};
 
+use patchboard_config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
+use patchboard_core::text::did_you_mean;
 use patchboard_providers::managed;
 
 use crate::client::error::ConnectError;
-use crate::config::nearest::did_you_mean;
-use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
 use crate::data_dir;
 use crate::output::{self, OutputStream, TextRole, paint};
 use crate::serve::ListenError;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use futures_util::future::join_all;
+use patchboard_config::load::load_with_secrets;
+use patchboard_config::{DEFAULT_AGENT, LoadedConfig, Secrets};
 use patchboard_core::model::ModelError;
 use patchboard_providers::{ClientPool, list_models};
 use serde::{Deserialize, Serialize};
@@ -16,8 +18,6 @@ use super::failure::CommandFailure;
 use super::{ConfigLocation, ServerTarget, block_on};
 use crate::assemble::provider_options;
 use crate::client::{GatewayClient, ServerAddress};
-use crate::config::load::load_with_secrets;
-use crate::config::{DEFAULT_AGENT, LoadedConfig, Secrets};
 use crate::output;
 use crate::output::{Column, TableCell, TextRole, TextTable};
 use crate::provider_choice::ProviderChoice;

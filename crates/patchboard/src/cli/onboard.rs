@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use patchboard_config::files::{ConfigFileReader, DiskReader, FileLayer, FileWarning};
+use patchboard_config::section;
 use patchboard_core::model::ModelError;
 use patchboard_providers::{ClientPool, ProviderKind, ProviderOptions, list_models, probe_model};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -14,8 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::ConfigLocation;
 use super::failure::CommandFailure;
-use crate::config::files::{ConfigFileReader, DiskReader, FileLayer, FileWarning};
-use crate::config::section;
 use crate::onboard::{self, ModelServer, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard};
 use crate::output;
 

@@ -6,15 +6,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use patchboard_config::env::NO_COLOR;
+use patchboard_config::section::LogFormat;
+use patchboard_config::{Config, FlagOverride, LoadRequest, LoadedConfig, Secrets};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::failure::CommandFailure;
 use super::{ConfigLocation, local_model};
-use crate::config::env::NO_COLOR;
-use crate::config::section::LogFormat;
-use crate::config::{Config, FlagOverride, LoadRequest, LoadedConfig, Secrets};
 use crate::data_dir::process::ProcessRole;
 use crate::data_dir::{DataDir, DirSharing};
 use crate::effective_config::EffectiveConfig;

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use patchboard_config::types::TimeSpan;
 use rustix::process::Signal;
 
 use super::ConfigLocation;
 use super::failure::CommandFailure;
-use crate::config::types::TimeSpan;
 use crate::data_dir::process::{self, ProcessRecord, ProcessRole, ProcessState};
 use crate::data_dir::{self};
 use crate::output;

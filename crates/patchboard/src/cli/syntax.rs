@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, FromArgMatches};
+use patchboard_core::text::{did_you_mean, nearest};
 
 use super::failure::CommandFailure;
 use super::{Cli, help};
-use crate::config::nearest::{did_you_mean, nearest};
 use crate::output;
 
 /// What people call commands that have another name here.

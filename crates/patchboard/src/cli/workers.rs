@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use patchboard_config::Environment;
+use patchboard_config::env::TERM;
 use patchboard_core::port::Clock;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,8 +15,6 @@ use tokio::time::MissedTickBehavior;
 use super::failure::CommandFailure;
 use super::{ServerTarget, block_on};
 use crate::client::GatewayClient;
-use crate::config::Environment;
-use crate::config::env::TERM;
 use crate::output;
 use crate::output::PageLayout;
 use crate::output::screen::{LiveBlock, TerminalSize};

@@ -1,6 +1,7 @@
 //! The models a server offers, as people choose among them. Pure: a list in, a choice or a shorter list out.
 
-use crate::config::section::ProviderKind;
+use patchboard_config::section::ProviderKind;
+
 use crate::output::one_line;
 
 /// More are not shown at once; typing part of a name makes the list shorter.

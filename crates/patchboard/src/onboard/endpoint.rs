@@ -1,11 +1,11 @@
 //! Which server is meant: a vendor's, or any other that speaks the OpenAI API.
 
+use patchboard_config::env::{ANTHROPIC_API_KEY, OPENAI_API_KEY};
+use patchboard_config::section::ProviderKind;
+use patchboard_config::url;
 use tokio_tungstenite::tungstenite::http::Uri;
 
 use super::OnboardError;
-use crate::config::env::{ANTHROPIC_API_KEY, OPENAI_API_KEY};
-use crate::config::section::ProviderKind;
-use crate::config::validate::url;
 
 /// Where Ollama listens unless told otherwise.
 const OLLAMA_ROOT: &str = "http://127.0.0.1:11434/v1";

@@ -5,13 +5,14 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
 };
 
+use patchboard_config::Config;
 use patchboard_core::model::ModelError;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     ModelServer, OnboardError, OnboardOutcome, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard,
 };
-use crate::config::{Config, tests::bench::Bench};
+use crate::test_home::Bench;
 
 /// Gives prepared answers; an empty one takes the default.
 struct Script {

@@ -4,8 +4,9 @@
 use std::io::{IsTerminal, stderr, stdout};
 use std::sync::OnceLock;
 
-use crate::config::Environment;
-use crate::config::env::{NO_COLOR, TERM};
+use patchboard_config::Environment;
+use patchboard_config::env::{NO_COLOR, TERM};
+
 use crate::telemetry::LogColour;
 
 /// Where text goes: each may be a terminal, or not.

@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::config::tests::bench::Bench;
+use crate::test_home::Bench;
 
 fn local(name: &'static str, port: u16, models: &[&str]) -> LocalServer {
     let models = models.iter().map(|model| (*model).to_owned()).collect();

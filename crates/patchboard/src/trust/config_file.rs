@@ -3,11 +3,12 @@
 use std::io;
 use std::path::Path;
 
+use patchboard_config::files::{ConfigFile, ConfigFileReader, DiskReader, FileLayer, FileWarning, unreadable_reason};
+
 use super::TrustStore;
 use super::config_review::{review_changes, review_config};
 use super::exposure::is_exposed;
 use super::pending_trust::untrusted_secret;
-use crate::config::files::{ConfigFile, ConfigFileReader, DiskReader, FileLayer, FileWarning, unreadable_reason};
 use crate::output::one_line;
 
 /// Lines of a file that a warning shows.

@@ -7,10 +7,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use patchboard_config::files::open_regular;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-use crate::config::files::open_regular;
 
 /// Of a folder. With more it cannot be watched, and in an exposed folder it then counts as changed.
 pub(crate) const MAX_FILES: usize = 5_000;

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use patchboard_config::program::GuardedProgram;
+
 use super::TrustStore;
 use super::exposure::{is_exposed, is_folder_exposed};
 use super::fingerprint::{FileFingerprint, FolderFingerprint};
-use crate::config::program::GuardedProgram;
 
 /// A program as it was at one moment: what is shown of it is what is recorded, whatever happens while its owner looks.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
+use patchboard_config::files::DiskReader;
+
 use super::*;
-use crate::config::files::DiskReader;
 use crate::trust::{TrustStore, TrustedReader};
 
 fn souls(path: &std::path::Path) -> SoulFiles {

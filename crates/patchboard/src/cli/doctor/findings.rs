@@ -1,8 +1,8 @@
 //! What was found, for people and for programs.
 
+use patchboard_config::problem::{ConfigProblems, Severity};
 use serde::Serialize;
 
-use crate::config::problem::{ConfigProblems, Severity};
 use crate::output::{self, PageLayout, TextRole, paint, wrap};
 
 /// `Bad` is what keeps a server from starting, answering, or doing all that is configured. The text begins with its topic:
@@ -91,7 +91,7 @@ fn to_json(findings: &[DoctorFinding]) -> String {
 
 /// A configuration that cannot be used.
 pub(super) fn from_config_problems(problems: &ConfigProblems) -> Vec<DoctorFinding> {
-    let finding = |problem: &crate::config::problem::ConfigProblem| {
+    let finding = |problem: &patchboard_config::problem::ConfigProblem| {
         let mut said = problem.clone();
         let hint = said.hint.take();
         let text = format!("configuration: {said}");

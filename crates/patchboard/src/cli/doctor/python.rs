@@ -6,11 +6,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use patchboard_config::LoadedConfig;
+use patchboard_config::secrets::random_secret;
 use rustix::fs::{Access, access};
 
 use super::DoctorFinding;
-use crate::config::LoadedConfig;
-use crate::config::secrets::random_secret;
 
 pub(super) fn finding(loaded: &LoadedConfig) -> DoctorFinding {
     let found = std::env::current_dir().ok().and_then(|here| find(loaded.env.get("PATH").unwrap_or_default(), &here));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use patchboard_core::app::hub::MAX_TEXT;
 use patchboard_core::app::routing::direct;
+use patchboard_core::text::nearest;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -15,7 +16,6 @@ use super::report::{self, MessageReport};
 use super::{HubErrorContext, HubTarget, apps};
 use crate::cli::failure::CommandFailure;
 use crate::client::hub::HubClient;
-use crate::config::nearest::nearest;
 use crate::output;
 
 /// How long is waited when nobody says how long.

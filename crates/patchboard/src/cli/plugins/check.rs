@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
+use patchboard_config::files::plain_reason;
 use patchboard_core::tool::{ToolEffect, ToolSpec};
 use patchboard_wasm::{CheckedPlugin, PluginFileError, PluginLimits};
 use serde_json::{Value, json};
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 use super::new;
 use crate::cli::block_on;
 use crate::cli::failure::CommandFailure;
-use crate::config::problem::plain_reason;
 use crate::output;
 use crate::system::SystemClock;
 

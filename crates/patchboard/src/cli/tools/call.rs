@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use patchboard_core::text::did_you_mean;
 use serde_json::{Value, json};
 
 use crate::cli::approval_mode::{self, ApprovalArgs, ApprovalResponder, UnattendedMode};
@@ -13,7 +14,6 @@ use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::CommandFailure;
 use crate::cli::{ServerTarget, approvals, block_on};
 use crate::client::GatewayClient;
-use crate::config::nearest::did_you_mean;
 use crate::output;
 
 /// Arguments read from standard input are at most this long.

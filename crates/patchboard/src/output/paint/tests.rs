@@ -1,5 +1,6 @@
+use patchboard_config::Environment;
+
 use super::{TextRole, detect_colour, paint};
-use crate::config::Environment;
 use crate::telemetry::LogColour;
 
 #[test]

@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use patchboard_config::credentials::create_private_folder;
 use serde::{Deserialize, Serialize};
 
 use super::{TrustStore, escape_path, path_digest, read_record, unescape_path};
-use crate::config::credentials::create_private_folder;
 
 /// Folder of the marks in a store; in it one folder for each path, with one mark for each server.
 const MARKS_FOLDER: &str = "held";

@@ -2,8 +2,9 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{
-    Config, Secrets,
+use super::Secrets;
+use crate::{
+    Config,
     key_path::KeyPath,
     problem::{ConfigProblem, ProblemCode},
 };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::tests::bench::Bench;
+use crate::tests::bench::Bench;
 
 /// The keys of tokens that are too short.
 fn short(text: &str, token: &str) -> Vec<String> {

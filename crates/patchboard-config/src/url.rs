@@ -1,10 +1,10 @@
 //! Web addresses, origins and host names.
 
-use tokio_tungstenite::tungstenite::http::Uri;
+use http::Uri;
 
 /// What is wrong with an address, without repeating what may be a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InvalidUrl {
+pub struct InvalidUrl {
     pub message: String,
     pub hint: &'static str,
 }
@@ -18,7 +18,7 @@ impl InvalidUrl {
 const URL_HINT: &str = "write it whole: https://api.example.com/v1";
 
 /// Why `text` cannot be the root of a web API.
-pub(crate) fn invalid_reason(text: &str) -> Option<InvalidUrl> {
+pub fn invalid_reason(text: &str) -> Option<InvalidUrl> {
     let Ok(uri) = text.parse::<Uri>() else {
         return Some(InvalidUrl::new("is not a web address", URL_HINT));
     };
