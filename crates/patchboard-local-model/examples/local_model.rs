@@ -1,7 +1,7 @@
 //! Prepares the managed local model for real, asks it one question and reports what that took:
 //!
 //! ```text
-//! cargo run -p patchboard-providers --example local_model -- DATA_DIR [FILE.gguf]
+//! cargo run -p patchboard-local-model --example local_model -- DATA_DIR [FILE.gguf]
 //! ```
 //!
 //! Downloads about 130 MB the first time. Ends with status 1 when anything is not as it should be; with `STAY=1` as
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use patchboard_providers::managed::{self, ManagedOptions, ManagedServer, PrepareProgress};
+use patchboard_local_model::{self as local_model, ManagedOptions, ManagedServer, PrepareProgress};
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -25,7 +25,7 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             print_line(&format!("error: {error}"));
-            if let Some(managed) = error.downcast_ref::<managed::Error>() {
+            if let Some(managed) = error.downcast_ref::<local_model::Error>() {
                 for (label, text) in [("output", managed.output()), ("hint", managed.hint())] {
                     if let Some(text) = text {
                         print_line(&format!("{label}: {text}"));
@@ -46,7 +46,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
 
     let started = Instant::now();
-    let prepared = managed::prepare(&options, &ConsoleProgress, &stop).await?;
+    let prepared = local_model::prepare(&options, &ConsoleProgress, &stop).await?;
     print_line(&format!("prepared in {} ms", started.elapsed().as_millis()));
 
     let started = Instant::now();

@@ -1,9 +1,10 @@
 //! The managed local model: a private Python environment with the llama.cpp server, weights to run in it, and a
 //! watched process that speaks the OpenAI dialect on loopback.
 //!
-//! [`prepare`] makes the environment once, [`installed`] only looks whether it is there; [`ManagedServer::start`] runs the
-//! server from it at once, [`ManagedServer::asleep`] with the first call. Either way it sleeps when nobody uses it. This module knows
-//! processes and files; it must not know the provider that talks to the server, nor how progress is drawn.
+//! [`prepare()`] makes the environment once, [`installed`] only looks whether it is there; [`ManagedServer::start`] runs the
+//! server from it at once, [`ManagedServer::start_asleep`] with the first call. Either way it sleeps when nothing uses it.
+//! [`LocalModel`] wakes it for the provider that talks to it. This crate must not know which dialect that provider speaks,
+//! the configuration, nor how progress is drawn.
 
 mod activity;
 mod child;
@@ -12,8 +13,10 @@ mod environment;
 mod error;
 mod gguf;
 mod prepare;
+mod provider;
 mod proxy;
 mod python;
+mod repetition;
 mod server;
 mod stamp;
 mod tail;
@@ -29,6 +32,7 @@ use std::time::Duration;
 pub use self::activity::ServerLease;
 pub use self::error::Error;
 pub use self::prepare::{PreparedServer, installed, prepare};
+pub use self::provider::LocalModel;
 pub use self::server::{ManagedServer, ServerStatus};
 
 /// What the operator chose; [`ManagedOptions::new`] has sensible defaults for the rest.

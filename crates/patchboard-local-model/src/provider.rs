@@ -8,24 +8,25 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
 use patchboard_core::model::{ListedModel, ModelError, ModelEvent, ModelRequest, StopReason};
+use patchboard_providers::{AttemptLimits, ModelStream, RequestDelivery, RetryAdvice, Upstream, UpstreamFailure};
 use tokio_util::sync::CancellationToken;
 
-use crate::managed::{Error as ManagedError, ManagedServer, ServerLease};
 use crate::repetition::RepetitionDetector;
-use crate::upstream::{AttemptLimits, ModelStream, RequestDelivery, RetryAdvice, Upstream, UpstreamFailure};
+use crate::{Error, ManagedServer, ServerLease};
 
 /// Said where an answer is cut, so that its end is not taken for the model's.
 const CUT_NOTICE: &str = " … (cut here: the model began to repeat itself)";
 
 #[derive(Debug)]
-pub(crate) struct LocalModel {
+pub struct LocalModel {
     server: Arc<ManagedServer>,
     /// Speaks the dialect of the server's address.
     upstream: Arc<dyn Upstream>,
 }
 
 impl LocalModel {
-    pub(crate) fn new(server: Arc<ManagedServer>, inner: Arc<dyn Upstream>) -> Self {
+    /// `inner` speaks the dialect of the server's address.
+    pub fn new(server: Arc<ManagedServer>, inner: Arc<dyn Upstream>) -> Self {
         Self { server, upstream: inner }
     }
 }
@@ -63,7 +64,7 @@ impl Upstream for LocalModel {
 }
 
 /// Another attempt would only load the weights again; another provider may answer.
-fn wake_failure(error: ManagedError) -> UpstreamFailure {
+fn wake_failure(error: Error) -> UpstreamFailure {
     UpstreamFailure {
         error: ModelError::Unavailable(error.to_string()),
         retry: RetryAdvice::OtherProvider,

@@ -412,7 +412,7 @@ impl ServerSupervisor {
 /// 256 bits from the cryptographic provider that the crate's TLS uses.
 fn random_key() -> Result<SecretString, Error> {
     let mut bytes = [0; 32];
-    rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).map_err(|_| Error::NoRandomness)?;
+    getrandom::fill(&mut bytes).map_err(|_| Error::NoRandomness)?;
     let key: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(SecretString::from(key))
 }

@@ -23,9 +23,10 @@ use patchboard_core::run::strategy::{ReasoningOptions, SearchLimits};
 use patchboard_core::tool::executor::ToolLimits;
 use patchboard_core::tool::{ApprovalMode, ApprovalPolicy, Glob};
 use patchboard_core::{Board, board};
+use patchboard_local_model::LocalModel;
 use patchboard_providers::{
-    Chain, ChainLink, ChainOptions, ClientPool, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, embedder,
-    upstream,
+    Chain, ChainLink, ChainOptions, ClientPool, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, Upstream,
+    embedder, upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use patchboard_tools::guard::{ReducedRights, WriteGuard};
@@ -222,7 +223,7 @@ fn single_provider(
     pool: &ClientPool,
     name: &str,
 ) -> anyhow::Result<Arc<dyn ModelProvider>> {
-    let link = ChainLink::new(upstream(link_options(effective, name)?, pool)?, ModelOverride::Requested);
+    let link = ChainLink::new(link(effective, name, pool)?, ModelOverride::Requested);
     Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
 }
 
@@ -235,12 +236,11 @@ fn agent_spec(
     let config = &effective.loaded.config;
     let routes = config.model_routes(agent);
     let mut links = routes.iter().enumerate().map(|(index, route)| {
-        let options = link_options(effective, &route.provider)?;
         let choice = match index {
             0 => ModelOverride::Requested,
             _ => ModelOverride::Named(route.model.as_str().into()),
         };
-        anyhow::Ok(ChainLink::new(upstream(options, pool)?, choice))
+        anyhow::Ok(ChainLink::new(link(effective, &route.provider, pool)?, choice))
     });
     let first = links.next().ok_or_else(|| anyhow!("agent `{name}` has no provider"))??;
     let fallbacks = links.collect::<anyhow::Result<Vec<ChainLink>>>()?;
@@ -312,16 +312,20 @@ pub(crate) fn provider_options(
     })
 }
 
-/// The same, with the managed server behind it.
-fn link_options(effective: &EffectiveConfig, name: &str) -> anyhow::Result<ProviderOptions> {
+/// One link of a chain. The local model's server is woken for its calls.
+fn link(effective: &EffectiveConfig, name: &str, pool: &ClientPool) -> anyhow::Result<Arc<dyn Upstream>> {
     let EffectiveConfig { loaded, secrets, local_model } = effective;
-    let server = local_model.clone().filter(|_| name == LOCAL_PROVIDER);
-    Ok(ProviderOptions { server, ..provider_options(loaded, secrets, name)? })
+    let upstream = upstream(provider_options(loaded, secrets, name)?, pool)?;
+    Ok(match local_model {
+        Some(server) if name == LOCAL_PROVIDER => Arc::new(LocalModel::new(server.clone(), upstream)),
+        Some(_) | None => upstream,
+    })
 }
 
 pub(crate) fn http_embedder(effective: &EffectiveConfig, pool: &ClientPool) -> anyhow::Result<Option<HttpEmbedder>> {
-    let Some(choice) = &effective.loaded.config.memory.embedding else { return Ok(None) };
-    let options = link_options(effective, &choice.provider)?;
+    let EffectiveConfig { loaded, secrets, .. } = effective;
+    let Some(choice) = &loaded.config.memory.embedding else { return Ok(None) };
+    let options = provider_options(loaded, secrets, &choice.provider)?;
     Ok(Some(embedder(options, choice.model.as_str(), pool)?))
 }
 

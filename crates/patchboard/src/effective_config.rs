@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use patchboard_config::section::ProviderConfig;
 use patchboard_config::{LoadedConfig, Secrets};
-use patchboard_providers::managed::{self, ManagedServer, PreparedServer};
+use patchboard_local_model::{self as local_model, ManagedServer, PreparedServer};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -32,7 +32,7 @@ impl EffectiveConfig {
         running: Option<Arc<ManagedServer>>,
         stop: &CancellationToken,
         background: &TaskTracker,
-    ) -> Result<Option<String>, managed::Error> {
+    ) -> Result<Option<String>, local_model::Error> {
         let Some(choice) = ProviderChoice::find(&self.loaded, stop).await? else { return Ok(None) };
         match (choice.installed.clone(), running) {
             (Some(_), Some(server)) => self.adopt(server),
@@ -51,7 +51,7 @@ impl EffectiveConfig {
         prepared: PreparedServer,
         stop: &CancellationToken,
         background: &TaskTracker,
-    ) -> Result<(), managed::Error> {
+    ) -> Result<(), local_model::Error> {
         let server = ManagedServer::start(prepared, stop, background).await?;
         tracing::info!(
             "using the local model {}; it stops after {} without a call and starts again with the next",

@@ -9,7 +9,7 @@ use patchboard_config::env::{ANTHROPIC_API_KEY, OPENAI_API_KEY};
 use patchboard_config::section::{LocalModelConfig, LocalModelUse, PriceConfig, ProviderConfig, ProviderKind};
 use patchboard_config::types::TimeSpan;
 use patchboard_config::{Config, Environment, LoadedConfig, OFFLINE_PROVIDER, Secrets};
-use patchboard_providers::managed::{self, ManagedOptions, PreparedServer};
+use patchboard_local_model::{self as local_model, ManagedOptions, PreparedServer};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
@@ -161,12 +161,15 @@ impl ProviderChoice {
     /// The provider to use where none is configured, with the reason; `None` where one is. Local servers, and then the
     /// installed local model, are only looked for when no key is found. With `local_model.enabled = "on"` it is that model
     /// whatever else there is.
-    pub(crate) async fn find(loaded: &LoadedConfig, stop: &CancellationToken) -> Result<Option<Self>, managed::Error> {
+    pub(crate) async fn find(
+        loaded: &LoadedConfig,
+        stop: &CancellationToken,
+    ) -> Result<Option<Self>, local_model::Error> {
         let usage = loaded.config.local_model.enabled;
         if usage == LocalModelUse::On {
             let options = local_model_options(&loaded.config);
-            let Some(prepared) = managed::installed(&options, stop).await? else {
-                return Err(managed::Error::NotInstalled { data_dir: options.data_dir });
+            let Some(prepared) = local_model::installed(&options, stop).await? else {
+                return Err(local_model::Error::NotInstalled { data_dir: options.data_dir });
             };
             let model = installed_model(&loaded.config, &prepared);
             let choice = installed_model_choice(model, "`local_model.enabled` is \"on\"");
@@ -214,7 +217,7 @@ fn installed_model<'a>(config: &Config, prepared: &'a PreparedServer) -> Install
 
 /// A model that was not asked for must not keep the server from starting.
 async fn installed_or_warn(config: &Config, stop: &CancellationToken) -> Option<PreparedServer> {
-    match managed::installed(&local_model_options(config), stop).await {
+    match local_model::installed(&local_model_options(config), stop).await {
         Ok(None) if config.local_model.weights.is_some() => {
             tracing::warn!(
                 "`local_model.weights` is set, but the model server is not installed: \

@@ -12,6 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("patchboard-config", &["patchboard-core"]),
     ("patchboard-surfaces", &["patchboard-core", "patchboard-proto"]),
     ("patchboard-providers", &["patchboard-core"]),
+    // It is a provider whose server is started first: it wraps one.
+    ("patchboard-local-model", &["patchboard-core", "patchboard-providers"]),
     ("patchboard-tools", &["patchboard-core", "patchboard-proto"]),
     ("patchboard-wasm", &["patchboard-core"]),
     ("patchboard-store", &["patchboard-core"]),
@@ -23,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "patchboard-config",
             "patchboard-surfaces",
             "patchboard-providers",
+            "patchboard-local-model",
             "patchboard-tools",
             "patchboard-wasm",
             "patchboard-store",

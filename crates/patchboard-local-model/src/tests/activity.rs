@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 
-use crate::managed::activity::{IdleState, ServerActivity};
+use crate::activity::{IdleState, ServerActivity};
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 

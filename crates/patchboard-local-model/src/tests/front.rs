@@ -10,8 +10,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::within;
-use crate::managed::activity::ServerActivity;
-use crate::managed::proxy::{BackendState, serve};
+use crate::activity::ServerActivity;
+use crate::proxy::{BackendState, serve};
 
 async fn front(upstream: BackendState) -> (SocketAddr, watch::Sender<BackendState>, DropGuard) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

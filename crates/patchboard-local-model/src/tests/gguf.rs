@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::managed::gguf::{ModelMetadata, parse_metadata};
+use crate::gguf::{ModelMetadata, parse_metadata};
 
 /// Writes the beginning of a GGUF file.
 struct Gguf {

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{TestDir, within};
-use crate::managed::gguf::ModelMetadata;
-use crate::managed::{ManagedServer, PreparedServer};
+use crate::gguf::ModelMetadata;
+use crate::{ManagedServer, PreparedServer};
 
 /// Answers the one question that the launcher asks, notes its parameters and prints to standard output like
 /// native code might.

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::TestDir;
-use crate::managed::command::{ProgramPurpose, is_variable_allowed};
-use crate::managed::environment::{SERVER_REQUIREMENTS, WEIGHTS_REQUIREMENTS, fraction};
-use crate::managed::server::SupervisorTiming;
-use crate::managed::stamp::{self, BuildKey};
-use crate::managed::tail::{OutputTail, last_line};
-use crate::managed::{Error, ManagedOptions, weights};
+use crate::command::{ProgramPurpose, is_variable_allowed};
+use crate::environment::{SERVER_REQUIREMENTS, WEIGHTS_REQUIREMENTS, fraction};
+use crate::server::SupervisorTiming;
+use crate::stamp::{self, BuildKey};
+use crate::tail::{OutputTail, last_line};
+use crate::{Error, ManagedOptions, weights};
 
 #[test]
 fn tail_keeps_the_last_lines_and_no_control_characters() {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{TestDir, within};
-use crate::managed::{Error, ManagedOptions, PrepareProgress, PreparedServer, installed, prepare};
+use crate::{Error, ManagedOptions, PrepareProgress, PreparedServer, installed, prepare};
 
 /// Behaves like an interpreter of the version in `answer`, with `pip.sh` as its `pip`. Notes what it is asked.
 const PYTHON: &str = r#"
@@ -222,9 +222,7 @@ async fn helpers_see_no_foreign_variables() {
         .lines()
         // Set by the shell that stands in for Python.
         .filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name))
-        .filter(|name| {
-            !crate::managed::command::is_variable_allowed(crate::managed::command::ProgramPurpose::Install, name)
-        })
+        .filter(|name| !crate::command::is_variable_allowed(crate::command::ProgramPurpose::Install, name))
         .collect();
     assert_eq!(foreign, [""; 0]);
     assert!(variables.lines().any(|name| name == "TMPDIR"));

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{TestDir, is_alive, kill, within};
-use crate::managed::gguf::ModelMetadata;
-use crate::managed::server::SupervisorTiming;
-use crate::managed::{Error, ManagedServer, PreparedServer, ServerStatus};
+use crate::gguf::ModelMetadata;
+use crate::server::SupervisorTiming;
+use crate::{Error, ManagedServer, PreparedServer, ServerStatus};
 
 /// Notes its process and settings, then announces the port in `port` and lives as long as its input.
 const GOOD: &str = r#"

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use patchboard_config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
 use patchboard_core::text::did_you_mean;
-use patchboard_providers::managed;
+use patchboard_local_model as local_model;
 
 use crate::client::error::ConnectError;
 use crate::data_dir;
@@ -120,7 +120,7 @@ impl CommandFailure {
     }
 
     /// A managed model that cannot run.
-    pub(crate) fn from_local_model_error(error: managed::Error) -> Self {
+    pub(crate) fn from_local_model_error(error: local_model::Error) -> Self {
         let hint = error.hint();
         if let Some(lines) = error.output() {
             output::eprint_line(lines);

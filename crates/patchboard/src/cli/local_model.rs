@@ -1,6 +1,6 @@
 //! `serve --local-model`: fetches what is missing, with a bar that shows how far it is.
 
-use patchboard_providers::managed::prepare;
+use patchboard_local_model::prepare;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use patchboard_providers::managed::PrepareProgress;
+use patchboard_local_model::PrepareProgress;
 
 use crate::output;
 

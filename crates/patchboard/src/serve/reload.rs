@@ -15,8 +15,8 @@ use patchboard_core::board::BoardSettings;
 use patchboard_core::port::ServerControl;
 use patchboard_core::reply::ReloadReport;
 use patchboard_core::{Board, BoardError};
+use patchboard_local_model::{self as local_model, ManagedServer};
 use patchboard_providers::ClientPool;
-use patchboard_providers::managed::{self, ManagedServer};
 use patchboard_surfaces::bridge::ReloadableTls;
 use patchboard_surfaces::limit::LiveLimits;
 use tokio::sync::{mpsc, oneshot};
@@ -283,7 +283,7 @@ impl ReloadTask {
 }
 
 /// As a start of the server tells it; what the model server printed goes to standard error.
-fn failure_text(error: managed::Error) -> String {
+fn failure_text(error: local_model::Error) -> String {
     if let Some(lines) = error.output() {
         output::eprint_line(lines);
     }
