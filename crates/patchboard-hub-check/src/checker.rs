@@ -37,7 +37,7 @@ const RULE_RETRY_BACKOFF: &str = "a refused registration is tried again after a 
 const RULE_KEEP_CONNECTION: &str = "a client keeps its connection";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ClientEvent {
+pub(crate) enum ClientEvent {
     /// A connection was made; it is the only one.
     Connected(Handshake),
     /// One that could not be made a WebSocket.
@@ -55,7 +55,7 @@ pub(super) enum ClientEvent {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum HubAction {
+pub(crate) enum HubAction {
     Report(TimedFinding),
     /// What is tried now.
     Note(String),
@@ -70,16 +70,16 @@ pub(super) enum HubAction {
 }
 
 #[derive(Debug)]
-pub(super) struct CheckOptions {
-    pub(super) endpoint: EndpointConfig,
+pub struct CheckOptions {
+    pub endpoint: EndpointConfig,
     /// One connection, without leaving and coming back.
-    pub(super) once: bool,
+    pub once: bool,
     /// For everything together.
-    pub(super) timeout: Duration,
+    pub timeout: Duration,
 }
 
 #[derive(Debug)]
-pub(super) struct ConformanceChecker {
+pub struct ConformanceChecker {
     options: CheckOptions,
     script: HubScript,
     phase: ScenarioPhase,
@@ -139,7 +139,7 @@ enum ScenarioPhase {
 const PING_PAYLOAD: &[u8] = b"hub check";
 
 impl ConformanceChecker {
-    pub(super) fn new(plan: CheckOptions, script: HubScript) -> Self {
+    pub fn new(plan: CheckOptions, script: HubScript) -> Self {
         let until = plan.timeout;
         Self {
             options: plan,
@@ -154,17 +154,17 @@ impl ConformanceChecker {
         }
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    pub(crate) fn tally(&self) -> Tally {
         self.tally
     }
 
     /// When to look again if nothing is seen before.
-    pub(super) fn deadline(&self) -> Duration {
+    pub(crate) fn deadline(&self) -> Duration {
         let answers = self.pending.iter().map(|awaited| awaited.sent + ANSWER_TIMEOUT);
         answers.chain([self.phase_deadline, self.options.timeout]).min().unwrap_or(self.options.timeout)
     }
 
-    pub(super) fn handle_event(&mut self, at: Duration, seen: ClientEvent) -> Vec<HubAction> {
+    pub(crate) fn handle_event(&mut self, at: Duration, seen: ClientEvent) -> Vec<HubAction> {
         let mut acts = Vec::new();
         if self.phase == ScenarioPhase::Finished {
             return acts;

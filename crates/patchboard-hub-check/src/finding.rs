@@ -6,7 +6,7 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum FindingLevel {
+pub enum FindingLevel {
     Ok,
     /// It works, and will disappoint somebody.
     Warn,
@@ -15,7 +15,7 @@ pub(super) enum FindingLevel {
 }
 
 impl FindingLevel {
-    pub(super) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warn => "warn",
@@ -27,7 +27,7 @@ impl FindingLevel {
 /// Which part of the protocol a verdict is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum ProtocolStep {
+pub enum ProtocolStep {
     Handshake,
     Frame,
     Registration,
@@ -38,7 +38,7 @@ pub(super) enum ProtocolStep {
 }
 
 impl ProtocolStep {
-    pub(super) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
             Self::Frame => "frame",
@@ -53,21 +53,21 @@ impl ProtocolStep {
 
 /// A judgement that does not know yet when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProtocolFinding {
-    pub(super) step: ProtocolStep,
-    pub(super) level: FindingLevel,
+pub struct ProtocolFinding {
+    pub step: ProtocolStep,
+    pub level: FindingLevel,
     /// What came, or did not come.
-    pub(super) observed: String,
-    pub(super) rule: &'static str,
-    pub(super) fix: Option<String>,
+    pub observed: String,
+    pub rule: &'static str,
+    pub fix: Option<String>,
 }
 
 impl ProtocolFinding {
-    pub(super) fn ok(step: ProtocolStep, saw: impl Into<String>, rule: &'static str) -> Self {
+    pub fn ok(step: ProtocolStep, saw: impl Into<String>, rule: &'static str) -> Self {
         Self { step, level: FindingLevel::Ok, observed: saw.into(), rule, fix: None }
     }
 
-    pub(super) fn warn(
+    pub(crate) fn warn(
         step: ProtocolStep,
         saw: impl Into<String>,
         rule: &'static str,
@@ -76,33 +76,28 @@ impl ProtocolFinding {
         Self { step, level: FindingLevel::Warn, observed: saw.into(), rule, fix: Some(mend.into()) }
     }
 
-    pub(super) fn wrong(
-        step: ProtocolStep,
-        saw: impl Into<String>,
-        rule: &'static str,
-        mend: impl Into<String>,
-    ) -> Self {
+    pub fn wrong(step: ProtocolStep, saw: impl Into<String>, rule: &'static str, mend: impl Into<String>) -> Self {
         Self { step, level: FindingLevel::Wrong, observed: saw.into(), rule, fix: Some(mend.into()) }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TimedFinding {
+pub struct TimedFinding {
     /// Since the stand-in began to listen.
-    pub(super) at: Duration,
-    pub(super) finding: ProtocolFinding,
+    pub at: Duration,
+    pub finding: ProtocolFinding,
 }
 
 /// How many of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Tally {
-    pub(super) ok: usize,
-    pub(super) warn: usize,
-    pub(super) wrong: usize,
+pub struct Tally {
+    pub ok: usize,
+    pub warn: usize,
+    pub wrong: usize,
 }
 
 impl Tally {
-    pub(super) fn count(&mut self, level: FindingLevel) {
+    pub(crate) fn count(&mut self, level: FindingLevel) {
         match level {
             FindingLevel::Ok => self.ok += 1,
             FindingLevel::Warn => self.warn += 1,
@@ -110,13 +105,13 @@ impl Tally {
         }
     }
 
-    pub(super) fn total(self) -> usize {
+    pub(crate) fn total(self) -> usize {
         self.ok + self.warn + self.wrong
     }
 }
 
 /// Text of a client, short enough to be quoted.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     if text.chars().count() <= LONGEST {
         return format!("`{text}`");

@@ -9,21 +9,21 @@ const TEXT_FRAMES: &str = "frames are JSON in text frames";
 
 /// How the bytes came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FrameEncoding {
+pub(crate) enum FrameEncoding {
     Text,
     Binary,
 }
 
 /// What a client can say.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum ClientFrame {
+pub(crate) enum ClientFrame {
     Registration(Value),
     Response(Value),
     /// Nothing a hub listens to.
     Invalid,
 }
 
-pub(super) fn parse_frame(carrier: FrameEncoding, bytes: &[u8]) -> (ClientFrame, Vec<ProtocolFinding>) {
+pub(crate) fn parse_frame(carrier: FrameEncoding, bytes: &[u8]) -> (ClientFrame, Vec<ProtocolFinding>) {
     let mut findings = Vec::new();
     if carrier == FrameEncoding::Binary {
         let mend = "send it as a text frame";
@@ -61,7 +61,7 @@ pub(super) fn parse_frame(carrier: FrameEncoding, bytes: &[u8]) -> (ClientFrame,
 }
 
 /// What a registration comes to: the name, or the code it is refused with and why.
-pub(super) type RegistrationOutcome = Result<String, (&'static str, String)>;
+pub(crate) type RegistrationOutcome = Result<String, (&'static str, String)>;
 
 const NAME: &str = "a name begins with a letter, has letters, digits, `-` and `_` only, and at most 64 characters";
 const DESCRIPTION: &str = "a description is natural language, not empty, and at most 1024 characters";
@@ -71,7 +71,7 @@ const CAPABILITIES: &str = "`capabilities` is a list of strings or left out";
 const LONGEST_WORD: usize = 256;
 const MOST_CAPABILITIES: usize = 128;
 
-pub(super) fn parse_registration(payload: &Value) -> (RegistrationOutcome, Vec<ProtocolFinding>) {
+pub(crate) fn parse_registration(payload: &Value) -> (RegistrationOutcome, Vec<ProtocolFinding>) {
     let mut findings = Vec::new();
     let outcome = check_registration(payload, &mut findings);
     if let Err((code, message)) = &outcome {
@@ -186,7 +186,7 @@ fn is_blank(text: &str) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ResponseKind {
+pub(crate) enum ResponseKind {
     Ack,
     Reject,
     Notification,
@@ -194,9 +194,9 @@ pub(super) enum ResponseKind {
 
 /// A response the hub can make use of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ClientResponse {
-    pub(super) id: String,
-    pub(super) kind: ResponseKind,
+pub(crate) struct ClientResponse {
+    pub(crate) id: String,
+    pub(crate) kind: ResponseKind,
 }
 
 const RESPONSE: &str = "a response has `messageId`, `type` (ack, reject or notification) and a `payload` of its own";
@@ -208,7 +208,7 @@ const PRIORITY: &str = "`priority` is low, normal or high, or left out";
 const EXPECTS_REPLY: &str = "a question is marked in the notification's `metadata`";
 
 /// What the hub makes of a response; `None` when it is ignored, so that the time to answer goes on.
-pub(super) fn parse_response(payload: &Value) -> (Option<ClientResponse>, Vec<ProtocolFinding>) {
+pub(crate) fn parse_response(payload: &Value) -> (Option<ClientResponse>, Vec<ProtocolFinding>) {
     let mut findings = Vec::new();
     let response = check_response(payload, &mut findings);
     (response, findings)

@@ -1,26 +1,27 @@
 //! How a client asks to be let in.
 
+use std::net::IpAddr;
+
 use tokio_tungstenite::tungstenite::http::Uri;
 
 use super::finding::{ProtocolFinding, ProtocolStep, quoted};
-use crate::client::hub::is_loopback;
 
 /// What the request for a connection says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Handshake {
-    pub(super) path: String,
-    pub(super) host: Option<String>,
-    pub(super) origin: Option<String>,
-    pub(super) protocols: Vec<String>,
+pub(crate) struct Handshake {
+    pub(crate) path: String,
+    pub(crate) host: Option<String>,
+    pub(crate) origin: Option<String>,
+    pub(crate) protocols: Vec<String>,
 }
 
 /// Where the stand-in is to be found, and for whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EndpointConfig {
+pub struct EndpointConfig {
     /// The path the author was told.
-    pub(super) path: String,
+    pub path: String,
     /// Origins the configuration lets in besides loopback.
-    pub(super) allowed_origins: Vec<String>,
+    pub allowed_origins: Vec<String>,
 }
 
 const PATH: &str = "the hub is at the path /, and takes any other";
@@ -28,7 +29,7 @@ const HOST: &str = "`Host` names this machine, or the hub answers 403";
 const ORIGIN: &str = "`Origin` is absent, of this machine or in hub.allowed_origins, or the hub answers 403";
 const PROTOCOL: &str = "the protocol has no subprotocol; `bearer.TOKEN` shows a token";
 
-pub(super) fn check_handshake(handshake: &Handshake, place: &EndpointConfig) -> Vec<ProtocolFinding> {
+pub(crate) fn check_handshake(handshake: &Handshake, place: &EndpointConfig) -> Vec<ProtocolFinding> {
     vec![
         check_path(handshake, place),
         check_host(handshake),
@@ -81,6 +82,12 @@ fn check_subprotocol(handshake: &Handshake) -> ProtocolFinding {
     }
     let mend = "offer none: other hubs may refuse what they do not know";
     ProtocolFinding::warn(ProtocolStep::Handshake, format!("the subprotocol {}", quoted(first)), PROTOCOL, mend)
+}
+
+/// A name or an address of this machine.
+fn is_loopback(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 #[cfg(test)]

@@ -10,17 +10,17 @@ use uuid::Uuid;
 
 /// What the scenario is made of, chosen anew each time.
 #[derive(Debug, Clone)]
-pub(super) struct HubScript {
+pub struct HubScript {
     /// When the stand-in began to listen.
-    pub(super) start: Timestamp,
-    pub(super) client: Uuid,
+    pub start: Timestamp,
+    pub client: Uuid,
     /// One per message.
-    pub(super) messages: [MessageId; 4],
+    pub messages: [MessageId; 4],
 }
 
 /// The messages of the scenario, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ScriptMessage {
+pub(crate) enum ScriptMessage {
     First,
     Second,
     /// Right behind the second.
@@ -30,9 +30,9 @@ pub(super) enum ScriptMessage {
 }
 
 impl ScriptMessage {
-    pub(super) const ALL: [Self; 4] = [Self::First, Self::Second, Self::Third, Self::UnknownFields];
+    pub(crate) const ALL: [Self; 4] = [Self::First, Self::Second, Self::Third, Self::UnknownFields];
 
-    pub(super) fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::First => "message 1",
             Self::Second => "message 2",
@@ -103,7 +103,7 @@ struct ErrorPayload<'a> {
 }
 
 impl HubScript {
-    pub(super) fn id(&self, message: ScriptMessage) -> MessageId {
+    pub(crate) fn id(&self, message: ScriptMessage) -> MessageId {
         let [first, second, third, strange] = self.messages;
         match message {
             ScriptMessage::First => first,
@@ -114,11 +114,11 @@ impl HubScript {
     }
 
     /// Which message of the scenario an id belongs to.
-    pub(super) fn find(&self, id: &str) -> Option<ScriptMessage> {
+    pub(crate) fn find(&self, id: &str) -> Option<ScriptMessage> {
         ScriptMessage::ALL.into_iter().find(|message| self.id(*message).to_string() == id)
     }
 
-    pub(super) fn message(&self, message: ScriptMessage, at: Duration) -> String {
+    pub(crate) fn message(&self, message: ScriptMessage, at: Duration) -> String {
         let metadata = RawValue::from_string(message.metadata().to_owned()).unwrap_or_default();
         let now =
             SignedDuration::try_from(at).ok().and_then(|at| self.start.checked_add(at).ok()).unwrap_or(self.start);
@@ -131,7 +131,7 @@ impl HubScript {
         frame("message", payload)
     }
 
-    pub(super) fn registration_accepted(&self, name: &str) -> String {
+    pub(crate) fn registration_accepted(&self, name: &str) -> String {
         let message = format!("Client '{name}' registered successfully");
         frame(
             "registration_response",
@@ -140,16 +140,16 @@ impl HubScript {
     }
 }
 
-pub(super) fn registration_refused(code: &str, message: &str) -> String {
+pub(crate) fn registration_refused(code: &str, message: &str) -> String {
     frame("registration_response", RegistrationRefused { success: false, code, message })
 }
 
-pub(super) fn error_frame(message: &str) -> String {
+pub(crate) fn error_frame(message: &str) -> String {
     frame("error", ErrorPayload { code: "VALIDATION_ERROR", message })
 }
 
 /// A kind of frame that no client knows.
-pub(super) fn unknown_frame() -> String {
+pub(crate) fn unknown_frame() -> String {
     frame(
         "hub_check_unknown",
         ErrorPayload { code: "NONE", message: "Clients ignore frames of a type they do not know." },

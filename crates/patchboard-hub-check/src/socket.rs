@@ -29,13 +29,13 @@ type ClientSocket = WebSocketStream<TcpStream>;
 
 /// What the judge has to say.
 #[derive(Debug)]
-pub(super) enum CheckOutput {
+pub enum CheckOutput {
     Finding(TimedFinding),
     Note(String),
 }
 
 /// Stands in for a hub until the judge has seen enough.
-pub(super) async fn run_mock_hub(
+pub async fn run_mock_hub(
     listener: &TcpListener,
     mut judge: ConformanceChecker,
     mut say: impl FnMut(CheckOutput),

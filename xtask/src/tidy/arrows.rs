@@ -14,6 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("patchboard-providers", &["patchboard-core"]),
     // It is a provider whose server is started first: it wraps one.
     ("patchboard-local-model", &["patchboard-core", "patchboard-providers"]),
+    // Its tests read frames as the hub itself does.
+    ("patchboard-hub-check", &["patchboard-core", "patchboard-surfaces"]),
     ("patchboard-tools", &["patchboard-core", "patchboard-proto"]),
     ("patchboard-wasm", &["patchboard-core"]),
     ("patchboard-store", &["patchboard-core"]),
@@ -26,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "patchboard-surfaces",
             "patchboard-providers",
             "patchboard-local-model",
+            "patchboard-hub-check",
             "patchboard-tools",
             "patchboard-wasm",
             "patchboard-store",

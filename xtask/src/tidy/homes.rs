@@ -42,7 +42,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("metrics-exporter-prometheus", &["patchboard"]),
     ("rpassword", &["patchboard"]),
     ("schemars", &["patchboard-config"]),
-    ("tokio-tungstenite", &["patchboard"]),
+    ("tokio-tungstenite", &["patchboard", "patchboard-hub-check"]),
     // The configuration is written in it; flags are values of it.
     ("toml", &["patchboard-config", "patchboard"]),
     ("toml_edit", &["patchboard-config"]),

@@ -7,7 +7,7 @@ use super::{
     RULE_ANSWER_REPEAT, RULE_PONG, RULE_RECONNECT_BACKOFF, RULE_REGISTER, RULE_RETRY_BACKOFF, ScenarioPhase,
     with_delay,
 };
-use crate::cli::hub::check::finding::{ProtocolFinding, ProtocolStep};
+use crate::finding::{ProtocolFinding, ProtocolStep};
 
 /// A pause below the first is hammering; below the second it is short of the second that is asked for.
 const HAMMERING_PAUSE: Duration = Duration::from_millis(500);
@@ -15,7 +15,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(900);
 
 impl ConformanceChecker {
     /// What time alone brings about.
-    pub(super) fn check_deadlines(&mut self, at: Duration, acts: &mut Vec<HubAction>) {
+    pub(crate) fn check_deadlines(&mut self, at: Duration, acts: &mut Vec<HubAction>) {
         if self.phase == ScenarioPhase::Finished {
             return;
         }
@@ -121,7 +121,7 @@ impl ConformanceChecker {
         }
     }
 
-    pub(super) fn check_reconnect_pause(&mut self, at: Duration, since: Duration, acts: &mut Vec<HubAction>) {
+    pub(crate) fn check_reconnect_pause(&mut self, at: Duration, since: Duration, acts: &mut Vec<HubAction>) {
         let pause = at.saturating_sub(since);
         self.reconnect_pause = Some(pause);
         let saw = with_delay("back", pause);
@@ -145,7 +145,7 @@ impl ConformanceChecker {
         self.report(at, finding, acts);
     }
 
-    pub(super) fn check_retry_pause(&mut self, at: Duration, since: Duration, acts: &mut Vec<HubAction>) {
+    pub(crate) fn check_retry_pause(&mut self, at: Duration, since: Duration, acts: &mut Vec<HubAction>) {
         let pause = at.saturating_sub(since);
         let saw = with_delay("tried again", pause);
         let grows = self.reconnect_pause.is_none_or(|before| pause >= before.mul_f64(1.2));

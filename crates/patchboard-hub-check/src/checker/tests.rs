@@ -8,9 +8,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{CheckOptions, ClientEvent, ConformanceChecker, HubAction};
-use crate::cli::hub::check::frame::FrameEncoding;
-use crate::cli::hub::check::handshake::{EndpointConfig, Handshake};
-use crate::cli::hub::check::script::HubScript;
+use crate::frame::FrameEncoding;
+use crate::handshake::{EndpointConfig, Handshake};
+use crate::script::HubScript;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {

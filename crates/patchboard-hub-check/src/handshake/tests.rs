@@ -1,5 +1,5 @@
 use super::{EndpointConfig, Handshake, check_handshake};
-use crate::cli::hub::check::finding::FindingLevel;
+use crate::finding::FindingLevel;
 
 /// Path, host, origin, subprotocol.
 fn levels(change: impl FnOnce(&mut Handshake)) -> String {

@@ -9,10 +9,10 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use uuid::Uuid;
 
 use super::{CheckOutput, run_mock_hub};
-use crate::cli::hub::check::checker::{CheckOptions, ConformanceChecker};
-use crate::cli::hub::check::finding::Tally;
-use crate::cli::hub::check::handshake::EndpointConfig;
-use crate::cli::hub::check::script::HubScript;
+use crate::checker::{CheckOptions, ConformanceChecker};
+use crate::finding::Tally;
+use crate::handshake::EndpointConfig;
+use crate::script::HubScript;
 
 type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
