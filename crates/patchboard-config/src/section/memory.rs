@@ -17,13 +17,11 @@ pub struct MemoryConfig {
     pub context_tokens: u32,
     /// Model that makes embeddings, so that facts are found by meaning too. Left out, full-text search only.
     pub embedding: Option<ProviderModelConfig>,
-    /// Model that extracts facts. Left out, facts are found without a model call.
-    pub extract_with: Option<ProviderModelConfig>,
 }
 
 impl Default for MemoryConfig {
     fn default() -> Self {
-        Self { episodic_window: 5, semantic: true, context_tokens: 5000, embedding: None, extract_with: None }
+        Self { episodic_window: 5, semantic: true, context_tokens: 5000, embedding: None }
     }
 }
 

@@ -174,14 +174,14 @@ fn memory_models() {
     let provider = "[providers.x]\nkind = \"anthropic\"\n";
     check("[memory]\nembedding = { provider = \"y\", model = \"m\" }", &["PB0112 memory.embedding.provider"]);
     check(
-        "[memory]\nextract_with = { provider = \"y\" }",
-        &["PB0117 memory.extract_with.model", "PB0112 memory.extract_with.provider"],
+        "[memory]\nembedding = { provider = \"y\" }",
+        &["PB0117 memory.embedding.model", "PB0112 memory.embedding.provider"],
     );
     check(
         &format!("{provider}[memory]\nembedding = {{ provider = \"x\", model = \"m\" }}"),
         &["PB0122 memory.embedding.provider"],
     );
-    check(&format!("{provider}[memory]\nextract_with = {{ provider = \"x\", model = \"m\" }}"), &[]);
+    check("[memory]\nextract_with = { provider = \"x\", model = \"m\" }", &["PB0103 memory.extract_with"]);
 }
 
 #[test]

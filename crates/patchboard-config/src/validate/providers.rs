@@ -24,17 +24,16 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
             problems.push(ConfigProblem::error(ProblemCode::BadPattern, path, complaint));
         }
     }
-    let memory = &config.memory;
-    check_model("embedding", memory.embedding.as_ref(), config, problems);
-    check_model("extract_with", memory.extract_with.as_ref(), config, problems);
+    if let Some(choice) = &config.memory.embedding {
+        check_embedding(choice, config, problems);
+    }
 }
 
-fn check_model(key: &str, choice: Option<&ProviderModelConfig>, config: &Config, problems: &mut Vec<ConfigProblem>) {
-    let Some(choice) = choice else { return };
-    let path = KeyPath::dotted("memory").key(key).key("provider");
+fn check_embedding(choice: &ProviderModelConfig, config: &Config, problems: &mut Vec<ConfigProblem>) {
+    let path = KeyPath::dotted("memory.embedding.provider");
     check_provider(&choice.provider, path.clone(), config, problems);
     let kind = config.providers.get(&choice.provider).map(|it| it.kind);
-    if key == "embedding" && kind == Some(ProviderKind::Anthropic) {
+    if kind == Some(ProviderKind::Anthropic) {
         problems.push(
             ConfigProblem::error(
                 ProblemCode::Conflict,

@@ -92,8 +92,8 @@ async fn serve(
     for warning in loaded.warnings.iter() {
         tracing::warn!("{warning}");
     }
-    for (key, missing) in unsupported_keys(&loaded.config) {
-        tracing::warn!("`{key}` has no effect: {missing} is not built into this server");
+    if loaded.config.log.bodies {
+        tracing::warn!("`log.bodies` has no effect: logging of bodies is not built into this server");
     }
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
@@ -174,15 +174,6 @@ async fn serve(
     }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is configured and checked, but that this server has no part for.
-fn unsupported_keys(config: &Config) -> Vec<(&'static str, &'static str)> {
-    let said = [
-        (config.memory.extract_with.is_some(), "memory.extract_with", "extraction by a model"),
-        (config.log.bodies, "log.bodies", "logging of bodies"),
-    ];
-    said.into_iter().filter_map(|(set, key, missing)| set.then_some((key, missing))).collect()
 }
 
 /// Where traces are configured, what is left to do for them is the caller's.

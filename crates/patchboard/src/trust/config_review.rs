@@ -196,7 +196,6 @@ fn risk_of(path: &str) -> RiskKind {
                 "provider",
                 "fallback",
                 "embedding",
-                "extract_with",
                 "unix_socket",
                 "private_ports",
             ],
