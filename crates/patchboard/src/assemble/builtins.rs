@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+#[cfg(target_os = "linux")]
 use patchboard_config::section::BashConfig;
 use patchboard_config::section::{self, ToolsConfig};
 use patchboard_config::{Config, Secrets};
@@ -16,8 +17,6 @@ use patchboard_tools::mcp::LaunchMode;
 use patchboard_tools::sandbox::TcpAccess;
 use patchboard_tools::{BuiltinOptions, BuiltinTools, GuardedFetch, PrivateHost, Workspaces};
 use tokio_util::task::TaskTracker;
-
-#[cfg(target_os = "linux")]
 
 /// The one way out to the web, for tools and plugins alike.
 pub(super) fn fetch(config: &Config) -> anyhow::Result<Arc<dyn HttpFetcher>> {

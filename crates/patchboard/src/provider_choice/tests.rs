@@ -113,7 +113,7 @@ fn the_installed_model_comes_after_everything_but_the_offline_provider() {
 }
 
 async fn found(loaded: &LoadedConfig) -> Option<ProviderChoice> {
-    ProviderChoice::find(&loaded, &CancellationToken::new()).await.unwrap()
+    ProviderChoice::find(loaded, &CancellationToken::new()).await.unwrap()
 }
 
 #[tokio::test]
