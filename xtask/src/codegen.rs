@@ -35,8 +35,8 @@ impl Generated {
 }
 
 pub(crate) const GENERATED: &[Generated] = &[
-    Generated { path: "patchboard.schema.json", package: "patchboard", test: "schema_file_is_fresh" },
-    Generated { path: "docs/configuration.md", package: "patchboard", test: "reference_page_is_fresh" },
+    Generated { path: "patchboard.schema.json", package: "patchboard-config", test: "schema_file_is_fresh" },
+    Generated { path: "docs/configuration.md", package: "patchboard-config", test: "reference_page_is_fresh" },
     Generated { path: "crates/patchboard-proto/src/pb.rs", package: "xtask", test: "bridge_code_is_fresh" },
     Generated { path: "crates/patchboard-proto/bridge.binpb", package: "xtask", test: "bridge_descriptors_are_fresh" },
     Generated {

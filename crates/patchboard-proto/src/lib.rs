@@ -2,6 +2,7 @@
 //! values and parameters. Knows nothing of sessions, workers or sockets.
 
 pub mod limits;
+mod parameter_type;
 pub mod parameters;
 #[rustfmt::skip]
 pub mod pb;

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::parameter_type::{ParameterKind, is_any, is_binary, json_type};
 use crate::pb::ParameterSpec;
-use crate::value::{self, ParameterKind};
+use crate::value;
 
 mod rules;
 
@@ -64,34 +65,6 @@ pub fn parameters_of(schema: &Value) -> Vec<ParameterSpec> {
             }
         })
         .collect()
-}
-
-/// The JSON Schema type of a parameter's type name; `None` if it is unknown or allows anything.
-pub(crate) fn json_type(type_name: &str) -> Option<&'static str> {
-    let (base, _) = type_name.split_once(['[', '<', '(']).unwrap_or((type_name, ""));
-    Some(match base.trim().to_ascii_lowercase().as_str() {
-        "string" | "str" | "text" => "string",
-        "integer" | "int" | "int32" | "int64" => "integer",
-        "float" | "number" | "double" => "number",
-        "boolean" | "bool" => "boolean",
-        "array" | "list" | "tuple" | "set" => "array",
-        "object" | "map" | "dict" | "struct" => "object",
-        "null" | "none" => "null",
-        _ => return None,
-    })
-}
-
-fn is_any(type_name: &str) -> bool {
-    let name = type_name.trim();
-    name.is_empty() || name.eq_ignore_ascii_case("any")
-}
-
-/// Types whose values are, or may be, sent as bytes.
-fn is_binary(type_name: &str) -> bool {
-    matches!(
-        type_name.trim().to_ascii_lowercase().as_str(),
-        "binary" | "bytes" | "bytearray" | "tensor" | "embedding" | "ndarray" | "image" | "audio"
-    )
 }
 
 fn property_of(parameter: &ParameterSpec) -> Value {

@@ -15,6 +15,7 @@ mod json_text;
 mod packed;
 mod wire;
 
+pub use crate::parameter_type::ParameterKind;
 use packed::{UnpackError, WrapperType};
 
 /// The type URL of all values that are sent.
@@ -26,23 +27,6 @@ pub const MAX_DEPTH: usize = 127;
 /// Limit for all parameters of one call together, because a few bytes of text can take a hundred in memory. Larger
 /// lists of numbers must be sent as binary parameters.
 pub const MAX_ELEMENTS: usize = 1_000_000;
-
-/// Whether the tool expects text, even if the text happens to be JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParameterKind {
-    Text,
-    Other,
-}
-
-impl ParameterKind {
-    /// Determines the kind from the type name of a `ParameterSpec`.
-    pub fn of(type_name: &str) -> Self {
-        match crate::parameters::json_type(type_name) {
-            Some("string") => Self::Text,
-            _ => Self::Other,
-        }
-    }
-}
 
 /// Why a value cannot be decoded; the text follows `Invalid parameter NAME: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,11 +11,8 @@ pub mod chain;
 mod embed;
 mod event_reader;
 mod http;
-mod local_model;
-pub mod managed;
 mod offline;
 mod openai;
-mod repetition;
 pub mod sse;
 mod telemetry;
 mod tool_json;
@@ -36,8 +33,6 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::chain::{Chain, ChainLink, ChainOptions, Jitter, ModelOverride};
 pub use crate::embed::{HttpEmbedder, embedder};
-use crate::local_model::LocalModel;
-use crate::managed::ManagedServer;
 pub use crate::offline::OfflineProvider;
 pub use crate::upstream::{
     AttemptLimits, ModelStream, ProviderUpstream, RequestDelivery, RetryAdvice, Upstream, UpstreamFailure,
@@ -68,8 +63,6 @@ pub struct ProviderOptions {
     pub response_timeout: Duration,
     /// Longest silence within a response.
     pub idle_timeout: Duration,
-    /// The managed server behind `base_url`; it is started on demand.
-    pub server: Option<Arc<ManagedServer>>,
 }
 
 impl ProviderOptions {
@@ -83,7 +76,6 @@ impl ProviderOptions {
             connect_timeout: Duration::from_secs(5),
             response_timeout: Duration::from_secs(45),
             idle_timeout: Duration::from_secs(45),
-            server: None,
         }
     }
 }
@@ -115,15 +107,10 @@ pub fn build(options: ProviderOptions, pool: &ClientPool) -> Result<Arc<dyn Mode
 
 /// One upstream for a [`Chain`]. Does not connect before the first request.
 pub fn upstream(options: ProviderOptions, pool: &ClientPool) -> Result<Arc<dyn Upstream>, Error> {
-    let server = options.server.clone();
-    let upstream: Arc<dyn Upstream> = match options.kind {
+    Ok(match options.kind {
         ProviderKind::Anthropic => Arc::new(anthropic::Anthropic::new(options, pool)?),
         ProviderKind::OpenAi => Arc::new(openai::OpenAi::new(options, pool)?),
         ProviderKind::Offline => Arc::new(OfflineProvider::new(options.name)),
-    };
-    Ok(match server {
-        Some(server) => Arc::new(LocalModel::new(server, upstream)),
-        None => upstream,
     })
 }
 

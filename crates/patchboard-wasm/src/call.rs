@@ -10,14 +10,16 @@ use tracing::Instrument as _;
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
-use crate::engine::{CallSlot, PluginMachine};
+use crate::engine::CallSlot;
 use crate::imports;
+use crate::machine::PluginMachine;
 use crate::rights::PluginLimits;
 use crate::state::{CallState, GuestCall, GuestOutputTail};
+use crate::text::printable;
 
 mod failure;
 
-pub(crate) use failure::{GuestFailure, OutputTooLarge, format_size};
+pub(crate) use failure::{GuestFailure, OutputTooLarge};
 
 /// Bytes that a guest may pass to a host function at once, whatever its output limit.
 const MAX_HOSTCALL_BYTES: usize = 8 * 1024 * 1024;
@@ -98,6 +100,7 @@ async fn run_guest<T>(
     let mut store = Store::new(pre.engine(), CallState::new(caller, limits, turn));
     store.limiter(|state| &mut state.limiter);
     // The guest yields to the executor at every tick.
+    // The guest yields to the executor at every tick.
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
     store.set_hostcall_fuel(limits.output.max(MAX_HOSTCALL_BYTES));
@@ -142,7 +145,7 @@ fn log_guest_output(state: &CallState) {
     let log = |stream: &'static str, tail: &GuestOutputTail| {
         if !tail.is_empty() && tracing::enabled!(target: "plugin", tracing::Level::DEBUG) {
             for line in tail.text().lines() {
-                tracing::debug!(target: "plugin", plugin, stream, "{}", failure::printable(line));
+                tracing::debug!(target: "plugin", plugin, stream, "{}", printable(line));
             }
         }
     };
@@ -155,13 +158,5 @@ pub(crate) fn check_output_size(bytes: usize, limit: usize) -> wasmtime::Result<
     match bytes <= limit {
         true => Ok(()),
         false => Err(OutputTooLarge.into()),
-    }
-}
-
-/// A duration for messages: `30 s`, `250 ms`.
-pub(crate) fn format_duration(time: Duration) -> String {
-    match time.subsec_millis() {
-        0 => format!("{} s", time.as_secs()),
-        _ => format!("{} ms", time.as_millis()),
     }
 }

@@ -13,7 +13,7 @@ use patchboard_core::tool::ToolSpec;
 use tokio_util::sync::CancellationToken;
 
 use crate::compile::PluginFileError;
-use crate::engine::PluginMachine;
+use crate::machine::PluginMachine;
 use crate::plugin::LoadedPlugin;
 use crate::rights::{HostServices, PluginLimits, PluginOptions};
 

@@ -9,16 +9,14 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use wasmtime::component::{Component, InstancePre};
 
-use crate::engine::PluginMachine;
+use crate::machine::PluginMachine;
 use crate::state::CallState;
 use crate::telemetry;
+use crate::text::{format_size, hex};
 use crate::world::exports::patchboard::plugin::{channel, tools};
 
-mod cache;
 mod file_kind;
 mod interfaces;
-
-pub(crate) use cache::CompileCache;
 
 /// Larger files are refused unread.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -102,7 +100,7 @@ impl PluginMachine {
 
 fn compile(machine: &PluginMachine, bytes: &[u8], only: Option<[u8; 32]>) -> Result<CompiledPlugin, PluginFileError> {
     if bytes.len() > MAX_BYTES {
-        return Err(PluginFileError::new(format!("is larger than {}", crate::call::format_size(MAX_BYTES))));
+        return Err(PluginFileError::new(format!("is larger than {}", format_size(MAX_BYTES))));
     }
     let hash: [u8; 32] = Sha256::digest(bytes).into();
     if only.is_some_and(|only| only != hash) {

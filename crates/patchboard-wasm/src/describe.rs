@@ -8,6 +8,7 @@ use patchboard_core::plugin::PLUGIN_METADATA_KEY;
 use patchboard_core::tool::{ToolEffect, ToolKind, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 use serde_json::Value;
 
+use crate::text::quote_untrusted;
 use crate::world::exports::patchboard::plugin::tools::Tool;
 
 const MAX_TOOLS: usize = 64;
@@ -87,7 +88,7 @@ fn check_name(name: &str) -> Result<(), String> {
     match (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed) {
         true => Ok(()),
         false => {
-            let shown = crate::imports::quote_untrusted(name);
+            let shown = quote_untrusted(name);
             Err(format!("`{shown}` is no name for a tool: letters, digits, `_` and `-`, at most {MAX_NAME}"))
         }
     }

@@ -41,15 +41,6 @@ pub(crate) enum CallAborted {
     Cancelled,
 }
 
-/// The host calls of one call so far.
-#[derive(Debug, Default)]
-pub(crate) struct HostCallCounts {
-    calls: u32,
-    requests: u32,
-    /// Refusals that are already logged.
-    refused: BTreeSet<String>,
-}
-
 impl CallState {
     /// Must be the first step of every host function: makes guests that only call the host yield, and end on
     /// cancellation and timeout.
@@ -89,13 +80,6 @@ async fn until_deadline<T>(
         () = stop.cancelled() => Err(CallAborted::Cancelled),
         done = tokio::time::timeout_at(deadline.into(), work) => done.map_err(|_| CallAborted::OutOfTime),
     }
-}
-
-/// Quotes text from a plugin in a message.
-pub(crate) fn quote_untrusted(text: &str) -> String {
-    const MAX_SHOWN_CHARS: usize = 80;
-    let shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();
-    cut_chars(&shown, MAX_SHOWN_CHARS).into_owned()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod describe;
 mod engine;
 mod imports;
 mod limiter;
+mod machine;
 mod main_runtime;
 mod plugin;
 mod rights;
@@ -16,6 +17,7 @@ mod state;
 mod telemetry;
 #[cfg(test)]
 mod testing;
+mod text;
 mod world;
 
 pub use catalogue::{FileAdmission, HostOptions, PluginHost, SidecarParser};

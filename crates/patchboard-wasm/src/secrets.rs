@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 use patchboard_core::plugin::HostGrant;
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::text::quote_untrusted;
+
 pub(crate) type SecretMap = BTreeMap<String, SecretString>;
 
 const OPEN: &str = "{{secret:";
@@ -154,9 +156,7 @@ fn fill<'a>(text: &'a str, secrets: &SecretMap, place: SecretPosition) -> Result
             return Err(format!("there are more than {MAX_PLACEHOLDERS} secrets in one text"));
         }
         let (name, rest) = piece.split_once(CLOSE).ok_or_else(|| format!("`{OPEN}` has no `{CLOSE}`"))?;
-        let value = secrets
-            .get(name)
-            .ok_or_else(|| format!("there is no secret `{}`", crate::imports::quote_untrusted(name)))?;
+        let value = secrets.get(name).ok_or_else(|| format!("there is no secret `{}`", quote_untrusted(name)))?;
         let value = value.expose_secret();
         match place {
             SecretPosition::Header if value.chars().any(char::is_control) => {

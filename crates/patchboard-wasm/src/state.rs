@@ -1,5 +1,6 @@
 //! The state of one call: everything a guest can access, dropped with the call.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +11,6 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::engine::{CallPace, CallSlot, PluginQuota};
-use crate::imports::HostCallCounts;
 use crate::limiter::MemoryLimiter;
 use crate::main_runtime::OnMainRuntime;
 use crate::rights::{PluginLimits, PluginRights};
@@ -59,6 +59,15 @@ pub(crate) struct GuestCall {
     pub(crate) pace: Arc<CallPace>,
     /// The server's main runtime.
     pub(crate) main_runtime: tokio::runtime::Handle,
+}
+
+/// The host calls of one call so far.
+#[derive(Debug, Default)]
+pub(crate) struct HostCallCounts {
+    pub(crate) calls: u32,
+    pub(crate) requests: u32,
+    /// Refusals that are already logged.
+    pub(crate) refused: BTreeSet<String>,
 }
 
 impl CallState {

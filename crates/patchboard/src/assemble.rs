@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use patchboard_config::files::{ConfigFile, FileLayer};
+use patchboard_config::section::{self, AgentConfig, BudgetsConfig};
+use patchboard_config::{Config, DEFAULT_AGENT, LoadedConfig, ModelRoute, Secrets};
 use patchboard_core::agent::{AgentBinding, AgentSpec, AgentTable};
 use patchboard_core::approval::policy::{ApprovalMode, ApprovalPolicy};
 use patchboard_core::board::{BoardLimits, BoardParts, BoardSettings, RecoveryReport};
@@ -15,17 +18,21 @@ use patchboard_core::budget::BudgetLimits;
 use patchboard_core::executor::ToolLimits;
 use patchboard_core::hub::ConfidencePolicy;
 use patchboard_core::hub::{HubOptions, PairingMode};
+use patchboard_core::run_spec::AgentSource;
+use patchboard_matcher::ConfidencePolicy;
+
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::port::{Embedder, ModelProvider};
 use patchboard_core::run::RunLimits;
-use patchboard_core::run_spec::AgentSource;
+
 use patchboard_core::run_spec::reasoning::{ReasoningOptions, SearchLimits};
 use patchboard_core::store::Store;
 use patchboard_core::tool::Glob;
 use patchboard_core::{Board, board};
-use patchboard_http::ClientPool;
+use patchboard_local_model::LocalModel;
 use patchboard_providers::{
-    Chain, ChainLink, ChainOptions, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, embedder, upstream,
+    Chain, ChainLink, ChainOptions, ClientPool, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, Upstream,
+    embedder, upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use patchboard_tools::guard::{ReducedRights, WriteGuard};
@@ -35,12 +42,10 @@ use patchboard_tools::{GrantRules, JsonSchemaCheck, WorkspaceOptions, Workspaces
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::files::{ConfigFile, FileLayer};
-use crate::config::provider_choice::LOCAL_PROVIDER;
-use crate::config::section::{self, AgentConfig, BudgetsConfig};
-use crate::config::{Config, DEFAULT_AGENT, LoadedConfig, ModelRoute, Secrets};
 use crate::data_dir;
-use crate::system::{SoulFiles, SystemClock, SystemIds};
+use crate::effective_config::EffectiveConfig;
+use crate::provider_choice::LOCAL_PROVIDER;
+use crate::system::{SystemClock, SystemIds};
 use crate::trust::TrustedReader;
 use crate::trust::guard::TrustGuard;
 use crate::trust::guarded_files::{agent_folders, content_files, guarded_files, trust_store};
@@ -51,14 +56,14 @@ mod live_embedder;
 mod mcp;
 mod plugins;
 mod sinks;
+mod souls;
 mod workers;
 
 pub(crate) use live_embedder::LiveEmbedder;
 pub(crate) use plugins::limits as plugin_limits;
+use souls::SoulFiles;
 use workers::PoolDependencies;
 pub(crate) use workers::RunningPools;
-
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A board with its worker pools and embedder.
 #[derive(Debug)]
@@ -71,13 +76,13 @@ pub(crate) struct BoardAssembly {
 
 /// Opens the board on the configured database and resumes the unfinished work of the previous process.
 pub(crate) async fn open_board(
-    loaded: &LoadedConfig,
-    secrets: &Secrets,
+    effective: &EffectiveConfig,
     pool: &ClientPool,
     tracker: &TaskTracker,
     own_ports: &[u16],
     stop: &CancellationToken,
 ) -> anyhow::Result<BoardAssembly> {
+    let EffectiveConfig { loaded, secrets, .. } = effective;
     let config = &loaded.config;
     let path = &config.storage.path;
     let store = SqliteStore::open(SqliteOptions::new(path))
@@ -108,8 +113,8 @@ pub(crate) async fn open_board(
         stop,
     )
     .await;
-    let BoardSettings { agents, approval_policy, limits, budgets, prices } = settings(loaded, secrets, pool)?;
-    let embedder = http_embedder(loaded, secrets, pool)?.map(|embedder| Arc::new(LiveEmbedder::new(embedder)));
+    let BoardSettings { agents, approval_policy, limits, budgets, prices } = settings(effective, pool)?;
+    let embedder = http_embedder(effective, pool)?.map(|embedder| Arc::new(LiveEmbedder::new(embedder)));
     let board = Board::assemble(BoardParts {
         agents,
         pools: pools.as_ref().map(RunningPools::hosts).unwrap_or_default(),
@@ -137,7 +142,7 @@ pub(crate) async fn open_board(
         limits,
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
-        version: VERSION,
+        version: crate::VERSION,
         store,
     });
     let RecoveryReport { resumed, closed, messages, deliveries } =
@@ -157,11 +162,11 @@ pub(crate) async fn open_board(
     Ok(BoardAssembly { board, pools, embedder })
 }
 
-/// The settings that can be replaced while the board runs.
-pub(crate) fn settings(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow::Result<BoardSettings> {
-    let config = &loaded.config;
+/// What can be replaced while the board works.
+pub(crate) fn settings(effective: &EffectiveConfig, pool: &ClientPool) -> anyhow::Result<BoardSettings> {
+    let config = &effective.loaded.config;
     Ok(BoardSettings {
-        agents: agents(loaded, secrets, pool)?,
+        agents: agents(effective, pool)?,
         approval_policy: approval_policy(config),
         limits: limits(config),
         budgets: budget_limits(&config.budgets),
@@ -201,9 +206,9 @@ fn hub_options(config: &Config) -> HubOptions {
     }
 }
 
-fn agents(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow::Result<AgentTable> {
-    let config = &loaded.config;
-    let agents = config.agents.iter().map(|(name, agent)| agent_spec(loaded, secrets, pool, name, agent));
+fn agents(effective: &EffectiveConfig, pool: &ClientPool) -> anyhow::Result<AgentTable> {
+    let config = &effective.loaded.config;
+    let agents = config.agents.iter().map(|(name, agent)| agent_spec(effective, pool, name, agent));
     let agents = agents.collect::<anyhow::Result<Vec<AgentSpec>>>()?;
     let bindings = config.bindings.iter().cloned().map(|binding| AgentBinding {
         agent: binding.agent.into(),
@@ -214,37 +219,34 @@ fn agents(loaded: &LoadedConfig, secrets: &Secrets, pool: &ClientPool) -> anyhow
         team: binding.team,
     });
     let table = AgentTable::new(agents, bindings.collect()).map_err(|error| anyhow!("{error}"))?;
-    let providers = config.providers.keys().map(|name| single_provider(loaded, secrets, pool, name));
+    let providers = config.providers.keys().map(|name| single_provider(effective, pool, name));
     Ok(table.with_providers(providers.collect::<anyhow::Result<_>>()?, section::default_context_window))
 }
 
 /// A chain of one provider, for runs that choose one of its models.
 fn single_provider(
-    loaded: &LoadedConfig,
-    secrets: &Secrets,
+    effective: &EffectiveConfig,
     pool: &ClientPool,
     name: &str,
 ) -> anyhow::Result<Arc<dyn ModelProvider>> {
-    let link = ChainLink::new(upstream(provider_options(loaded, secrets, name)?, pool)?, ModelOverride::Requested);
+    let link = ChainLink::new(link(effective, name, pool)?, ModelOverride::Requested);
     Ok(Arc::new(Chain::new(link, Vec::new(), ChainOptions::default())))
 }
 
 fn agent_spec(
-    loaded: &LoadedConfig,
-    secrets: &Secrets,
+    effective: &EffectiveConfig,
     pool: &ClientPool,
     name: &str,
     agent: &AgentConfig,
 ) -> anyhow::Result<AgentSpec> {
-    let config = &loaded.config;
+    let config = &effective.loaded.config;
     let routes = config.model_routes(agent);
     let mut links = routes.iter().enumerate().map(|(index, route)| {
-        let options = provider_options(loaded, secrets, &route.provider)?;
         let choice = match index {
             0 => ModelOverride::Requested,
             _ => ModelOverride::Named(route.model.as_str().into()),
         };
-        anyhow::Ok(ChainLink::new(upstream(options, pool)?, choice))
+        anyhow::Ok(ChainLink::new(link(effective, &route.provider, pool)?, choice))
     });
     let first = links.next().ok_or_else(|| anyhow!("agent `{name}` has no provider"))??;
     let fallbacks = links.collect::<anyhow::Result<Vec<ChainLink>>>()?;
@@ -255,8 +257,8 @@ fn agent_spec(
         context_window: agent.context_window_for(&model),
         model: model.into(),
         strategy: agent.strategy.kind(),
-        reasoning: ReasoningOptions { search_limits: search_limits(loaded, &routes), ..agent.reasoning() },
-        source: agent_source(loaded, name),
+        reasoning: ReasoningOptions { search_limits: search_limits(effective, &routes), ..agent.reasoning() },
+        source: agent_source(&effective.loaded, name),
         description: agent.description.as_deref().map(Into::into),
         max_tokens: agent.max_tokens,
         #[expect(clippy::cast_possible_truncation, reason = "a temperature between 0 and 2 fits")]
@@ -269,11 +271,12 @@ fn agent_spec(
     })
 }
 
-/// A search strategy calls the model many times for one reply; a local model on the CPU gets a smaller limit.
-fn search_limits(loaded: &LoadedConfig, routes: &[ModelRoute]) -> SearchLimits {
-    let is_local = loaded.local_model.is_some() && routes.first().is_some_and(|route| route.provider == LOCAL_PROVIDER);
+/// Searching asks the model many times for one reply; a model on this machine's processor gets less of it.
+fn search_limits(effective: &EffectiveConfig, routes: &[ModelRoute]) -> SearchLimits {
+    let is_local =
+        effective.local_model.is_some() && routes.first().is_some_and(|route| route.provider == LOCAL_PROVIDER);
     match is_local {
-        true => SearchLimits { model_calls: 12, max_tokens: Some(loaded.config.local_model.max_tokens / 2) },
+        true => SearchLimits { model_calls: 12, max_tokens: Some(effective.loaded.config.local_model.max_tokens / 2) },
         false => SearchLimits::default(),
     }
 }
@@ -311,16 +314,22 @@ pub(crate) fn provider_options(
         connect_timeout: provider.connect_timeout.into(),
         response_timeout: provider.response_timeout.into(),
         idle_timeout: provider.idle_timeout.into(),
-        server: loaded.local_model.clone().filter(|_| name == LOCAL_PROVIDER),
         ..ProviderOptions::new(name, kind)
     })
 }
 
-pub(crate) fn http_embedder(
-    loaded: &LoadedConfig,
-    secrets: &Secrets,
-    pool: &ClientPool,
-) -> anyhow::Result<Option<HttpEmbedder>> {
+/// One link of a chain. The local model's server is woken for its calls.
+fn link(effective: &EffectiveConfig, name: &str, pool: &ClientPool) -> anyhow::Result<Arc<dyn Upstream>> {
+    let EffectiveConfig { loaded, secrets, local_model } = effective;
+    let upstream = upstream(provider_options(loaded, secrets, name)?, pool)?;
+    Ok(match local_model {
+        Some(server) if name == LOCAL_PROVIDER => Arc::new(LocalModel::new(server.clone(), upstream)),
+        Some(_) | None => upstream,
+    })
+}
+
+pub(crate) fn http_embedder(effective: &EffectiveConfig, pool: &ClientPool) -> anyhow::Result<Option<HttpEmbedder>> {
+    let EffectiveConfig { loaded, secrets, .. } = effective;
     let Some(choice) = &loaded.config.memory.embedding else { return Ok(None) };
     let options = provider_options(loaded, secrets, &choice.provider)?;
     Ok(Some(embedder(options, choice.model.as_str(), pool)?))

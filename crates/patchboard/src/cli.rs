@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Parser, Subcommand};
+use patchboard_config::problem::ProblemCode;
+use patchboard_config::{Config, Environment, FlagOverride, LoadRequest, LoadedConfig, UserFolders};
 
-use crate::config::problem::ProblemCode;
-use crate::config::{Config, Environment, FlagOverride, LoadRequest, LoadedConfig, UserFolders};
+use crate::output;
 use crate::trust::{TrustStore, TrustedReader};
 
 mod approval_mode;
@@ -25,20 +26,18 @@ mod explain;
 mod failure;
 mod help;
 mod hub;
-pub(crate) mod local_model;
+mod local_model;
 mod logs;
 mod markdown;
 mod mcp;
 mod models;
 mod onboard;
-pub(crate) mod output;
 mod plugins;
 mod progress;
 mod reload;
 mod remedy;
 mod run;
 mod runs;
-mod screen;
 mod serve;
 mod sessions;
 mod status;
@@ -195,7 +194,7 @@ impl ServerTarget {
     fn find(&self) -> Result<Option<crate::client::ServerAddress>, CommandFailure> {
         match &self.url {
             Some(url) => {
-                let token = Environment::from_process().get(crate::config::env::PATCHBOARD_TOKEN).map(Into::into);
+                let token = Environment::from_process().get(patchboard_config::env::PATCHBOARD_TOKEN).map(Into::into);
                 Ok(Some(crate::client::ServerAddress::of_url(url, token)?))
             }
             None => Ok(crate::client::ServerAddress::of_data_dir(&self.place.load()?.config.data_dir)),

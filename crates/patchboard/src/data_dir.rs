@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use patchboard_config::secrets::random_secret;
 use patchboard_core::port::Clock;
 use patchboard_surfaces::local_users;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use crate::assemble::VERSION;
+use crate::VERSION;
 use crate::system::SystemClock;
 use process::{LAST_STOP, LastStop, PROCESS_RECORD, ProcessRecord, ProcessRole, ProcessState};
 
@@ -242,11 +243,6 @@ pub(crate) fn secret_files(path: &Path, database: &Path) -> Vec<PathBuf> {
 /// Written under another name and renamed, so that waiting processes find it complete.
 pub(crate) fn write_ready_file(path: &Path, record: &ServerRecord) -> Result<(), DataDirError> {
     write_private_file(path, &encode_json(record))
-}
-
-/// A secret of 64 characters. A version 4 UUID has six fixed bits; two of them have 244 random ones.
-pub(crate) fn random_secret() -> String {
-    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
 const ROOT: u32 = 0;

@@ -3,20 +3,27 @@
 //! `cli` parses commands; `config` loads the configuration; `assemble` builds a board from it; `serve` runs it.
 
 mod assemble;
-pub(crate) mod cli;
+mod cli;
 mod client;
-mod config;
-mod credentials;
 mod data_dir;
+mod effective_config;
 mod explain;
 mod heap_trim;
+mod onboard;
+mod output;
+mod provider_choice;
 mod serve;
 mod system;
 mod telemetry;
+#[cfg(test)]
+mod test_home;
 mod trust;
 
 use std::panic::{UnwindSafe, catch_unwind};
 use std::process::ExitCode;
+
+/// Of this program, as it tells others.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Exit code of an internal error, `EX_SOFTWARE` in `sysexits.h`.
 const SOFTWARE_FAULT: u8 = 70;
@@ -28,7 +35,7 @@ fn main() -> ExitCode {
 fn guarded(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     // The panic hook has printed the location.
     catch_unwind(run).unwrap_or_else(|_| {
-        cli::output::eprint_line(
+        output::eprint_line(
             "error: this is a fault of Patchboard, not yours; please report what you typed and the lines above",
         );
         ExitCode::from(SOFTWARE_FAULT)

@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
+use patchboard_config::section::{PairingPolicy, WebhookVerification};
+use patchboard_config::types::{ListenAddress, SystemUser};
+use patchboard_config::{Config, Secrets};
 use patchboard_core::board::{DrainReport, RetentionPolicy};
 use patchboard_core::caller::{Caller, GrantSet, Surface};
+
 use patchboard_core::command::Command;
 use patchboard_core::reloadable::Reloadable;
 use patchboard_core::{Board, BoardError};
@@ -29,12 +33,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::assemble::{self, BoardAssembly, LiveEmbedder, RunningPools, VERSION};
-use crate::config::section::{PairingPolicy, WebhookVerification};
-use crate::config::types::{ListenAddress, SystemUser};
-use crate::config::{Config, LoadedConfig, Secrets};
+use crate::VERSION;
+use crate::assemble::{self, BoardAssembly, LiveEmbedder, RunningPools};
 use crate::data_dir::process::ProcessState;
 use crate::data_dir::{self, DataDir, ServerRecord};
+use crate::effective_config::EffectiveConfig;
 use crate::heap_trim;
 use crate::system::SystemClock;
 use crate::telemetry::otlp::TracePipeline;
@@ -78,14 +81,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server; on an error nothing keeps running.
     pub(crate) async fn start(
-        loaded: &LoadedConfig,
-        secrets: &Secrets,
+        effective: &EffectiveConfig,
         data: DataDir,
         metrics: PrometheusHandle,
         traces: Option<TracePipeline>,
         background: TaskTracker,
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
+        let EffectiveConfig { loaded, secrets, .. } = effective;
         let config = &loaded.config;
         let operator = data.operator_token()?;
         let local_users = LocalUsers::new(trusted_users(config)?);
@@ -100,7 +103,7 @@ impl Server {
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
         let tls = bridge.tls.clone();
         let BoardAssembly { board, pools: workers, embedder } =
-            assemble::open_board(loaded, secrets, &pool, &background, &own_ports, &stop).await?;
+            assemble::open_board(effective, &pool, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
         let record = ServerRecord {

@@ -26,7 +26,6 @@ pub(crate) mod guard;
 pub(crate) mod guarded_files;
 mod path_resolution;
 pub(crate) mod pending_trust;
-pub(crate) mod program;
 mod reach;
 pub(crate) mod store;
 

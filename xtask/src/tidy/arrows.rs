@@ -7,11 +7,17 @@ use crate::tidy::{Context, Problem};
 
 /// A crate and the crates of this workspace it may name. ARCHITECTURE.md draws the same picture.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("patchboard-core", &[]),
+    ("patchboard-core", &["patchboard-matcher"]),
     ("patchboard-proto", &[]),
+    ("patchboard-matcher", &[]),
     ("patchboard-http", &["patchboard-core"]),
+    ("patchboard-config", &["patchboard-core"]),
     ("patchboard-surfaces", &["patchboard-core", "patchboard-proto"]),
     ("patchboard-providers", &["patchboard-core", "patchboard-http"]),
+    // It wraps a provider whose server is started on demand.
+    ("patchboard-local-model", &["patchboard-core", "patchboard-providers"]),
+    // Its tests read frames as the hub itself does.
+    ("patchboard-hub-check", &["patchboard-core", "patchboard-surfaces"]),
     ("patchboard-tools", &["patchboard-core", "patchboard-http", "patchboard-proto"]),
     ("patchboard-wasm", &["patchboard-core"]),
     ("patchboard-store", &["patchboard-core"]),
@@ -21,8 +27,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "patchboard-core",
             "patchboard-http",
+            "patchboard-config",
             "patchboard-surfaces",
             "patchboard-providers",
+            "patchboard-local-model",
+            "patchboard-hub-check",
             "patchboard-tools",
             "patchboard-wasm",
             "patchboard-store",

@@ -44,10 +44,13 @@ const HOMES: &[(&str, &[&str])] = &[
     ("seccompiler", &["patchboard-tools"]),
     ("metrics-exporter-prometheus", &["patchboard"]),
     ("rpassword", &["patchboard"]),
-    ("schemars", &["patchboard"]),
-    ("tokio-tungstenite", &["patchboard"]),
-    ("toml", &["patchboard"]),
-    ("tracing-subscriber", &["patchboard"]),
+    ("schemars", &["patchboard-config"]),
+    ("tokio-tungstenite", &["patchboard", "patchboard-hub-check"]),
+    // The configuration is written in it; flags are values of it.
+    ("toml", &["patchboard-config", "patchboard"]),
+    ("toml_edit", &["patchboard-config"]),
+    // The configuration reads `log.filter` as the log will; the binary logs.
+    ("tracing-subscriber", &["patchboard-config", "patchboard"]),
     ("insta", &["patchboard-testkit"]),
     ("proptest", &["patchboard-testkit"]),
     ("turmoil", &["patchboard-testkit"]),

@@ -7,15 +7,13 @@ use patchboard_core::tool::{ToolFault, ToolOutput};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use super::{MAX_HOSTCALL_BYTES, format_duration};
+use super::MAX_HOSTCALL_BYTES;
 use crate::engine::SlotError;
 use crate::imports;
 use crate::rights::PluginLimits;
 use crate::state::CallState;
 use crate::telemetry::GuestCallOutcome;
-
-/// Longest quote of a guest's text in a message.
-const QUOTED_CHARS: usize = 300;
+use crate::text::{format_duration, format_size, printable};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GuestFailure {
@@ -154,23 +152,6 @@ pub(super) fn classify(error: &wasmtime::Error, state: &CallState, limits: &Plug
 fn panic_message(text: &str) -> Option<String> {
     let said = |line: &&str| !line.is_empty() && !line.starts_with("note: ");
     text.lines().map(str::trim).rfind(said).map(printable)
-}
-
-/// A guest's text on one line: control characters could start another line or move the cursor.
-pub(super) fn printable(text: &str) -> String {
-    controls_as_spaces(&cut_chars(text, QUOTED_CHARS))
-}
-
-/// A size for messages: `64 MiB`, `1500 bytes`.
-pub(crate) fn format_size(bytes: usize) -> String {
-    const KIB: usize = 1024;
-    const MIB: usize = 1024 * KIB;
-    match bytes {
-        0 => "0 bytes".to_owned(),
-        _ if bytes.is_multiple_of(MIB) => format!("{} MiB", bytes / MIB),
-        _ if bytes.is_multiple_of(KIB) => format!("{} KiB", bytes / KIB),
-        _ => format!("{bytes} bytes"),
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ use bytes::Bytes;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
+use super::pins::hex;
 use crate::call::format_size;
+use crate::text::format_size;
 
 /// Larger files are refused.
 pub(super) const MAX_PLUGIN_BYTES: u64 = 64 * 1024 * 1024;

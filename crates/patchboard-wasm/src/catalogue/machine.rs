@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::version::{PluginVersion, VersionLoader};
-use crate::engine::PluginMachine;
+use crate::machine::PluginMachine;
 use crate::plugin::LoadedPlugin;
 use crate::rights::{HostServices, PluginLimits, PluginOptions};
 

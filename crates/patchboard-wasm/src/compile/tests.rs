@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::{MAX_BYTES, PluginFileError};
-use crate::engine::PluginMachine;
+use crate::machine::PluginMachine;
 use crate::rights::PluginLimits;
 use crate::testing::{component, guest};
 

@@ -22,7 +22,7 @@ const TABLES: u32 = 4;
 const TABLE_RESIDENT_BYTES: usize = 16 * 1024;
 
 /// Reserves address space for the memories of all concurrent calls; if that fails, memories are allocated per call.
-pub(super) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
+pub(crate) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
     let mut pooled = common();
     pooled.memory_reservation(MEMORY_RESERVATION);
     pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
@@ -36,7 +36,7 @@ pub(super) fn engine(limits: &PluginLimits) -> wasmtime::Result<Engine> {
 }
 
 /// Small reservations: where the pool does not fit, address space is scarce.
-pub(super) fn on_demand(limits: &PluginLimits) -> Config {
+pub(crate) fn on_demand(limits: &PluginLimits) -> Config {
     let mut config = common();
     config.memory_reservation(limits.memory.next_multiple_of(PAGE) as u64);
     config.memory_reservation_for_growth(0);

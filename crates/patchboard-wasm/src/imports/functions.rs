@@ -3,8 +3,9 @@
 use patchboard_core::text::cut;
 use serde_json::Value;
 
-use super::{quote_untrusted, until_deadline};
+use super::until_deadline;
 use crate::state::CallState;
+use crate::text::quote_untrusted;
 use crate::world::patchboard::plugin::host_functions::{CallError, Host};
 
 const MAX_ARGUMENTS_BYTES: usize = 1024 * 1024;

@@ -10,10 +10,11 @@ use patchboard_core::port::{FetchError, FetchRequest, FetchResponse};
 use patchboard_core::webhook::ChannelRequest;
 use tokio_util::sync::CancellationToken;
 
-use super::{CallAborted, quote_untrusted};
+use super::CallAborted;
 use crate::rights::PluginRights;
 use crate::secrets::{self, FilledUrl, SecretRedactor};
 use crate::state::CallState;
+use crate::text::quote_untrusted;
 use crate::world::patchboard::plugin::http::{Host, HttpError, Request, Response};
 
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use patchboard_core::store;
 use patchboard_core::store::{Durability, KvNamespace, KvUsage, StoreWrite, WriteBatch};
 
-use super::{quote_untrusted, until_deadline};
+use super::until_deadline;
 use crate::rights::HostServices;
 use crate::state::CallState;
+use crate::text::quote_untrusted;
 use crate::world::patchboard::plugin::store::{Host, StoreError};
 
 const MAX_KEY_BYTES: usize = 256;

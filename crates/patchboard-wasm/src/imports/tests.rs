@@ -12,7 +12,7 @@ use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 
 use super::*;
-use crate::engine::CallSlots;
+use crate::engine::admission::CallSlots;
 use crate::rights::{HostServices, PluginLimits, PluginOptions, PluginRights};
 use crate::state::GuestCall;
 

@@ -9,11 +9,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::LoadedPlugin;
-use crate::call::format_duration;
 use crate::compile::PluginFileError;
-use crate::engine::PluginMachine;
+use crate::machine::PluginMachine;
 use crate::rights::{HostServices, PluginLimits};
 use crate::testing::{Asked, NoFunctions, guest, options, services, services_with};
+use crate::text::format_duration;
 
 /// Longer than any test takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(600);

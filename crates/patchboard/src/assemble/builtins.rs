@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+#[cfg(target_os = "linux")]
+use patchboard_config::section::BashConfig;
+use patchboard_config::section::{self, ToolsConfig};
+use patchboard_config::{Config, Secrets};
 use patchboard_core::port::{HttpFetcher, ToolHost};
 #[cfg(target_os = "linux")]
 use patchboard_http::{GuardedFetch, PrivateHost};
@@ -14,11 +18,6 @@ use patchboard_tools::mcp::LaunchMode;
 use patchboard_tools::sandbox::TcpAccess;
 use patchboard_tools::{BuiltinOptions, BuiltinTools, Workspaces};
 use tokio_util::task::TaskTracker;
-
-#[cfg(target_os = "linux")]
-use crate::config::section::BashConfig;
-use crate::config::section::{self, ToolsConfig};
-use crate::config::{Config, Secrets};
 
 /// The only HTTP client for the web, shared by tools and plugins.
 pub(super) fn fetch(config: &Config) -> anyhow::Result<Arc<dyn HttpFetcher>> {

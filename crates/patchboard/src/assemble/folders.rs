@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::config::LoadedConfig;
-use crate::credentials;
+use patchboard_config::LoadedConfig;
+use patchboard_config::credentials;
+
 use crate::trust::guarded_files::trust_store;
 
 /// Owner only.

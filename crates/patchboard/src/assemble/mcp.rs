@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use futures_util::future::BoxFuture;
+use patchboard_config::section::McpConfig;
+use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_core::error::BoxError;
 use patchboard_core::port::Clock;
 use patchboard_core::store::{Durability, KvNamespace, Store, StoreWrite, WriteBatch};
@@ -13,8 +15,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::folders::{ProgramKind, program_folder};
-use crate::config::section::McpConfig;
-use crate::config::{LoadedConfig, Secrets};
 use crate::trust::guarded_files::mcp_command;
 
 /// Starts them in the background; they end with `stop`.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use patchboard_config::section::{PluginConfig, ReplyMode};
+use patchboard_config::{Config, Secrets, sidecar};
 use patchboard_core::port::HttpFetcher;
 use patchboard_core::store::Store;
 use patchboard_core::webhook::ChannelOptions;
@@ -10,8 +12,6 @@ use patchboard_wasm::{FileAdmission, HostOptions, HostServices, PluginHost, Plug
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::section::{PluginConfig, ReplyMode};
-use crate::config::{Config, Secrets, sidecar};
 use crate::system::SystemClock;
 use crate::trust::guard::TrustGuard;
 

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use jiff::tz::TimeZone;
+use patchboard_config::env::{DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR};
+use patchboard_config::{Config, LoadedConfig, Secrets};
 use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::port::NoticeSink;
 use patchboard_tools::sinks::{
     ConsoleSink, DesktopSink, NtfyOptions, NtfySink, SessionBus, WebhookOptions, WebhookSink,
 };
-
-use crate::config::env::{DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR};
-use crate::config::{Config, LoadedConfig, Secrets};
 
 /// Logs if there is no desktop session.
 pub(crate) fn sinks(loaded: &LoadedConfig, secrets: &Secrets) -> anyhow::Result<Vec<Arc<dyn NoticeSink>>> {

@@ -6,9 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
+use patchboard_config::secrets::random_secret;
+use patchboard_config::section::{self, WorkerConfig};
+use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_core::bridge::{TelemetryBus, WorkerSecret};
 use patchboard_core::port::{ToolHost, UnregisteredTools, WorkerSupervisor};
 use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
+
 use patchboard_surfaces::bridge::WorkerListeners;
 use patchboard_tools::mcp::{LaunchMode, PinStore};
 use patchboard_tools::worker::{
@@ -20,9 +24,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::folders::{ProgramKind, program_folder};
-use crate::config::section::{self, WorkerConfig};
-use crate::config::{LoadedConfig, Secrets};
-use crate::data_dir;
 use crate::system::{SystemClock, SystemIds};
 use crate::trust::guarded_files::worker_command;
 
@@ -156,7 +157,7 @@ struct CallbackListenerAdapter(WorkerListeners);
 impl CallbackServer for CallbackListenerAdapter {
     fn open<'a>(&'a self, worker: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
         Box::pin(async move {
-            let secret = WorkerSecret::new(data_dir::random_secret());
+            let secret = WorkerSecret::new(random_secret());
             let (address, closer) = self.0.open(worker, port, &secret).await?;
             Ok(CallbackListener { address, secret, close_guard: closer })
         })

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::output;
+use crate::output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UnattendedMode {

@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::CommandFailure;
-use super::output::{Column, TableCell, TextRole, TextTable, clock};
-use super::{ServerTarget, block_on, output};
+use super::{ServerTarget, block_on};
 use crate::client::GatewayClient;
+use crate::output;
+use crate::output::{Column, TableCell, TextRole, TextTable, clock};
 
 /// More than a server keeps open.
 const MAX_APPROVALS: usize = 2_000;

@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use patchboard_config::LoadedConfig;
 use serde_json::Value;
 
 use super::failure::CommandFailure;
 use crate::assemble::grant_rules;
-use crate::config::LoadedConfig;
 
 /// The folder part of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

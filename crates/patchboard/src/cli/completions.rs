@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use clap_complete::aot;
 
 use super::failure::CommandFailure;
-use super::{help, output};
+use super::help;
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use patchboard_config::show::ShowOrigin;
+use patchboard_config::{report, sample, schema, show};
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, output};
-use crate::config::show::ShowOrigin;
-use crate::config::{report, sample, schema, show};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {

@@ -11,21 +11,22 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use clap::Args;
+use patchboard_config::files::FileLayer;
+use patchboard_config::key_path::KeyPath;
+use patchboard_config::load::load_with_secrets;
+use patchboard_config::problem::{ConfigProblems, ProblemCode};
+use patchboard_config::types::ListenAddress;
+use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_http::ClientPool;
-use patchboard_providers::list_models;
+use patchboard_providers::{ClientPool, list_models};
 use patchboard_store::inspect;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::CommandFailure;
 use super::{ConfigLocation, block_on};
 use crate::assemble::provider_options;
-use crate::config::files::FileLayer;
-use crate::config::key_path::KeyPath;
-use crate::config::load::load_with_secrets;
-use crate::config::problem::{ConfigProblems, ProblemCode};
-use crate::config::types::ListenAddress;
-use crate::config::{LoadedConfig, Secrets};
 use crate::data_dir::{self, ServerRecord};
+use crate::provider_choice::ProviderChoice;
 
 mod access;
 mod bridge;
@@ -167,7 +168,7 @@ fn port(surface: &str, listen: ListenAddress, running: Option<SocketAddr>) -> Do
 }
 
 async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> DoctorFinding {
-    let chosen = match loaded.find_provider(&CancellationToken::new()).await {
+    let chosen = match ProviderChoice::find(loaded, &CancellationToken::new()).await {
         Ok(chosen) => chosen,
         Err(error) => {
             let hint = error.hint().unwrap_or("`patchboard explain PB0205` says more").to_owned();
@@ -182,7 +183,7 @@ async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> DoctorFin
     }
     let name = match &chosen {
         Some(choice) => {
-            loaded.config.add_provider(choice, secrets);
+            choice.add_to(&mut loaded.config, secrets);
             choice.name.clone()
         }
         None => match loaded.config.agents.get("default").and_then(|agent| loaded.config.provider_name(agent)) {

@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
+use patchboard_config::problem::ProblemCode;
+use patchboard_config::{Config, FlagOverride};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, local_model, output};
-use crate::config::problem::ProblemCode;
-use crate::config::{Config, FlagOverride};
 use crate::data_dir::{DataDir, DirSharing};
+use crate::effective_config::EffectiveConfig;
+use crate::output;
 use crate::serve::Server;
 use crate::system;
 use crate::telemetry;
@@ -62,7 +64,7 @@ impl EmbeddedServer {
             request.overrides.push(FlagOverride::new("--working-folder", "runs.working_folder", folder.clone()));
             request.overrides.push(FlagOverride::new("--working-folder", "runs.allowed_roots", vec![folder]));
         }
-        let (mut loaded, mut secrets) = Config::load_for_start(request)?;
+        let (loaded, secrets) = Config::load_for_start(request)?;
         super::warn_untrusted(&loaded);
         // Otherwise a rejection by the provider would be unexplained.
         for warning in loaded.warnings.iter().filter(|warning| warning.code == ProblemCode::WithheldKey) {
@@ -72,12 +74,14 @@ impl EmbeddedServer {
         let data = DataDir::acquire(&data_dir, DirSharing::of(&loaded.config));
         let data = data.map_err(|error| CommandFailure::cannot_start(error.into()))?;
         let (background, stop) = (TaskTracker::new(), CancellationToken::new());
-        let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, None, &stop, &background).await?;
+        let mut effective = EffectiveConfig::new(loaded, secrets);
+        let chosen = effective.ensure_provider(None, &stop, &background).await;
+        let chosen = chosen.map_err(CommandFailure::from_local_model_error)?;
         if let (Some(why), ModelNotice::Shown) = (chosen, choice) {
             output::eprint_line(&why);
         }
         let metrics = telemetry::start_metrics().map_err(CommandFailure::unusable)?;
-        let server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
+        let server = Server::start(&effective, data, metrics, traces, background, stop)
             .await
             .map_err(CommandFailure::cannot_start)?;
         Ok(Self { data_dir, server })

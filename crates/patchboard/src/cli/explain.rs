@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::CommandFailure;
-use super::output;
-use super::output::{Column, TableCell, TextRole, TextTable};
 use crate::explain;
+use crate::output;
+use crate::output::{Column, TableCell, TextRole, TextTable};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {

@@ -4,13 +4,13 @@ use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::{fs, io};
 
-use patchboard_providers::managed;
+use patchboard_config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
+use patchboard_core::text::did_you_mean;
+use patchboard_local_model as local_model;
 
-use super::output::{self, OutputStream, TextRole, paint};
 use crate::client::error::ConnectError;
-use crate::config::nearest::did_you_mean;
-use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
 use crate::data_dir;
+use crate::output::{self, OutputStream, TextRole, paint};
 use crate::serve::ListenError;
 
 /// Exit codes: 0 is success, 70 a bug (a panic), 130 and 143 the end by a signal.
@@ -120,7 +120,7 @@ impl CommandFailure {
     }
 
     /// A managed model that cannot run.
-    pub(crate) fn from_local_model_error(error: managed::Error) -> Self {
+    pub(crate) fn from_local_model_error(error: local_model::Error) -> Self {
         let hint = error.hint();
         if let Some(lines) = error.output() {
             output::eprint_line(lines);
@@ -130,14 +130,6 @@ impl CommandFailure {
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,
-        }
-    }
-
-    /// Message and hint in one text, for output other than a terminal.
-    pub(crate) fn text(&self) -> String {
-        match &self.hint {
-            Some(hint) => format!("{}\n  hint: {hint}", self.message),
-            None => self.message.clone(),
         }
     }
 

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use patchboard_config::Environment;
+use patchboard_config::env::PATCHBOARD_TOKEN;
 
 use super::failure::CommandFailure;
-use super::{ConfigLocation, SERVER_HEADING, block_on, output};
+use super::{ConfigLocation, SERVER_HEADING, block_on};
 use crate::client::hub::{HubClient, HubError};
-use crate::config::Environment;
-use crate::config::env::PATCHBOARD_TOKEN;
+use crate::output;
 
 mod apps;
 mod check;

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
+use patchboard_config::Environment;
+use patchboard_config::env::NO_COLOR;
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, output};
-use crate::config::Environment;
-use crate::config::env::NO_COLOR;
+use crate::output;
 use crate::telemetry::log_file::LOG_FOLDER;
 use render::{LogLine, RenderStyle};
 

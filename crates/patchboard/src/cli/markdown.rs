@@ -9,7 +9,7 @@ use inline::TextStyle;
 use table::MarkdownTable;
 use wrapping::WrappingWriter;
 
-use super::output::plain;
+use crate::output::plain;
 
 mod block;
 mod inline;

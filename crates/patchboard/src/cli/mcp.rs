@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use patchboard_config::Config;
 use patchboard_tools::mcp::relay;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,6 @@ use super::embedded_server::{EmbeddedServer, EnabledSurfaces, ModelNotice};
 use super::failure::CommandFailure;
 use super::{ServerTarget, caller_folder};
 use crate::client::ServerAddress;
-use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {

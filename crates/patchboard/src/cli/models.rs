@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use futures_util::future::join_all;
+use patchboard_config::load::load_with_secrets;
+use patchboard_config::{DEFAULT_AGENT, LoadedConfig, Secrets};
 use patchboard_core::model::ModelError;
 use patchboard_http::ClientPool;
 use patchboard_providers::list_models;
@@ -14,12 +16,12 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::CommandFailure;
-use super::output::{Column, TableCell, TextRole, TextTable};
-use super::{ConfigLocation, ServerTarget, block_on, output};
+use super::{ConfigLocation, ServerTarget, block_on};
 use crate::assemble::provider_options;
 use crate::client::{GatewayClient, ServerAddress};
-use crate::config::load::load_with_secrets;
-use crate::config::{DEFAULT_AGENT, LoadedConfig, Secrets};
+use crate::output;
+use crate::output::{Column, TableCell, TextRole, TextTable};
+use crate::provider_choice::ProviderChoice;
 
 /// The same timeout a server uses.
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -97,10 +99,10 @@ async fn ask_providers(place: &ConfigLocation, agent: Option<&str>) -> Result<Mo
         return Err(CommandFailure::unknown_name(&format!("no agent is named `{name}`"), name, known, &all));
     }
     let stop = CancellationToken::new();
-    let chosen = loaded.find_provider(&stop).await.map_err(CommandFailure::from_local_model_error)?;
+    let chosen = ProviderChoice::find(&loaded, &stop).await.map_err(CommandFailure::from_local_model_error)?;
     let installed = chosen.as_ref().filter(|choice| choice.installed.is_some()).map(|choice| choice.name.clone());
     if let Some(choice) = &chosen {
-        loaded.config.add_provider(choice, &mut secrets);
+        choice.add_to(&mut loaded.config, &mut secrets);
     }
     let data_dir = loaded.config.data_dir.display().to_string();
     output::eprint_line(&output::one_line(&format!(

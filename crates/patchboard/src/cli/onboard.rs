@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use patchboard_config::files::{ConfigFileReader, DiskReader, FileLayer, FileWarning};
+use patchboard_config::section;
 use patchboard_core::model::ModelError;
 use patchboard_http::ClientPool;
 use patchboard_providers::{ProviderKind, ProviderOptions, list_models, probe_model};
@@ -13,13 +15,10 @@ use secrecy::SecretString;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, output};
-use crate::config::files::{ConfigFileReader, DiskReader, FileLayer, FileWarning};
-use crate::config::onboard::{
-    self, ModelServer, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard,
-};
-use crate::config::section;
+use crate::onboard::{self, ModelServer, OnboardPrompt, OnboardRequest, ProviderEndpoint, ServerCheck, onboard};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnboardArgs {

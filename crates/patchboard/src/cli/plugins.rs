@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::CommandFailure;
-use super::output::PageLayout;
-use super::{ServerTarget, block_on, output};
+use super::{ServerTarget, block_on};
+use crate::output;
+use crate::output::PageLayout;
 use report::PluginReport;
 
 mod check;

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use patchboard_providers::managed::PrepareProgress;
+use patchboard_local_model::PrepareProgress;
 
-use super::output;
+use crate::output;
 
 #[derive(Debug)]
 pub(crate) struct TerminalProgress {

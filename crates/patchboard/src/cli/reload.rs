@@ -6,10 +6,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::failure::CommandFailure;
-use super::{ServerTarget, block_on, output};
+use super::{ServerTarget, block_on};
 use crate::client::{GatewayClient, ServerAddress};
 use crate::data_dir;
 use crate::data_dir::process::ProcessState;
+use crate::output;
 
 /// Exit codes: 0 taken over, or nothing had changed; 2 the configuration has problems and the old one stays; 3 no server.
 #[derive(Debug, Args)]

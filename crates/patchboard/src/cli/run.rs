@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use patchboard_config::Environment;
+use patchboard_config::env::PATCHBOARD_TOKEN;
 
 use super::approval_mode::{ApprovalArgs, ApprovalResponder, UnattendedMode};
 use super::caller_folder::{self, CallerFolder, ServerLookup};
 use super::embedded_server::{EmbeddedServer, EnabledSurfaces, ModelNotice};
 use super::failure::CommandFailure;
-use super::{ConfigLocation, SERVER_HEADING, output};
+use super::{ConfigLocation, SERVER_HEADING};
 use crate::client::ServerAddress;
 use crate::client::runs::{RunFrame, RunRequest, RunsClient};
-use crate::config::Environment;
-use crate::config::env::PATCHBOARD_TOKEN;
+use crate::output;
 use crate::telemetry::otlp::TRACES_DISABLED;
 use follow::{InterruptAction, RunFollower};
 use terminal::TerminalInput;

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::block_on;
 use super::failure::CommandFailure;
 use super::run::{AttachArgs, RunsTarget, attach};
-use super::{block_on, output};
 use crate::client::runs::RunsClient;
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {

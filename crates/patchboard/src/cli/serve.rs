@@ -6,17 +6,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use patchboard_config::env::NO_COLOR;
+use patchboard_config::section::LogFormat;
+use patchboard_config::{Config, FlagOverride, LoadRequest, LoadedConfig, Secrets};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::failure::CommandFailure;
-use super::{ConfigLocation, local_model, output};
-use crate::config::env::NO_COLOR;
-use crate::config::section::LogFormat;
-use crate::config::{Config, FlagOverride, LoadRequest, LoadedConfig, Secrets};
+use super::{ConfigLocation, local_model};
 use crate::data_dir::process::ProcessRole;
 use crate::data_dir::{DataDir, DirSharing};
+use crate::effective_config::EffectiveConfig;
+use crate::output;
 use crate::serve::{self, ReloadSource, Server};
 use crate::system;
 use crate::telemetry::otlp::{self, TracePipeline};
@@ -79,20 +81,19 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CommandFailure> {
 async fn serve(
     args: ServeArgs,
     request: LoadRequest,
-    mut loaded: LoadedConfig,
-    mut secrets: Secrets,
+    loaded: LoadedConfig,
+    secrets: Secrets,
 ) -> Result<ExitCode, CommandFailure> {
     let mut signals = StopSignals::new()?;
     // Registered first: a SIGHUP during start must not end the process.
     let mut hangups = signal(SignalKind::hangup())?;
     let began_on_terminal = std::io::stderr().is_terminal();
     let (logs, traces) = start_logs(&loaded, &secrets)?;
-    let (configured, configured_secrets) = (loaded.clone(), secrets.clone());
     for warning in loaded.warnings.iter() {
         tracing::warn!("{warning}");
     }
-    for (key, missing) in unsupported_keys(&loaded.config) {
-        tracing::warn!("`{key}` has no effect: {missing} is not built into this server");
+    if loaded.config.log.bodies {
+        tracing::warn!("`log.bodies` has no effect: logging of bodies is not built into this server");
     }
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
@@ -107,33 +108,34 @@ async fn serve(
     if let Err(error) = logs.file.open(data.path()) {
         tracing::warn!("no log file is written: {error}");
     }
+    let mut effective = EffectiveConfig::new(loaded.clone(), secrets.clone());
     match &args.local_model {
         Some(_) => {
-            let started = local_model::install_and_start(&mut loaded, &mut secrets, &stop, &background);
+            let started = local_model::install_and_start(&mut effective, &stop, &background);
             tokio::select! {
                 started = started => started?,
                 () = signals.recv() => return Ok(ExitCode::SUCCESS),
             }
         }
         None => {
-            let chosen = local_model::ensure_provider(&mut loaded, &mut secrets, None, &stop, &background).await?;
-            if let Some(why) = chosen {
+            let chosen = effective.ensure_provider(None, &stop, &background).await;
+            if let Some(why) = chosen.map_err(CommandFailure::from_local_model_error)? {
                 tracing::info!("{why}");
             }
         }
     }
     let metrics = telemetry::start_metrics().map_err(CommandFailure::unusable)?;
     // A key that was chosen or generated for the local model must be redacted too.
-    logs.redactor.add_secrets(secrets.provider_keys.values());
-    let mut server = Server::start(&loaded, &secrets, data, metrics, traces, background, stop)
+    logs.redactor.add_secrets(effective.secrets.provider_keys.values());
+    let mut server = Server::start(&effective, data, metrics, traces, background, stop)
         .await
         .map_err(CommandFailure::cannot_start)?;
     server.enable_reloads(ReloadSource {
         request,
-        loaded: configured,
-        secrets: configured_secrets,
+        loaded,
+        secrets,
         logs,
-        local_model: loaded.local_model.clone(),
+        local_model: effective.local_model,
         always_local: args.local_model.is_some(),
     });
     serve::write_ready_file(&server, args.ready_file.as_ref()).map_err(CommandFailure::cannot_start)?;
@@ -149,7 +151,7 @@ async fn serve(
         .filter_map(|(surface, scheme, address)| Some(format!("{surface} on {scheme}://{}", address?)))
         .collect();
     match listening.is_empty() {
-        false => tracing::info!(version = crate::assemble::VERSION, "ready: {}", listening.join(", ")),
+        false => tracing::info!(version = crate::VERSION, "ready: {}", listening.join(", ")),
         true => tracing::warn!("ready, but every surface is off and nothing listens"),
     }
 
@@ -174,15 +176,6 @@ async fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keys that are valid but have no effect in this build.
-fn unsupported_keys(config: &Config) -> Vec<(&'static str, &'static str)> {
-    let said = [
-        (config.memory.extract_with.is_some(), "memory.extract_with", "extraction by a model"),
-        (config.log.bodies, "log.bodies", "logging of bodies"),
-    ];
-    said.into_iter().filter_map(|(set, key, missing)| set.then_some((key, missing))).collect()
-}
-
 /// Starts logging. If traces are configured, the caller must run the returned pipeline.
 pub(super) fn start_logs(
     loaded: &LoadedConfig,
@@ -202,7 +195,7 @@ pub(super) fn start_logs(
         otlp::build_pipeline(otlp::TraceOptions {
             endpoint,
             service_name: &wanted.service_name,
-            version: crate::assemble::VERSION,
+            version: crate::VERSION,
             sample_ratio: wanted.sample_ratio,
             redactor: redactor.clone(),
             clock: Arc::new(system::SystemClock),

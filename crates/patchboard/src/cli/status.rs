@@ -9,10 +9,11 @@ use patchboard_core::port::Clock;
 use serde_json::{Map, Value, json};
 
 use super::failure::CommandFailure;
-use super::{ServerTarget, block_on, output};
+use super::{ServerTarget, block_on};
 use crate::client::{GatewayClient, ServerAddress};
 use crate::data_dir::process::{self, ProcessRecord, ProcessRole};
 use crate::data_dir::{self, ServerRecord};
+use crate::output;
 use crate::system::SystemClock;
 
 mod format;

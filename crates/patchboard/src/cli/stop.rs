@@ -7,13 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use patchboard_config::types::TimeSpan;
 use rustix::process::Signal;
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, output};
-use crate::config::types::TimeSpan;
 use crate::data_dir::process::{self, ProcessRecord, ProcessRole, ProcessState};
 use crate::data_dir::{self};
+use crate::output;
 use signal::ProcessHandle;
 
 mod signal;

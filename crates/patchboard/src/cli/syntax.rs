@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, FromArgMatches};
+use patchboard_core::text::{did_you_mean, nearest};
 
 use super::failure::CommandFailure;
-use super::{Cli, help, output};
-use crate::config::nearest::{did_you_mean, nearest};
+use super::{Cli, help};
+use crate::output;
 
 /// Common names for commands that are called differently here.
 const COMMAND_SYNONYMS: &[(&str, &str)] = &[

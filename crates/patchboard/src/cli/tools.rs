@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::CommandFailure;
-use super::output::{Column, TableCell, TextRole, TextTable};
-use super::{ServerTarget, block_on, output};
+use super::{ServerTarget, block_on};
 use crate::client::GatewayClient;
+use crate::output;
+use crate::output::{Column, TableCell, TextRole, TextTable};
 
 mod call;
 

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use patchboard_config::files::{ConfigFile, FileLayer};
+use patchboard_config::{Config, LoadRequest, LoadedConfig};
 
+use super::ConfigLocation;
 use super::failure::CommandFailure;
-use super::{ConfigLocation, output};
-use crate::config::files::{ConfigFile, FileLayer};
-use crate::config::{Config, LoadRequest, LoadedConfig};
+use crate::output;
 use crate::trust::config_review::{review_changes, review_config};
 use crate::trust::guard::ProgramName;
 use crate::trust::guarded_files::{content_files, guarded_files, trust_store};

@@ -9,9 +9,10 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::failure::CommandFailure;
-use super::output::{Column, TableCell, TextRole, TextTable};
 use super::run::live_display::format_count as shown;
-use super::{ServerTarget, block_on, output};
+use super::{ServerTarget, block_on};
+use crate::output;
+use crate::output::{Column, TableCell, TextRole, TextTable};
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {

@@ -5,18 +5,19 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use patchboard_config::Environment;
+use patchboard_config::env::TERM;
 use patchboard_core::port::Clock;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
 use super::failure::CommandFailure;
-use super::output::PageLayout;
-use super::screen::{LiveBlock, TerminalSize};
-use super::{ServerTarget, block_on, output};
+use super::{ServerTarget, block_on};
 use crate::client::GatewayClient;
-use crate::config::Environment;
-use crate::config::env::TERM;
+use crate::output;
+use crate::output::PageLayout;
+use crate::output::screen::{LiveBlock, TerminalSize};
 use crate::system::SystemClock;
 use crate::telemetry::LogColour;
 use report::PoolStatus;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::config::Config;
+use patchboard_config::Config;
 
 const PERMISSIONS: u32 = 0o777;
 const GROUP: u32 = 0o070;

@@ -1,7 +1,8 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
+use patchboard_config::problem::ProblemCode;
+
 use super::{codes, explain};
-use crate::config::problem::ProblemCode;
 
 #[test]
 fn every_configuration_problem_is_explained() {

@@ -1,10 +1,9 @@
 //! How webhooks of each channel are authenticated, as configured.
 
+use patchboard_config::section::{self, ChannelConfig};
+use patchboard_config::{Config, Secrets};
 use patchboard_surfaces::gateway::{SIGNATURE_HEADER, TOKEN_HEADER, VerifyMethod, WebhookChannel};
 use patchboard_surfaces::limit::RateLimit;
-
-use crate::config::section::{self, ChannelConfig};
-use crate::config::{Config, Secrets};
 
 pub(super) fn checks(config: &Config, secrets: &Secrets) -> Vec<WebhookChannel> {
     let checks = config.channels.iter().map(|(name, channel)| WebhookChannel {

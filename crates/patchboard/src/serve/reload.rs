@@ -8,11 +8,16 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use patchboard_config::key_path::KeyPath;
+use patchboard_config::reload::{self, MergedConfig, ReloadClass, class_of, secret_changes};
+use patchboard_config::{Config, LoadRequest, LoadedConfig, Secrets};
 use patchboard_core::board::BoardSettings;
 use patchboard_core::port::ServerControl;
 use patchboard_core::reply::ReloadReport;
 use patchboard_core::{Board, BoardError};
 use patchboard_http::ClientPool;
+use patchboard_local_model::{self as local_model, ManagedServer};
+use patchboard_providers::ClientPool;
 use patchboard_providers::managed::ManagedServer;
 use patchboard_surfaces::bridge::ReloadableTls;
 use patchboard_surfaces::limit::LiveLimits;
@@ -23,10 +28,8 @@ use tokio_util::task::TaskTracker;
 use super::bridge::{CertificateState, read_certificates};
 use super::client_limits;
 use crate::assemble::{self, LiveEmbedder};
-use crate::cli::local_model;
-use crate::config::key_path::KeyPath;
-use crate::config::reload::{self, MergedConfig, ReloadClass, class_of, secret_changes};
-use crate::config::{Config, LoadRequest, LoadedConfig, Secrets};
+use crate::effective_config::EffectiveConfig;
+use crate::output;
 use crate::telemetry::{LogControl, LogFilter};
 use crate::trust::TrustedReader;
 use crate::trust::guarded_files::trust_store;
@@ -120,9 +123,8 @@ struct PreparedReload {
     /// As configured, limited to the changes that are applied.
     configured: LoadedConfig,
     configured_secrets: Secrets,
-    /// With the provider that was chosen if none is configured.
-    effective: LoadedConfig,
-    effective_secrets: Secrets,
+    /// With the provider that was chosen where none is configured.
+    effective: EffectiveConfig,
     settings: BoardSettings,
     filter: LogFilter,
     tls: Option<LiveTls>,
@@ -160,28 +162,19 @@ impl ReloadTask {
             .reload_report(&merged, &Secrets { provider_keys: configured_secrets.provider_keys.clone(), ..secrets });
         report.notes = configured.warnings.iter().map(|warning| warning.to_string().into()).collect();
         configured.config = merged.config;
-        let (mut effective, mut effective_secrets) = (configured.clone(), configured_secrets.clone());
-        let chosen = self.choose_provider(&mut effective, &mut effective_secrets).await?;
+        let mut effective = EffectiveConfig::new(configured.clone(), configured_secrets.clone());
+        let chosen = self.choose_provider(&mut effective).await?;
         report.notes.extend(chosen.map(Into::into));
         let cannot = |error: anyhow::Error| vec![format!("{error:#}")];
-        let settings = assemble::settings(&effective, &effective_secrets, &self.parts.pool).map_err(cannot)?;
+        let settings = assemble::settings(&effective, &self.parts.pool).map_err(cannot)?;
         let embedder = match &self.parts.embedder {
-            Some(_) => assemble::http_embedder(&effective, &effective_secrets, &self.parts.pool).map_err(cannot)?,
+            Some(_) => assemble::http_embedder(&effective, &self.parts.pool).map_err(cannot)?,
             None => None,
         };
-        let filter = LogFilter::parse(&effective.config.log.directives(&effective.env)).map_err(|error| vec![error])?;
-        let tls = self.certificates(&effective, &mut report)?;
-        Ok(PreparedReload {
-            configured,
-            configured_secrets,
-            effective,
-            effective_secrets,
-            settings,
-            filter,
-            tls,
-            embedder,
-            report,
-        })
+        let filter = LogFilter::parse(&effective.loaded.config.log.directives(&effective.loaded.env))
+            .map_err(|error| vec![error])?;
+        let tls = self.certificates(&effective.loaded, &mut report)?;
+        Ok(PreparedReload { configured, configured_secrets, effective, settings, filter, tls, embedder, report })
     }
 
     fn merge_with_running(&self, new: &LoadedConfig) -> Result<MergedConfig, Vec<String>> {
@@ -234,18 +227,14 @@ impl ReloadTask {
     }
 
     /// Chooses a provider as at the start. Returns its description if none is configured.
-    async fn choose_provider(
-        &self,
-        effective: &mut LoadedConfig,
-        secrets: &mut Secrets,
-    ) -> Result<Option<String>, Vec<String>> {
+    async fn choose_provider(&self, effective: &mut EffectiveConfig) -> Result<Option<String>, Vec<String>> {
         let running = self.source.local_model.clone();
         if let Some(server) = running.clone().filter(|_| self.source.always_local) {
-            local_model::adopt(effective, secrets, server);
+            effective.adopt(server);
             return Ok(None);
         }
-        let chosen = local_model::ensure_provider(effective, secrets, running, &self.stop, &self.background).await;
-        chosen.map_err(|failure| vec![failure.text()])
+        let chosen = effective.ensure_provider(running, &self.stop, &self.background).await;
+        chosen.map_err(|error| vec![failure_text(error)])
     }
 
     /// Certificates that changed; `None` if they stay the same.
@@ -270,12 +259,10 @@ impl ReloadTask {
 
     /// Applies the changes. No failure here leaves the settings half applied.
     fn apply(&mut self, prepared: PreparedReload) -> ReloadReport {
-        let PreparedReload {
-            configured, configured_secrets, effective, effective_secrets, settings, filter, tls, ..
-        } = prepared;
+        let PreparedReload { configured, configured_secrets, effective, settings, filter, tls, .. } = prepared;
         let (embedder, mut report) = (prepared.embedder, prepared.report);
         // Before anything else, since later log lines may contain the new secrets.
-        self.source.logs.redactor.add_secrets(effective_secrets.all());
+        self.source.logs.redactor.add_secrets(effective.secrets.all());
         if let (Some(live), Some(read)) = (&mut self.parts.tls, tls) {
             match live.tls.replace(&read.tls) {
                 Ok(()) => live.digest = read.digest,
@@ -286,7 +273,7 @@ impl ReloadTask {
             live.replace(embedder);
         }
         self.parts.board.apply_settings(settings);
-        self.parts.clients.set(client_limits(&effective.config));
+        self.parts.clients.set(client_limits(&effective.loaded.config));
         if let Err(error) = self.source.logs.set_filter(filter) {
             report.notes.push(format!("the log filter stays as it was: {error}").into());
         }
@@ -295,4 +282,13 @@ impl ReloadTask {
         self.source.secrets = configured_secrets;
         report
     }
+}
+
+/// As a start of the server tells it; what the model server printed goes to standard error.
+fn failure_text(error: local_model::Error) -> String {
+    if let Some(lines) = error.output() {
+        output::eprint_line(lines);
+    }
+    let hint = error.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    format!("the local model cannot be started: {:#}{hint}", anyhow::Error::from(error))
 }

@@ -3,12 +3,13 @@
 use std::io;
 use std::path::Path;
 
+use patchboard_config::files::{ConfigFile, ConfigFileReader, DiskReader, FileLayer, FileWarning, unreadable_reason};
+
 use super::TrustStore;
 use super::config_review::{review_changes, review_config};
 use super::exposure::is_exposed;
 use super::pending_trust::untrusted_secret;
-use crate::cli::output::one_line;
-use crate::config::files::{ConfigFile, ConfigFileReader, DiskReader, FileLayer, FileWarning, unreadable_reason};
+use crate::output::one_line;
 
 /// Lines of a file in a warning.
 const MAX_SHOWN_LINES: usize = 6;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
-use crate::cli::output::one_line;
+use crate::output::one_line;
 
 /// Harmless lines past this limit are counted, not shown.
 const MAX_HARMLESS_LINES: usize = 40;
@@ -197,7 +197,6 @@ fn risk_of(path: &str) -> RiskKind {
                 "provider",
                 "fallback",
                 "embedding",
-                "extract_with",
                 "unix_socket",
                 "private_ports",
             ],

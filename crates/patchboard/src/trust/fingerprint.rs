@@ -8,10 +8,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use patchboard_config::files::open_regular;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-use crate::config::files::open_regular;
 
 /// Files in one folder. A folder with more cannot be watched; in an exposed folder it counts as changed.
 pub(crate) const MAX_FILES: usize = 5_000;

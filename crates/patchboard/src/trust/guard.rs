@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use patchboard_config::files::FileLayer;
+use patchboard_config::program::GuardedProgram;
 use patchboard_tools::guard::{
     FileSealing, ProgramKey, ProgramRights, ReadOnlyMounts, ReducedRights, WriteGuard, WriteProtection, WriteReach,
 };
@@ -12,10 +14,8 @@ use patchboard_tools::guard::{
 use super::TrustStore;
 use super::exposure::{exposure_keys, folder_keys, is_exposed};
 use super::pending_trust::pending_changes;
-use super::program::GuardedProgram;
 use super::reach::{FileReach, can_change_folder, file_reach, pinned_ancestors};
 use super::store::{TrustedPathIndex, TrustedPaths};
-use crate::config::files::FileLayer;
 
 mod baseline;
 mod holds;

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::path::{Path, PathBuf};
 
+use patchboard_config::env::HOME;
+use patchboard_config::files::{ConfigFile, FileLayer};
+use patchboard_config::program::{GuardedProgram, ProgramContext, resolved_command};
+use patchboard_config::section::{McpConfig, WorkerConfig};
+use patchboard_config::{Config, LoadedConfig};
 use patchboard_tools::guard::{FileSealing, WriteReach};
 
 use super::TrustStore;
 use super::guard::{GuardedFiles, ProgramName};
-use super::program::{GuardedProgram, ProgramContext, resolved_command};
 use super::reach::{FileReach, file_reach};
-use crate::config::env::HOME;
-use crate::config::files::{ConfigFile, FileLayer};
-use crate::config::section::{McpConfig, WorkerConfig};
-use crate::config::{Config, LoadedConfig};
 use crate::data_dir;
 
 /// Variables of the server that are passed to every MCP server.

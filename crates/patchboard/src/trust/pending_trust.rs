@@ -3,10 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use patchboard_config::program::GuardedProgram;
+
 use super::TrustStore;
 use super::exposure::{is_exposed, is_folder_exposed};
 use super::fingerprint::{FileFingerprint, FolderFingerprint};
-use super::program::GuardedProgram;
 
 /// The state of a program at one moment: what is shown is what is recorded, even if files change while the owner reads.
 #[derive(Debug, Clone)]

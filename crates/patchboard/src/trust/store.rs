@@ -14,15 +14,15 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use patchboard_config::Environment;
+use patchboard_config::UserFolders;
+use patchboard_config::credentials::{PendingFile, create_private_folder};
 use rustix::fs::{Mode, OFlags};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::fingerprint::{FileFingerprint, FolderFingerprint};
-use crate::config::Environment;
-use crate::config::UserFolders;
-use crate::credentials::{PendingFile, create_private_folder};
 use crate::data_dir::{is_own_record, may_hold_records};
 
 mod hold_marks;

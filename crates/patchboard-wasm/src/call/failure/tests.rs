@@ -1,7 +1,6 @@
 use std::time::Duration;
 
-use super::{GuestFailure, format_size, panic_message, printable};
-use crate::call::format_duration;
+use super::{GuestFailure, panic_message};
 
 #[test]
 fn finds_the_last_words() {
@@ -19,20 +18,7 @@ fn finds_the_last_words() {
 }
 
 #[test]
-fn quotes_no_more_than_a_line() {
-    assert_eq!(printable(&"x".repeat(300)), "x".repeat(300));
-    assert_eq!(printable(&"ü".repeat(301)), format!("{}…", "ü".repeat(300)));
-    assert_eq!(printable("a\r\nb"), "a  b");
-}
-
-#[test]
-fn names_amounts() {
-    let sizes = [(0, "0 bytes"), (1, "1 bytes"), (1024, "1 KiB"), (1536, "1536 bytes"), (64 << 20, "64 MiB")];
-    for (bytes, text) in sizes {
-        assert_eq!(format_size(bytes), text);
-    }
-    assert_eq!(format_duration(Duration::from_secs(30)), "30 s");
-    assert_eq!(format_duration(Duration::from_millis(1500)), "1500 ms");
+fn says_what_ended_a_call() {
     assert_eq!(GuestFailure::Exit(3).message("p"), "plugin p ended itself with exit code 3");
     assert_eq!(
         GuestFailure::QueueTimeout(Duration::from_secs(30)).message("p"),

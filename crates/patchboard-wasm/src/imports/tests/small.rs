@@ -130,11 +130,3 @@ async fn a_call_that_only_asks_the_host_lets_others_run() {
     }
     assert_eq!(turns_of_others, 10);
 }
-
-#[test]
-fn what_plugins_write_is_shown_short_and_escaped() {
-    assert_eq!(quote_untrusted("notes"), "notes");
-    assert_eq!(quote_untrusted("a\n`b"), "a\\n`b");
-    assert_eq!(quote_untrusted(&"é".repeat(81)), format!("{}…", "é".repeat(80)));
-    assert_eq!(quote_untrusted(&"é".repeat(80)), "é".repeat(80));
-}

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
+use patchboard_config::Config;
 use patchboard_core::webhook::ChannelOptions;
 use patchboard_wasm::PluginLimits;
 use secrecy::ExposeSecret;
 
 use super::{channels, host_options, limits};
-use crate::config::Config;
-use crate::config::tests::bench::Bench;
+use crate::test_home::Bench;
 
 #[test]
 fn plugins_as_configured() {

@@ -1,7 +1,7 @@
 use secrecy::SecretString;
 
 use super::*;
-use crate::config::tests::bench::Bench;
+use crate::test_home::Bench;
 
 fn names(text: &str) -> Vec<&'static str> {
     let loaded = Bench::with_file(text).load();

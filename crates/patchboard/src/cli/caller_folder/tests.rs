@@ -1,7 +1,8 @@
 use std::path::Path;
 
+use patchboard_config::{Config, Environment, LoadRequest};
+
 use super::{CallerFolder, ServerLookup, embedded_server_folder};
-use crate::config::{Config, Environment, LoadRequest};
 
 fn folder(flag: Option<&str>, reach: ServerLookup) -> (Option<String>, bool) {
     let folder = CallerFolder::new(flag.map(Path::new), Path::new("/here"), reach).map_err(|_| ()).unwrap();

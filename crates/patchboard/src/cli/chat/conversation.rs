@@ -6,11 +6,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::context::ChatContext;
 use super::turn::{ChatTurn, FrameEffect};
 use crate::cli::failure::CommandFailure;
-use crate::cli::output;
 use crate::cli::run::questions::{EnqueueOutcome, QuestionQueue, is_yes};
 use crate::cli::run::terminal::{TerminalInput, TerminalWriter, TickTimer};
 use crate::cli::run::view::{DisplayUpdate, ProgressDisplay};
 use crate::client::{GatewayClient, ServerAddress};
+use crate::output;
 
 pub(super) struct Conversation {
     pub(super) address: ServerAddress,

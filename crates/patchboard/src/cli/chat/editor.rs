@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::lists::SharedChatFacts;
 use super::slash;
-use crate::cli::output::{self, TextRole, paint};
+use crate::output::{self, TextRole, paint};
 use crate::telemetry::LogColour;
 
 /// Limits of the history: number of entries, and length of one. A longer paste is sent but not stored.

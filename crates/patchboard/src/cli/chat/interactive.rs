@@ -14,8 +14,8 @@ use super::editor::{EditorInput, LineEditor};
 use super::lists::{self, SharedChatFacts, text};
 use super::slash::{self, ParsedLine, SlashCommand};
 use crate::cli::failure::CommandFailure;
-use crate::cli::output::{self, OutputStream, PageLayout, TextRole, colour, paint};
 use crate::cli::run::terminal::TerminalWriter;
+use crate::output::{self, OutputStream, PageLayout, TextRole, colour, paint};
 use crate::system::SystemClock;
 
 /// The history file in the data directory.

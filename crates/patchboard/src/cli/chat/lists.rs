@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::context::ChatContext;
 use super::slash::CompletionChoices;
-use crate::cli::output::{self, Column, PageLayout, TextTable, clock};
 use crate::cli::run::live_display::format_count;
-use crate::cli::screen::cut;
 use crate::client::{GatewayClient, ServerAddress};
+use crate::output::cut;
+use crate::output::{self, Column, PageLayout, TextTable, clock};
 
 /// List items that are stored for completion.
 const MAX_ITEMS: usize = 500;

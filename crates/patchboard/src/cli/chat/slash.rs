@@ -4,7 +4,7 @@
 
 use patchboard_core::text::nearest;
 
-use crate::cli::output::wrap;
+use crate::output::wrap;
 
 /// Completions offered at once; longer lists are of no use.
 const MAX_COMPLETIONS: usize = 100;

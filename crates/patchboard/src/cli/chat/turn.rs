@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::lists::text;
 use crate::cli::approval_mode::refusal_text;
 use crate::cli::markdown::MarkdownLayout;
-use crate::cli::output::{one_line, plain};
 use crate::cli::remedy;
 use crate::cli::run::live_display::LiveDisplay;
 use crate::cli::run::questions::{ApprovalQuestion, prompt_text};
 use crate::cli::run::view::{DisplayUpdate, ProgressDisplay, ReplyTiming, arguments_text};
+use crate::output::{one_line, plain};
 
 const ERROR: &str = "error: ";
 /// Other ways to approve a call where no person can be asked.

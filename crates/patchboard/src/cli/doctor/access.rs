@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use patchboard_config::LoadedConfig;
 use patchboard_surfaces::local_users;
 
 use super::DoctorFinding;
-use crate::config::LoadedConfig;
 use crate::data_dir::{self, DirSharing};
 use crate::serve;
 

@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use patchboard_config::env::PATH;
+use patchboard_config::section::WorkerConfig;
+use patchboard_config::types::SecretRef;
+use patchboard_config::{Config, LoadedConfig};
+
 use super::DoctorFinding;
-use crate::config::env::PATH;
-use crate::config::section::WorkerConfig;
-use crate::config::types::SecretRef;
-use crate::config::{Config, LoadedConfig};
 
 /// How clients of the bridge are authenticated. Forbidden combinations are configuration errors and do not get here.
 pub(super) fn protection(config: &Config) -> Option<DoctorFinding> {

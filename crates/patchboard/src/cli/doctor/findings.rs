@@ -1,9 +1,9 @@
 //! The output of findings, as text and JSON.
 
+use patchboard_config::problem::{ConfigProblems, Severity};
 use serde::Serialize;
 
-use crate::cli::output::{self, PageLayout, TextRole, paint, wrap};
-use crate::config::problem::{ConfigProblems, Severity};
+use crate::output::{self, PageLayout, TextRole, paint, wrap};
 
 /// A finding; its text begins with its topic: `sandbox: …`. `Bad` prevents a server from starting, from answering, or
 /// from doing all that is configured.
@@ -91,7 +91,7 @@ fn to_json(findings: &[DoctorFinding]) -> String {
 
 /// Findings for problems of the configuration.
 pub(super) fn from_config_problems(problems: &ConfigProblems) -> Vec<DoctorFinding> {
-    let finding = |problem: &crate::config::problem::ConfigProblem| {
+    let finding = |problem: &patchboard_config::problem::ConfigProblem| {
         let mut said = problem.clone();
         let hint = said.hint.take();
         let text = format!("configuration: {said}");

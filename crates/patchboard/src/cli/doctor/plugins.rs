@@ -7,14 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use patchboard_config::files::plain_reason;
+use patchboard_config::section::{ChannelConfig, WebhookVerification};
+use patchboard_config::{Config, LoadedConfig};
+
 use super::DoctorFinding;
 use crate::assemble::plugin_limits;
-use crate::cli::output::one_line;
 use crate::cli::plugins::report::{self, PluginReport};
 use crate::client::{GatewayClient, ServerAddress};
-use crate::config::problem::plain_reason;
-use crate::config::section::{ChannelConfig, WebhookVerification};
-use crate::config::{Config, LoadedConfig};
+use crate::output::one_line;
 use crate::system::SystemClock;
 
 /// One byte more than a plugin may have, so that a longer file is noticed.

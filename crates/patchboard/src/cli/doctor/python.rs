@@ -6,11 +6,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use patchboard_config::LoadedConfig;
+use patchboard_config::secrets::random_secret;
 use rustix::fs::{Access, access};
 
 use super::DoctorFinding;
-use crate::config::LoadedConfig;
-use crate::data_dir;
 
 pub(super) fn finding(loaded: &LoadedConfig) -> DoctorFinding {
     let found = std::env::current_dir().ok().and_then(|here| find(loaded.env.get("PATH").unwrap_or_default(), &here));
@@ -38,7 +38,7 @@ fn find(search_path: &str, here: &Path) -> Option<PathBuf> {
 
 /// Runs it in an empty folder and without user settings, so that no other code is loaded.
 fn version(python: &Path) -> io::Result<Output> {
-    let empty = std::env::temp_dir().join(format!("patchboard-doctor-{}", data_dir::random_secret()));
+    let empty = std::env::temp_dir().join(format!("patchboard-doctor-{}", random_secret()));
     DirBuilder::new().mode(0o700).create(&empty)?;
     let output = Command::new(python).args(["-I", "--version"]).current_dir(&empty).output();
     // On failure an empty folder is left.

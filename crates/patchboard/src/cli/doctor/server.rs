@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use patchboard_config::types::ListenAddress;
+use patchboard_config::{Config, LoadedConfig};
 use serde_json::{Value, json};
 
 use super::DoctorFinding;
-use crate::assemble::VERSION;
+use crate::VERSION;
 use crate::client::{GatewayClient, ServerAddress};
-use crate::config::types::ListenAddress;
-use crate::config::{Config, LoadedConfig};
 use crate::data_dir::{self, ServerRecord};
 
 /// File systems round times, and a file may be written while the server starts.

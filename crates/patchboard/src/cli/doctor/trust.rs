@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use patchboard_config::LoadedConfig;
+use patchboard_config::problem::{ConfigProblem, ProblemCode};
+
 use super::DoctorFinding;
 use crate::cli::trust::{PendingTrust, pending_files};
-use crate::config::LoadedConfig;
-use crate::config::problem::{ConfigProblem, ProblemCode};
 use crate::trust::exposure::{exposure_keys, folder_keys};
 use crate::trust::guarded_files::{guarded_files, trust_store};
 

@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use patchboard_core::hub::NO_APP;
+use patchboard_core::text::nearest;
+use patchboard_matcher::NO_APP;
 use serde_json::Value;
 
 use super::report::{self, KnownApp};
 use super::{HubErrorContext, HubTarget};
 use crate::cli::failure::CommandFailure;
-use crate::cli::output::{self, Column, TableCell, TextRole, TextTable, clock};
 use crate::client::hub::{ForgetScope, HubClient, HubError};
-use crate::config::nearest::nearest;
+use crate::output::{self, Column, TableCell, TextRole, TextTable, clock};
 
 #[derive(Debug, Args)]
 pub(super) struct ClientsArgs {

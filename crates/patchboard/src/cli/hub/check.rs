@@ -6,26 +6,19 @@ use std::time::Duration;
 use clap::Args;
 use patchboard_core::id::MessageId;
 use patchboard_core::port::Clock;
+use patchboard_hub_check::{
+    CheckOptions, CheckOutput, ConformanceChecker, EndpointConfig, FindingLevel, HubScript, ProtocolStep, Tally,
+    TimedFinding, run_mock_hub,
+};
 use serde::Serialize;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use self::checker::{CheckOptions, ConformanceChecker};
-use self::finding::{FindingLevel, ProtocolStep, Tally, TimedFinding};
-use self::handshake::EndpointConfig;
-use self::script::HubScript;
-use self::socket::CheckOutput;
 use crate::cli::failure::CommandFailure;
 use crate::cli::{ConfigLocation, block_on, output};
 use crate::client::hub::{LocalUrl, socket_addresses};
+use crate::output;
 use crate::system::SystemClock;
-
-mod checker;
-mod finding;
-mod frame;
-mod handshake;
-mod script;
-mod socket;
 
 #[derive(Debug, Args)]
 pub(super) struct HubCheckArgs {
@@ -65,8 +58,7 @@ pub(super) fn run(args: HubCheckArgs) -> Result<ExitCode, CommandFailure> {
             messages: std::array::from_fn(|_| MessageId(Uuid::new_v4())),
         };
         let tally =
-            Box::pin(socket::run_mock_hub(&listener, ConformanceChecker::new(plan, script), |said| tell.print(&said)))
-                .await;
+            Box::pin(run_mock_hub(&listener, ConformanceChecker::new(plan, script), |said| tell.print(&said))).await;
         tell.summary(tally);
         Ok(if tally.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use patchboard_core::app::message::CHOOSE_HINT;
 
 use super::report::{AppNotification, DeliveryAttempt, MessageReport, RoutingCandidate, RoutingDecision};
-use crate::cli::output::{self, clock};
+use crate::output::{self, clock};
 
 /// `ID STATE` and the reason for the state.
 pub(super) fn headline(report: &MessageReport) -> String {

@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::report::{self, MessageReport, RoutingDecision};
 use super::{HubErrorContext, HubTarget, format};
 use crate::cli::failure::CommandFailure;
-use crate::cli::output::{self, Column, TableCell, TextRole, TextTable, clock};
 use crate::client::hub::HubError;
+use crate::output::{self, Column, TableCell, TextRole, TextTable, clock};
 
 #[derive(Debug, Args)]
 pub(super) struct MessagesArgs {

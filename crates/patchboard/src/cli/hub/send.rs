@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use patchboard_core::hub::MAX_TEXT;
 use patchboard_core::hub::routing::direct;
+use patchboard_core::text::nearest;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -14,9 +15,8 @@ use super::format::{self, PrintedProgress};
 use super::report::{self, MessageReport};
 use super::{HubErrorContext, HubTarget, apps};
 use crate::cli::failure::CommandFailure;
-use crate::cli::output;
 use crate::client::hub::HubClient;
-use crate::config::nearest::nearest;
+use crate::output;
 
 /// How long to wait by default.
 const DEFAULT_WAIT: Duration = Duration::from_secs(120);

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::LineLevel;
-use super::output::one_line;
+use crate::output::one_line;
 
 /// Fields with a fixed position, and those that name the source location.
 const HIDDEN_FIELDS: &[&str] = &["timestamp", "level", "message", "target", "span", "spans"];

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::ModelsReport;
-use crate::cli::output::PageLayout;
+use crate::output::PageLayout;
 use crate::telemetry::LogColour;
 
 fn report() -> ModelsReport {

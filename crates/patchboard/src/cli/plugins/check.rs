@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
+use patchboard_config::files::plain_reason;
 use patchboard_core::tool::{ToolEffect, ToolSpec};
 use patchboard_wasm::{CheckedPlugin, PluginFileError, PluginLimits};
 use serde_json::{Value, json};
 
 use super::new;
+use crate::cli::block_on;
 use crate::cli::failure::CommandFailure;
-use crate::cli::{block_on, output};
-use crate::config::problem::plain_reason;
+use crate::output;
 use crate::system::SystemClock;
 
 /// One byte more than a plugin may have, so that a longer file is noticed without reading it.

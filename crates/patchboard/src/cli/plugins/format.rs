@@ -1,7 +1,7 @@
 //! Plugins as text. Everything from plugins is sanitised for the terminal here.
 
 use super::report::PluginReport;
-use crate::cli::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
+use crate::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
 
 /// Shown for an empty value.
 const NONE: &str = "–";

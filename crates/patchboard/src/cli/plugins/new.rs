@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use crate::cli::failure::CommandFailure;
-use crate::cli::output;
+use crate::output;
 
 /// The WIT world of this server.
 pub(super) const WORLD: &str = include_str!("../../../../../wit/patchboard.wit");

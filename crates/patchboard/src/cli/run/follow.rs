@@ -14,8 +14,9 @@ use super::terminal::{TerminalInput, TerminalWriter, TickTimer};
 use super::view::{DisplayUpdate, ProgressDisplay, RunView, arguments_text};
 use crate::cli::approval_mode::{self, ApprovalResponder, UnattendedMode};
 use crate::cli::failure::CommandFailure;
-use crate::cli::{output, remedy};
+use crate::cli::remedy;
 use crate::client::runs::{RunEnd, RunFrame, RunsClient};
+use crate::output;
 
 /// How long a cancelled run may take to end.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);

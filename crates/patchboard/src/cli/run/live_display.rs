@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::view::{DisplayUpdate, ProgressDisplay, ReplyTiming};
 use crate::cli::markdown::{MarkdownLayout, MarkdownRenderer};
-use crate::cli::output::one_line;
-use crate::cli::screen::cut;
+use crate::output::cut;
+use crate::output::one_line;
 
 /// Redraw interval of the status block.
 pub(in crate::cli) const TICK_INTERVAL: Duration = Duration::from_millis(120);

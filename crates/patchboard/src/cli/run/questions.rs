@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::cli::output::{one_line, plain};
+use crate::output::{one_line, plain};
 
 /// Queued questions; past this limit a question must be answered by another client.
 const MAX_QUESTIONS: usize = 64;

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::cli::output::one_line;
-use crate::cli::screen::cut;
+use crate::output::cut;
+use crate::output::one_line;
 
 /// Maximum columns of names and descriptions.
 const NAME_COLUMNS: usize = 24;

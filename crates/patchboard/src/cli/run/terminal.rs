@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal, stderr, stdin, stdout};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use patchboard_config::Environment;
+use patchboard_config::env::TERM;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use tokio::io::Interest;
@@ -11,10 +13,8 @@ use tokio::io::unix::AsyncFd;
 
 use super::view::{DisplayUpdate, ProgressDisplay, ReplyTiming};
 use crate::cli::markdown::{MarkdownLayout, MarkupMode};
-use crate::cli::output::{self, OutputStream, TextRole, colour, paint};
-use crate::cli::screen::{LiveBlock, TerminalSize};
-use crate::config::Environment;
-use crate::config::env::TERM;
+use crate::output::screen::{LiveBlock, TerminalSize};
+use crate::output::{self, OutputStream, TextRole, colour, paint};
 use crate::telemetry::LogColour;
 
 /// Maximum length of a typed answer.

@@ -1,7 +1,7 @@
 //! The tree of thoughts of a `tot` run, built from its events.
 
-use crate::cli::output::one_line;
-use crate::cli::screen::cut;
+use crate::output::cut;
+use crate::output::one_line;
 
 /// Maximum columns of a thought, so that scores and branches stay visible.
 const THOUGHT_COLUMNS: usize = 200;

@@ -12,8 +12,8 @@ use super::live_display::{LiveDisplay, format_count, format_elapsed};
 use super::tasks::TaskGraph;
 use super::thoughts::ThoughtTree;
 use crate::cli::markdown::MarkdownLayout;
-use crate::cli::output::plain;
 use crate::client::runs::{RunEnd, TokenUsage};
+use crate::output::plain;
 
 /// Nodes whose text is the reply. Other nodes write drafts: plans, candidates, votes, task results.
 const REPLY_NODES: [&str; 4] = ["think", "plan", "answer", "aggregate"];

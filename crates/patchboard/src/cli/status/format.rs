@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use crate::cli::output::{one_line, wrap};
 use crate::cli::run::live_display::format_count as shown;
 use crate::data_dir::process::LastStop;
+use crate::output::{one_line, wrap};
 
 /// Columns before a row's text.
 const MARGIN: usize = 13;

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use clap::Args;
 use patchboard_core::backoff::{Backoff, BackoffSchedule};
+use patchboard_core::text::did_you_mean;
 use serde_json::{Value, json};
 
 use crate::cli::approval_mode::{self, ApprovalArgs, ApprovalResponder, UnattendedMode};
 use crate::cli::caller_folder::CallerFolder;
 use crate::cli::failure::CommandFailure;
-use crate::cli::{ServerTarget, approvals, block_on, output};
+use crate::cli::{ServerTarget, approvals, block_on};
 use crate::client::GatewayClient;
-use crate::config::nearest::did_you_mean;
+use crate::output;
 
 /// Maximum length of arguments from standard input.
 const MAX_ARGUMENTS: u64 = 16 * 1024 * 1024;

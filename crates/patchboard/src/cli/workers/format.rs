@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::report::{PoolStatus, WorkerStatus};
-use crate::cli::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
+use crate::output::{self, Column, PageLayout, TableCell, TextRole, TextTable};
 
 /// Shown for an unknown value.
 const UNKNOWN: &str = "–";

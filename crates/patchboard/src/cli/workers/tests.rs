@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::{WatchFormat, WatchView, truncate_lines};
 use crate::cli::Cli;
-use crate::cli::screen::{LiveBlock, TerminalSize};
+use crate::output::screen::{LiveBlock, TerminalSize};
 
 const SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 

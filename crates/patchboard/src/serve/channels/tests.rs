@@ -1,11 +1,11 @@
 use std::time::Duration;
 
+use patchboard_config::Config;
 use patchboard_surfaces::gateway::VerifyMethod;
 use secrecy::ExposeSecret;
 
 use super::checks;
-use crate::config::Config;
-use crate::config::tests::bench::Bench;
+use crate::test_home::Bench;
 
 #[test]
 fn each_way_as_configured() {

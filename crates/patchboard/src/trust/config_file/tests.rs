@@ -231,9 +231,9 @@ fn a_named_file_without_a_record_is_left_out_where_agents_may_write() {
 #[test]
 fn a_named_file_is_the_same_with_and_without_dots() {
     // What `..` means depends on links; a path with it has a record of its own, and none where agents may write.
-    let folders = crate::config::UserFolders { default_data_dir: None, config_dir: None, home: None };
+    let folders = patchboard_config::UserFolders { default_data_dir: None, config_dir: None, home: None };
     let find = |named: &str| {
-        let found = crate::config::files::find(Some(Path::new(named)), Path::new("/agents/work/conf"), &folders);
+        let found = patchboard_config::files::find(Some(Path::new(named)), Path::new("/agents/work/conf"), &folders);
         found.into_iter().map(|file| file.path).collect::<Vec<_>>()
     };
     for named in ["board.toml", "./board.toml", ".//./board.toml", "/agents/work/conf/./board.toml"] {

@@ -119,7 +119,7 @@ const HARMLESS: &str = "adaptive affinity agent approval_timeout auth_timeout be
 #[test]
 fn every_key_of_the_configuration_that_may_be_cut_is_known_to_be_harmless() {
     let known: BTreeSet<&str> = HARMLESS.split_whitespace().collect();
-    let schema = crate::config::schema::schema();
+    let schema = patchboard_config::schema::schema();
     let mut paths = Vec::new();
     collect(&schema, &schema, &mut Vec::new(), &mut paths);
     assert!(paths.len() > 100, "{paths:?}");

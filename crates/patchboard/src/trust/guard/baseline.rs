@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::files::{ConfigFile, FileLayer};
+use patchboard_config::files::{ConfigFile, FileLayer};
+
 use crate::trust::TrustStore;
 use crate::trust::config_file::DiskText;
 use crate::trust::exposure::{exposure_keys, folder_keys, is_exposed, is_folder_exposed};

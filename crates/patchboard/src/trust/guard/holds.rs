@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use patchboard_config::files::open_regular;
 use sha2::{Digest, Sha256};
 
-use crate::config::files::open_regular;
 use crate::trust::TrustStore;
 use crate::trust::exposure::exposure_keys;
 use crate::trust::store::FileIdentity;

@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use patchboard_config::credentials::create_private_folder;
 use serde::{Deserialize, Serialize};
 
 use super::{TrustStore, escape_path, path_digest, read_record, unescape_path};
-use crate::credentials::create_private_folder;
 
 /// The folder of the marks in a store: one subfolder per path with one mark per server.
 const MARKS_FOLDER: &str = "held";

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::{ChatFacts, find_model, models, sessions, status, tools, unknown_name, usage};
 use crate::cli::caller_folder::CallerFolder;
 use crate::cli::chat::context::ChatContext;
-use crate::cli::output::PageLayout;
+use crate::output::PageLayout;
 use crate::telemetry::LogColour;
 
 fn talk() -> ChatContext {

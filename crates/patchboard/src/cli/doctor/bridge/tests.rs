@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::{ProgramLookupError, find_program, pools, protection, socket};
 use crate::cli::doctor::DoctorFinding;
-use crate::config::tests::bench::{Bench, PEM};
+use crate::test_home::{Bench, PEM};
 
 /// What it says, with `bad` before what is wrong.
 fn said(finding: &DoctorFinding, bench: &Bench) -> String {

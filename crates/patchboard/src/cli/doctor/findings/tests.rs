@@ -1,4 +1,4 @@
-use crate::cli::output::PageLayout;
+use crate::output::PageLayout;
 use crate::telemetry::LogColour;
 
 use super::*;

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{findings, plugin_finding, report_running};
 use crate::cli::doctor::DoctorFinding;
 use crate::cli::plugins::report::{self, PluginReport};
-use crate::config::tests::bench::Bench;
+use crate::test_home::Bench;
 
 /// What it says, with `bad` before what is wrong.
 fn said(finding: &DoctorFinding, bench: &Bench) -> String {

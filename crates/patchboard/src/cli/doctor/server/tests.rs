@@ -1,9 +1,10 @@
 use std::fs;
 use std::time::Duration;
 
+use patchboard_config::Config;
+
 use super::{changed_addresses, changed_since, differing_pools, listening};
 use crate::cli::doctor::DoctorFinding;
-use crate::config::Config;
 use crate::data_dir::ServerRecord;
 
 fn record() -> ServerRecord {

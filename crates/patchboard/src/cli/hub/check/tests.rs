@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use super::finding::{ProtocolFinding, ProtocolStep, TimedFinding};
+use patchboard_hub_check::{ProtocolFinding, ProtocolStep, TimedFinding};
+
 use super::{to_json, to_lines};
 
 #[test]

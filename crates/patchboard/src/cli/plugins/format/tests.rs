@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::{change_line, plugins};
-use crate::cli::output::PageLayout;
 use crate::cli::plugins::report::{self, PluginReport};
+use crate::output::PageLayout;
 use crate::telemetry::LogColour;
 
 const PIPE: PageLayout = PageLayout { columns: None, colour: LogColour::Off };

@@ -3,7 +3,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::{NewArgs, PluginKind, WORLD, create_project, files, name_problem, next_steps};
-use crate::config::tests::bench::Bench;
+use crate::test_home::Bench;
 
 fn content(name: &str, kind: PluginKind, file: &str) -> String {
     files(name, kind).into_iter().find(|(path, _)| *path == file).unwrap().1

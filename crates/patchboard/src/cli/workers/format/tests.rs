@@ -2,8 +2,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::{age, memory, pools};
-use crate::cli::output::PageLayout;
 use crate::cli::workers::report::{self, PoolStatus};
+use crate::output::PageLayout;
 use crate::telemetry::LogColour;
 
 const PIPE: PageLayout = PageLayout { columns: None, colour: LogColour::Off };

@@ -1,0 +1,41 @@
+//! What a relative path in a value means.
+
+use std::path::PathBuf;
+
+use super::{origin::ValueOrigin, paths::strip_current_dir_parts};
+
+/// What relative paths and `~` mean.
+#[derive(Clone, Debug)]
+pub(crate) struct PathRules {
+    pub home: Option<PathBuf>,
+    /// Folder the command was started in, absolute.
+    pub cwd: PathBuf,
+}
+
+impl PathRules {
+    /// The absolute path meant by `text`: relative to the file that says it,
+    /// or to the folder of the command for variables and flags.
+    pub(crate) fn resolve(&self, text: &str, origin: &ValueOrigin) -> Result<PathBuf, String> {
+        Ok(strip_current_dir_parts(&self.base_folder(origin).join(self.expand_home(text)?)))
+    }
+
+    /// Where relative paths start that come from `origin`.
+    pub(crate) fn base_folder(&self, origin: &ValueOrigin) -> PathBuf {
+        match origin {
+            ValueOrigin::File { file, .. } => file.folder(),
+            ValueOrigin::Default | ValueOrigin::Env(_) | ValueOrigin::Flag(_) => strip_current_dir_parts(&self.cwd),
+        }
+    }
+
+    /// Replaces a leading `~`.
+    pub(crate) fn expand_home(&self, text: &str) -> Result<PathBuf, String> {
+        let Some(rest) = text.strip_prefix('~') else {
+            return Ok(PathBuf::from(text));
+        };
+        if !rest.is_empty() && !rest.starts_with('/') {
+            return Err(format!("`{text}`: only `~/` is understood, not `~user`"));
+        }
+        let home = self.home.as_ref().ok_or_else(|| format!("`{text}` needs the variable HOME, which is not set"))?;
+        Ok(home.join(rest.trim_start_matches('/')))
+    }
+}

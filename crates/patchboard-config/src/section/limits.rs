@@ -1,0 +1,62 @@
+//! `[limits]`: bounds that hold on every surface.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::types::{ByteSize, TimeSpan};
+
+/// Bounds that hold whatever clients ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Largest message on the gateway and runs; a larger one closes the connection.
+    pub message: ByteSize,
+    /// Largest message on the bridge.
+    pub bridge_message: ByteSize,
+    /// How long a client has to present its token.
+    pub auth_timeout: TimeSpan,
+    /// Requests that may wait for their turn in one session; further ones are refused.
+    #[schemars(range(min = 1, max = 1000))]
+    pub session_queue: u32,
+    /// Turns and runs working at once; further ones wait.
+    #[schemars(range(min = 1))]
+    pub concurrent_runs: u32,
+    /// How long an approval may stay unanswered before it counts as refused.
+    pub approval_timeout: TimeSpan,
+    /// How long one tool call may take where nothing more specific is set.
+    pub tool_timeout: TimeSpan,
+    /// Size up to which a tool's result is sent to clients whole.
+    pub tool_output: ByteSize,
+    /// Memory one plugin call may use.
+    pub plugin_memory: ByteSize,
+    /// How long one plugin call may take, everything it waits for included.
+    pub plugin_time: TimeSpan,
+    /// About how many instructions one plugin call may run.
+    #[schemars(range(min = 1_000_000))]
+    pub plugin_fuel: u64,
+    /// What one plugin call may return.
+    pub plugin_output: ByteSize,
+    /// Plugin calls working at once; as many as eight times that wait, further ones are refused.
+    #[schemars(range(min = 1, max = 1000))]
+    pub plugin_calls: u32,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            message: ByteSize::from_mib(16),
+            bridge_message: ByteSize::from_mib(100),
+            auth_timeout: TimeSpan::from_secs(5),
+            session_queue: 8,
+            concurrent_runs: 256,
+            approval_timeout: TimeSpan::from_secs(120),
+            tool_timeout: TimeSpan::from_secs(120),
+            tool_output: ByteSize::from_kib(64),
+            plugin_memory: ByteSize::from_mib(64),
+            plugin_time: TimeSpan::from_secs(30),
+            plugin_fuel: 10_000_000_000,
+            plugin_output: ByteSize::from_mib(1),
+            plugin_calls: 32,
+        }
+    }
+}

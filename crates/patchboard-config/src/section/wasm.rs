@@ -1,0 +1,23 @@
+//! `[wasm]`: where plugins that nobody configured are found.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The plugin host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WasmConfig {
+    /// Folder whose every `NAME.wasm` is a plugin, with `grants` and `settings` in a `NAME.toml` beside it. It need not exist. Left out, `plugins` in the data folder.
+    #[schemars(example = &"plugins", extend("x-kind" = "path"))]
+    pub folder: Option<PathBuf>,
+    /// Load plugins anew when their files change, and those that appear in the folder.
+    pub watch: bool,
+}
+
+impl Default for WasmConfig {
+    fn default() -> Self {
+        Self { folder: None, watch: true }
+    }
+}
