@@ -105,9 +105,9 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
             let page = PageRequest::new(about.limit, about.cursor.clone().map(PageCursor));
             Ok(call(ReadHistory { session: session(about)?, page }, |read| history(read.turns)))
         }),
-        "session.list" => parse_optional_params(method, params, |list: wire::ListParams| {
-            let filter = SessionFilter { channel: list.channel, account: list.account, owners: None };
-            let page = PageRequest::new(list.limit, list.cursor.map(PageCursor));
+        "session.list" => parse_optional_params(method, params, |asked: wire::ListParams| {
+            let filter = SessionFilter { channel: asked.channel, account: asked.account, owners: None };
+            let page = PageRequest::new(asked.limit, asked.cursor.map(PageCursor));
             Ok(call(ListSessions { filter, page }, |page| list(page, |row| session_item(&row))))
         }),
         "session.clear" => parse_params(method, params, |about: wire::SessionParams| {
@@ -121,11 +121,11 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         }),
         "budget.status" => budget(method, params),
         "usage.report" => parse_optional_params(method, params, usage),
-        "tool.list" => parse_optional_params(method, params, |list: wire::ListParams| {
-            Ok(call(ListTools { folder: None, page: page(list) }, tools))
+        "tool.list" => parse_optional_params(method, params, |asked: wire::ListParams| {
+            Ok(call(ListTools { folder: None, page: page(asked) }, tools))
         }),
-        "tool.call" => parse_params(method, params, |call: wire::ToolCallParams| {
-            let wire::ToolCallParams { name, arguments, working_folder, grant_folder, channel, account, peer } = call;
+        "tool.call" => parse_params(method, params, |asked: wire::ToolCallParams| {
+            let wire::ToolCallParams { name, arguments, working_folder, grant_folder, channel, account, peer } = asked;
             let origin = ConversationOrigin {
                 channel: channel.unwrap_or_else(|| TOOL_CHANNEL.to_owned()),
                 account: account.unwrap_or_else(|| TOOL_ACCOUNT.to_owned()),
