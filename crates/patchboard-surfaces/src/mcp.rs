@@ -19,8 +19,6 @@ use axum::{Extension, Router};
 use bytes::Bytes;
 use futures_util::stream;
 use patchboard_core::caller::{Caller, Grant, Surface};
-use patchboard_core::command::Command;
-use patchboard_core::reply::BoardReply;
 use patchboard_core::{Board, BoardError};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -28,6 +26,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{AuthGate, ClientIdentity, ShownToken};
+use crate::dialect::BoardRequest;
 use crate::guard::{self, OriginGuard};
 use crate::limit::LiveLimits;
 use crate::listen::Peer;
@@ -39,6 +38,7 @@ mod map;
 mod sessions;
 mod wire;
 
+use map::MethodResult;
 use sessions::{ActiveRequest, McpSession, McpSessions, SessionRefusal};
 use wire::{RpcError, RpcMessage};
 
@@ -270,18 +270,18 @@ impl McpService {
             let body = json(&wire::error(&id, &problem));
             return (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], body).into_response();
         }
-        let command = match method.as_str() {
+        let request = match method.as_str() {
             "tools/list" => map::list(&params),
             "tools/call" => map::call(&params, &session.caller),
             _ => Err(RpcError::unknown_method(&method)),
         };
-        let call = command.and_then(|command| Ok((session.begin_request(&id)?, command)));
+        let call = request.and_then(|request| Ok((session.begin_request(&id)?, request)));
         match call {
             Err(problem) => self.single_response(form, &wire::error(&id, &problem)),
-            Ok((call, command)) => {
+            Ok((call, request)) => {
                 // A stream's keep-alive comments prevent timeouts during tool calls; lists are answered at once.
-                let is_slow = matches!(command, Command::CallTool(_));
-                let answer = self.ask(&session, command, &call, traceparent);
+                let is_slow = method == "tools/call";
+                let answer = self.ask(&session, request, &call, traceparent);
                 let pending = PendingCall { id, call, answer, is_done: false };
                 if form == ResponseFormat::Events || (is_slow && form == ResponseFormat::Either) {
                     event_stream(pending)
@@ -296,11 +296,11 @@ impl McpService {
     fn ask(
         &self,
         session: &McpSession,
-        command: Command,
+        request: BoardRequest<MethodResult>,
         call: &ActiveRequest,
         traceparent: Option<&str>,
-    ) -> oneshot::Receiver<Result<BoardReply, BoardError>> {
-        let asking = self.0.board.ask_traced(&session.caller, command, call.cancel_token(), traceparent);
+    ) -> oneshot::Receiver<MethodResult> {
+        let asking = request.ask(&self.0.board, &session.caller, call.cancel_token(), traceparent);
         let (sender, receiver) = oneshot::channel();
         self.0.tracker.spawn(async move {
             // The receiver may be dropped already.
@@ -321,7 +321,7 @@ impl McpService {
 struct PendingCall {
     id: Value,
     call: ActiveRequest,
-    answer: oneshot::Receiver<Result<BoardReply, BoardError>>,
+    answer: oneshot::Receiver<MethodResult>,
     is_done: bool,
 }
 
@@ -334,9 +334,9 @@ impl PendingCall {
         let answer = (&mut self.answer).await;
         self.is_done = true;
         let answer = answer.unwrap_or_else(|_| Err(BoardError::shutting_down()));
-        match answer.map_err(|error| error::rpc_error(&error)).and_then(map::result) {
+        match answer {
             Ok(result) => wire::result(&self.id, &result),
-            Err(problem) => wire::error(&self.id, &problem),
+            Err(error) => wire::error(&self.id, &error::rpc_error(&error)),
         }
     }
 

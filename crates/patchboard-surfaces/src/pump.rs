@@ -23,7 +23,7 @@ use patchboard_core::{Board, BoardError};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenRefusal, TokenVerdict};
+use crate::auth::{AuthGate, ClientIdentity, SignInPermit, TokenRefusal};
 use crate::dialect::{BoardRequest, CloseCause, Dialect, FollowId, Step, Steps, Ticket};
 use crate::listen::{Peer, ReadLimitExceeded};
 

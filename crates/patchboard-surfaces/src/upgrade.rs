@@ -1,5 +1,5 @@
-//! From the request for a WebSocket to a connection that runs, the same for every surface. Host, origin and token have
-//! been checked before: what a surface decides about the connection comes in as a [`SocketPlan`].
+//! Upgrades a request to a WebSocket and runs its connection, the same for every surface. Host, origin and token have
+//! been checked before; the surface passes its settings as a [`SocketPlan`].
 
 use axum::extract::WebSocketUpgrade;
 use axum::http::{HeaderMap, header};
@@ -12,24 +12,24 @@ use crate::listen::Peer;
 use crate::pump::{self, ClientAuth, ClientConnection, PumpContext};
 use crate::trace::traceparent;
 
-/// Small, because most connections are idle most of the time; both grow while they are needed.
+/// Small, because most connections are idle; both buffers grow on demand.
 const SOCKET_BUFFER: usize = 4 * 1024;
 /// A subprotocol with this prefix carries the token, for clients that cannot set headers.
 const BEARER_PROTOCOL: &str = "bearer.";
 
-pub(crate) struct SocketPlan {
+pub(crate) struct SocketPlan<D> {
     pub(crate) context: PumpContext,
-    pub(crate) dialect: Box<dyn Dialect>,
+    pub(crate) dialect: D,
     pub(crate) auth: ClientAuth,
     /// In bytes; a larger message closes the connection with 1009.
     pub(crate) max_message: usize,
     /// The subprotocol that is chosen: browsers fail the connection when they offered some and none is.
     pub(crate) protocol: Option<String>,
-    /// Held until the connection has ended, where a surface bounds its WebSockets.
+    /// Held until the connection ends, on surfaces with a limit of connections.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
-impl SocketPlan {
+impl<D: Dialect> SocketPlan<D> {
     /// Answers the upgrade; the connection then runs as a task of `tracker`.
     pub(crate) fn open(
         self,
@@ -49,7 +49,7 @@ impl SocketPlan {
             .read_buffer_size(SOCKET_BUFFER)
             .write_buffer_size(SOCKET_BUFFER)
             .on_upgrade(move |socket| async move {
-                // Boxed: the future behind an idle connection stays small until it has something to do.
+                // Boxed to keep the upgrade future of an idle connection small.
                 Box::pin(pump::run(context, socket, dialect, client)).await;
                 drop((tracked, permit));
             })

@@ -20,14 +20,14 @@ use std::time::Duration;
 use patchboard_core::caller::GrantSet;
 use patchboard_core::id::Seq;
 use patchboard_surfaces::auth::ClientIdentity;
-use patchboard_surfaces::dialect::{CloseCause, Dialect, FollowId, Step, Ticket};
+use patchboard_surfaces::dialect::{BoardRequest, CloseCause, Dialect, FollowId, Step, Steps, Ticket};
 
 mod read;
 mod show;
 
 /// Runs the inputs of a transcript and returns the transcript with its actual outputs.
-pub fn play(text: &str, mut dialect: Box<dyn Dialect>) -> String {
-    let mut player = Player::default();
+pub fn play<D: Dialect>(text: &str, mut dialect: D) -> String {
+    let mut player = Player::new();
     let needs_token = text.starts_with("#! token");
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next_if(|line| line.starts_with('#') || line.is_empty()) {
@@ -35,23 +35,34 @@ pub fn play(text: &str, mut dialect: Box<dyn Dialect>) -> String {
     }
     player.step(|steps| dialect.opened((!needs_token).then(client), Duration::ZERO, steps));
     for line in lines {
-        player.line(line, dialect.as_mut());
+        player.line(line, &mut dialect);
     }
     player.out
 }
 
-#[derive(Default)]
-struct Player {
+struct Player<D: Dialect> {
     out: String,
     now: Duration,
     wake_at: Option<Duration>,
-    asked: Vec<Ticket>,
+    /// Each request until it is answered.
+    asked: Vec<(Ticket, Option<BoardRequest<D::Reply>>)>,
     answered: usize,
     follows: Vec<(FollowId, Seq)>,
 }
 
-impl Player {
-    fn line(&mut self, line: &str, dialect: &mut dyn Dialect) {
+impl<D: Dialect> Player<D> {
+    fn new() -> Self {
+        Self {
+            out: String::new(),
+            now: Duration::ZERO,
+            wake_at: None,
+            asked: Vec::new(),
+            answered: 0,
+            follows: Vec::new(),
+        }
+    }
+
+    fn line(&mut self, line: &str, dialect: &mut D) {
         let Some((mark, rest)) = split(line) else {
             if line.is_empty() || line.starts_with('#') {
                 self.say(line);
@@ -67,9 +78,15 @@ impl Player {
             Some('=') => {
                 let index = number(mark).unwrap_or(self.answered);
                 self.answered += 1;
-                let Some(&ticket) = self.asked.get(index) else { return self.say("no such command was asked") };
-                match read::answer(rest) {
-                    Ok(answer) => self.step(|steps| dialect.command_answered(ticket, answer, now, steps)),
+                let Some((ticket, request)) = self.asked.get_mut(index) else {
+                    return self.say("no such command was asked");
+                };
+                let (ticket, Some(request)) = (*ticket, request.take()) else {
+                    return self.say("that command was answered already");
+                };
+                match read::answer(rest).map(|reply| request.reply_for(reply)) {
+                    Ok(Some(reply)) => self.step(|steps| dialect.replied(ticket, reply, now, steps)),
+                    Ok(None) => self.say("that command has another type of reply"),
                     Err(problem) => self.say(&problem),
                 }
             }
@@ -115,7 +132,7 @@ impl Player {
     }
 
     /// Advances the time; a timer that becomes due fires at its own time.
-    fn pass(&mut self, text: &str, dialect: &mut dyn Dialect) {
+    fn pass(&mut self, text: &str, dialect: &mut D) {
         let read = |unit: &str| text.strip_suffix(unit).and_then(|count| count.parse::<u64>().ok());
         let passed = read("ms").map(Duration::from_millis).or_else(|| read("s").map(Duration::from_secs));
         let Some(passed) = passed else {
@@ -131,14 +148,15 @@ impl Player {
         self.now = until;
     }
 
-    fn step(&mut self, act: impl FnOnce(&mut Vec<Step>)) {
+    fn step(&mut self, act: impl FnOnce(&mut Steps<D>)) {
         let mut steps = Vec::new();
         act(&mut steps);
         for step in steps {
             match step {
-                Step::Ask(ticket, command) => {
-                    self.asked.push(ticket);
-                    self.say(&format!("! {}", show::command(&command)));
+                Step::Ask(ticket, request) => {
+                    let shown = show::command(request.command());
+                    self.asked.push((ticket, Some(request)));
+                    self.say(&format!("! {shown}"));
                 }
                 Step::CancelAsk(ticket) => self.say(&format!("! withdraw {}", self.which(ticket))),
                 Step::AwaitReply(ticket) => self.say(&format!("! see through {}", self.which(ticket))),
@@ -159,7 +177,7 @@ impl Player {
 
     /// The command's number in the file, counted from 1.
     fn which(&self, ticket: Ticket) -> usize {
-        self.asked.iter().position(|&asked| asked == ticket).map_or(0, |index| index + 1)
+        self.asked.iter().position(|&(asked, _)| asked == ticket).map_or(0, |index| index + 1)
     }
 
     fn say(&mut self, line: &str) {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
-use futures_util::future::BoxFuture;
 use patchboard_core::BoardError;
-use patchboard_core::reply::BoardReply;
-use patchboard_core::tool::{ToolChunk, ToolFault};
+use patchboard_core::board::CommandFuture;
+use patchboard_core::command::CallInSession;
+use patchboard_core::tool::{ToolChunk, ToolFault, ToolOutput};
 use patchboard_proto::pb;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -38,7 +38,7 @@ pub(super) struct ChunkStreamOptions {
 /// The call runs in its own task, so that its deadline holds even if the client does not read.
 pub(super) fn stream_call(
     bridge: &Bridge,
-    calling: BoxFuture<'static, Result<BoardReply, BoardError>>,
+    calling: CommandFuture<CallInSession>,
     pieces: mpsc::Receiver<ToolChunk>,
     terms: ChunkStreamOptions,
 ) -> ChunkStream {
@@ -64,10 +64,8 @@ pub(super) fn stream_call(
 }
 
 /// The final status of the stream.
-fn call_status(answer: Result<BoardReply, BoardError>) -> Result<(), Status> {
-    let BoardReply::ToolCalled(output) = answer.map_err(|error| error::stream_status(&error))? else {
-        return Err(error::unexpected_reply());
-    };
+fn call_status(answer: Result<ToolOutput, BoardError>) -> Result<(), Status> {
+    let output = answer.map_err(|error| error::stream_status(&error))?;
     let fault = output.data.as_ref().and_then(|data| data.fault);
     match (fault, output.is_error) {
         (Some(fault), _) => Err(error::fault_status(fault, &output.content)),

@@ -13,12 +13,6 @@ pub(super) enum ToolCallFailure {
     Status(Status),
 }
 
-/// The board's reply does not match the command.
-pub(super) fn unexpected_reply() -> Status {
-    debug_assert!(false, "the reply does not match the command");
-    Status::internal("internal error: unexpected answer")
-}
-
 pub(super) fn status(error: &BoardError) -> Status {
     Status::new(code(error.kind), text(error))
 }

@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use futures_util::future::BoxFuture;
 use patchboard_core::BoardError;
+use patchboard_core::board::{BoardCommand, CommandFuture};
 use patchboard_core::caller::Caller;
-use patchboard_core::command::{CallInSession, Command, ToolFilter};
-use patchboard_core::reply::BoardReply;
+use patchboard_core::command::{
+    CallInSession, CloseSession, DescribeSession, FindTool, ListHostTools, ToolFilter, TouchSession,
+};
 use patchboard_core::tool::ToolSpec;
 use patchboard_core::worker::WorkerId;
 use patchboard_proto::pb;
@@ -61,10 +62,8 @@ impl BridgeService for BridgeCall {
         if self.worker.is_none() {
             self.bridge.wait_for_workers().await;
         }
-        let reply = self.ask(Command::OpenSession(map::open_session(request, self.worker.clone()))).await;
-        let BoardReply::SessionOpened(tools) = reply.map_err(|error| error::status(&error))? else {
-            return Err(error::unexpected_reply());
-        };
+        let tools = self.ask(map::open_session(request, self.worker.clone())).await;
+        let tools = tools.map_err(|error| error::status(&error))?;
         Ok(Response::new(map::session_opened(&tools, self.reply_limit(&headers))))
     }
 
@@ -74,25 +73,21 @@ impl BridgeService for BridgeCall {
     ) -> RpcResult<pb::CleanupSessionResponse> {
         let id = request.into_inner().session_id.into();
         // Cleanup must be complete, so it continues after the client has disconnected.
-        let reply = self.ask_to_completion(Command::CloseSession { id }, CancellationToken::new(), None).await;
-        let BoardReply::SessionClosed { resources } = reply.map_err(|error| error::status(&error))? else {
-            return Err(error::unexpected_reply());
-        };
+        let resources = self.ask_to_completion(CloseSession { id }, CancellationToken::new(), None).await;
+        let resources = resources.map_err(|error| error::status(&error))?;
         let resources_cleaned = i32::try_from(resources).unwrap_or(i32::MAX);
         Ok(Response::new(pb::CleanupSessionResponse { success: true, resources_cleaned }))
     }
 
     async fn get_session(&self, request: Request<pb::GetSessionRequest>) -> RpcResult<pb::GetSessionResponse> {
         let id = request.into_inner().session_id.into();
-        let reply = self.ask(Command::DescribeSession { id }).await.map_err(|error| error::status(&error))?;
-        let BoardReply::BridgeSession(report) = reply else { return Err(error::unexpected_reply()) };
+        let report = self.ask(DescribeSession { id }).await.map_err(|error| error::status(&error))?;
         Ok(Response::new(map::session(report)))
     }
 
     async fn heartbeat(&self, request: Request<pb::HeartbeatRequest>) -> RpcResult<pb::HeartbeatResponse> {
         let id = request.into_inner().session_id.into();
-        let reply = self.ask(Command::TouchSession { id }).await.map_err(|error| error::status(&error))?;
-        let BoardReply::SessionTouched { exists } = reply else { return Err(error::unexpected_reply()) };
+        let exists = self.ask(TouchSession { id }).await.map_err(|error| error::status(&error))?;
         Ok(Response::new(pb::HeartbeatResponse { server_time: Some(self.bridge.server_time()), session_valid: exists }))
     }
 
@@ -119,12 +114,11 @@ impl BridgeService for BridgeCall {
             Ok(wanted) => wanted,
             Err(problem) => return told(problem),
         };
-        match self.ask(Command::RegisterTools(wanted)).await {
-            Ok(BoardReply::ToolsRegistered(ids)) => {
+        match self.ask(wanted).await {
+            Ok(ids) => {
                 let tool_ids = ids.into_iter().map(|(name, id)| (name.to_string(), id.to_string())).collect();
                 Ok(Response::new(pb::RegisterToolsResponse { success: true, tool_ids, error_message: String::new() }))
             }
-            Ok(_) => Err(error::unexpected_reply()),
             Err(problem) => match error::registration_failure(&problem) {
                 ToolCallFailure::Response(text) => told(text),
                 ToolCallFailure::Status(status) => Err(status),
@@ -138,8 +132,7 @@ impl BridgeService for BridgeCall {
     ) -> RpcResult<pb::GetExposedElixirToolsResponse> {
         let (headers, request) = split_request(request);
         let session = request.session_id.into();
-        let reply = self.ask(Command::ListHostTools { session }).await.map_err(|error| error::status(&error))?;
-        let BoardReply::HostTools(tools) = reply else { return Err(error::unexpected_reply()) };
+        let tools = self.ask(ListHostTools { session }).await.map_err(|error| error::status(&error))?;
         Ok(Response::new(map::host_tools(&tools, self.reply_limit(&headers))))
     }
 
@@ -164,13 +157,18 @@ impl BridgeService for BridgeCall {
 }
 
 impl BridgeCall {
-    async fn ask(&self, command: Command) -> Result<BoardReply, BoardError> {
-        self.bridge.0.board.ask(&self.caller, command, CancellationToken::new()).await
+    fn ask<C: BoardCommand>(&self, command: C) -> CommandFuture<C> {
+        self.bridge.0.board.ask(&self.caller, command, CancellationToken::new())
     }
 
     /// Runs a command to completion even if the caller drops the future: it is then cancelled, and its outcome is still
     /// recorded.
-    fn ask_to_completion(&self, command: Command, stop: CancellationToken, traceparent: Option<&str>) -> FinishOnDrop {
+    fn ask_to_completion<C: BoardCommand>(
+        &self,
+        command: C,
+        stop: CancellationToken,
+        traceparent: Option<&str>,
+    ) -> FinishOnDrop<C> {
         let inner = &self.bridge.0;
         let asking = inner.board.ask_traced(&self.caller, command, stop.clone(), traceparent);
         FinishOnDrop { asking: Some(asking), stop, tracker: inner.tracker.clone() }
@@ -210,10 +208,7 @@ impl BridgeCall {
     ) -> Result<ToolCallOutcome, ToolCallFailure> {
         self.refuse_pickle(&wanted).map_err(ToolCallFailure::Status)?;
         let _place = self.bridge.acquire_call_permit().map_err(ToolCallFailure::Status)?;
-        let spec = self.find_tool(&wanted, reach).await.map_err(|problem| match problem {
-            FindToolError::Board(error) => error::unary_failure(&error),
-            FindToolError::Unexpected(status) => ToolCallFailure::Status(status),
-        })?;
+        let spec = self.find_tool(&wanted, reach).await.map_err(|error| error::unary_failure(&error))?;
         let trace = map::trace_parent(headers);
         let travel = CallOptions {
             correlation,
@@ -223,21 +218,16 @@ impl BridgeCall {
         };
         let call = decode_call(wanted, &spec, reach, travel).await.map_err(ToolCallFailure::Status)?;
         let call = call.map_err(|invalid| ToolCallFailure::Response(invalid.to_string()))?;
-        let command = Command::CallInSession(call);
-        let reply = self.ask_to_completion(command, CancellationToken::new(), trace.as_deref()).await;
-        let BoardReply::ToolCalled(output) = reply.map_err(|error| error::unary_failure(&error))? else {
-            return Err(ToolCallFailure::Status(error::unexpected_reply()));
-        };
+        let output = self.ask_to_completion(call, CancellationToken::new(), trace.as_deref()).await;
+        let output = output.map_err(|error| error::unary_failure(&error))?;
         ToolCallOutcome::from_output(output, &spec, started.elapsed())
     }
 
     async fn stream_tool(&self, headers: &HeaderMap, wanted: ToolCallRequest) -> RpcResult<chunk_stream::ChunkStream> {
         self.refuse_pickle(&wanted)?;
         let place = self.bridge.acquire_call_permit()?;
-        let spec = self.find_tool(&wanted, ToolFilter::Streaming).await.map_err(|problem| match problem {
-            FindToolError::Board(error) => error::stream_status(&error),
-            FindToolError::Unexpected(status) => status,
-        })?;
+        let spec = self.find_tool(&wanted, ToolFilter::Streaming).await;
+        let spec = spec.map_err(|error| error::stream_status(&error))?;
         let correlation = wanted.correlation(headers);
         let trace = map::trace_parent(headers);
         let (sender, receiver) = chunk_stream::channel();
@@ -250,8 +240,7 @@ impl BridgeCall {
         let call = decode_call(wanted, &spec, ToolFilter::Streaming, travel).await?;
         let call = call.map_err(|invalid| Status::invalid_argument(invalid.to_string()))?;
         let stop = CancellationToken::new();
-        let calling =
-            self.bridge.0.board.ask_traced(&self.caller, Command::CallInSession(call), stop.clone(), trace.as_deref());
+        let calling = self.bridge.0.board.ask_traced(&self.caller, call, stop.clone(), trace.as_deref());
         let stream = chunk_stream::stream_call(
             &self.bridge,
             calling,
@@ -273,23 +262,14 @@ impl BridgeCall {
         Ok(())
     }
 
-    async fn find_tool(&self, wanted: &ToolCallRequest, reach: ToolFilter) -> Result<ToolSpec, FindToolError> {
-        let command = Command::FindTool { session: wanted.session.clone(), name: wanted.name.clone(), reach };
-        let reply = self.ask(command).await.map_err(FindToolError::Board)?;
-        let BoardReply::Tool(spec) = reply else { return Err(FindToolError::Unexpected(error::unexpected_reply())) };
-        Ok(spec)
+    fn find_tool(&self, wanted: &ToolCallRequest, reach: ToolFilter) -> CommandFuture<FindTool> {
+        self.ask(FindTool { session: wanted.session.clone(), name: wanted.name.clone(), filter: reach })
     }
 
     /// The caller's timeout or, without one, the tool's; at most `limit`.
     fn timeout(&self, wanted: &ToolCallRequest, headers: &HeaderMap, spec: &ToolSpec, limit: Duration) -> Duration {
         wanted.requested_timeout(headers).or(spec.timeout).map_or(limit, |asked| asked.min(limit))
     }
-}
-
-#[derive(Debug)]
-enum FindToolError {
-    Board(BoardError),
-    Unexpected(Status),
 }
 
 /// Decodes the parameters, large ones on a blocking thread.
@@ -308,14 +288,14 @@ async fn decode_call(
 }
 
 /// A board command that moves to a tracked task when it is dropped unfinished.
-struct FinishOnDrop {
-    asking: Option<BoxFuture<'static, Result<BoardReply, BoardError>>>,
+struct FinishOnDrop<C: BoardCommand> {
+    asking: Option<CommandFuture<C>>,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
-impl Future for FinishOnDrop {
-    type Output = Result<BoardReply, BoardError>;
+impl<C: BoardCommand> Future for FinishOnDrop<C> {
+    type Output = Result<C::Reply, BoardError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(asking) = self.asking.as_mut() else { return Poll::Ready(Err(BoardError::cancelled())) };
@@ -327,7 +307,7 @@ impl Future for FinishOnDrop {
     }
 }
 
-impl Drop for FinishOnDrop {
+impl<C: BoardCommand> Drop for FinishOnDrop<C> {
     fn drop(&mut self) {
         let Some(asking) = self.asking.take() else { return };
         self.stop.cancel();

@@ -47,6 +47,7 @@ enum SignInPhase {
 }
 
 /// A reply of the board, with what its request was for.
+#[derive(Debug)]
 pub(super) enum GatewayReply {
     /// Answered with one `result` under this id.
     Call {

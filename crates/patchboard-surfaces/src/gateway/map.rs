@@ -121,8 +121,8 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         }),
         "budget.status" => budget(method, params),
         "usage.report" => parse_optional_params(method, params, usage),
-        "tool.list" => parse_optional_params(method, params, |list: wire::ListParams| {
-            Ok(call(ListTools { folder: None, page: page(list) }, tools))
+        "tool.list" => parse_optional_params(method, params, |asked: wire::ListParams| {
+            Ok(call(ListTools { folder: None, page: page(asked) }, tools))
         }),
         "tool.call" => parse_params(method, params, |wanted: wire::ToolCallParams| {
             let wire::ToolCallParams { name, arguments, working_folder, grant_folder, channel, account, peer } = wanted;

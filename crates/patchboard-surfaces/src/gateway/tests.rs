@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::dialect::{GatewayDialect, GatewayReply};
 use super::*;
 use crate::auth::ClientIdentity;
 use crate::dialect::Step;
 
-fn signed_in() -> impl Dialect {
-    let mut dialect = dialect("0.1.0", RateLimit { per_second: 1000.0, burst: 1000.0 });
+fn signed_in() -> GatewayDialect {
+    let mut dialect = GatewayDialect::new("0.1.0", RateLimit { per_second: 1000.0, burst: 1000.0 });
     let identity = ClientIdentity { principal: "local".into(), grants: patchboard_core::caller::GrantSet::CLIENT };
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
     dialect
 }
 
-fn answers(text: &str) -> Vec<Step> {
+fn answers(text: &str) -> Vec<Step<GatewayReply>> {
     let mut steps = Vec::new();
     signed_in().text(text, Duration::ZERO, &mut steps);
     steps

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use patchboard_core::BoardError;
 use patchboard_core::caller::{Caller, Grant, GrantSet, Surface};
-use patchboard_core::command::Command;
+use patchboard_core::command::ReceiveWebhook;
 use patchboard_core::port::Clock;
 use patchboard_core::webhook::Webhook;
 use secrecy::SecretString;
@@ -204,12 +204,12 @@ impl Gateway {
     async fn deliver(&self, door: &ChannelEndpoint, webhook: Webhook, traceparent: Option<&str>) -> Response {
         let stop = CancellationToken::new();
         let gone = stop.clone().drop_guard();
-        let command = Command::ReceiveWebhook { channel: door.channel.name.clone(), webhook };
+        let command = ReceiveWebhook { channel: door.channel.name.clone(), webhook };
         let asking = self.context.board.ask_traced(&door.caller(), command, stop, traceparent);
         let answer = self.tracker.spawn(asking).await;
         gone.disarm();
         match answer.unwrap_or_else(|_| Err(BoardError::shutting_down())) {
-            Ok(reply) => response::webhook_response(reply),
+            Ok(outcome) => response::webhook_response(outcome),
             Err(error) => WebhookRejection::from(error).into_response(),
         }
     }

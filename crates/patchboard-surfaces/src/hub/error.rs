@@ -47,10 +47,6 @@ impl ApiError {
         let message = "too many requests wait already: ask without `wait`";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
-
-    pub(super) fn unexpected_reply() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error: unexpected answer")
-    }
 }
 
 impl From<BoardError> for ApiError {

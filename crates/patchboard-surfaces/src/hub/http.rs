@@ -6,15 +6,6 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
-use futures_util::StreamExt;
-use patchboard_core::app::message::MessageReport;
-use patchboard_core::caller::{Caller, Grant, Surface};
-use patchboard_core::command::Command;
-use patchboard_core::id::{MessageId, Seq};
-use patchboard_core::reply::BoardReply;
-use patchboard_core::{BoardError, ErrorKind};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use self::client::Client;
 use self::requests::{AppPath, LabelPath, MessagePath};

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use patchboard_core::BoardError;
+use patchboard_core::board::BoardCommand;
 use patchboard_core::caller::Caller;
-use patchboard_core::command::{CallTool, Command, FolderChoice, PageRequest};
+use patchboard_core::command::{CallTool, FolderChoice, ListTools, PageRequest};
 use patchboard_core::conversation::ConversationOrigin;
-use patchboard_core::reply::BoardReply;
 use patchboard_core::store::{PageCursor, ResultPage};
-use patchboard_core::tool::{ToolEffect, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::tool::{ToolEffect, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use serde_json::{Map, Value, json};
 
 use super::wire::RpcError;
+use crate::dialect::BoardRequest;
 
 /// Newest first. They do not differ in the methods served here.
 pub(super) const VERSIONS: [&str; 4] = [LATEST, "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -18,6 +20,9 @@ const LATEST: &str = "2025-11-25";
 const PAGE: usize = 100;
 const MAX_NAME: usize = 256;
 const MAX_CURSOR: usize = 1024;
+
+/// The `result` of a request, or why the board refused it.
+pub(super) type MethodResult = Result<Value, BoardError>;
 
 /// A client that requests an unknown version gets the newest supported one and decides whether to continue.
 pub(super) fn initialize(params: &Value, version: &'static str) -> Result<Value, RpcError> {
@@ -31,16 +36,21 @@ pub(super) fn initialize(params: &Value, version: &'static str) -> Result<Value,
     }))
 }
 
-pub(super) fn list(params: &Value) -> Result<Command, RpcError> {
+/// A command whose reply is shown as the `result`.
+fn request<C: BoardCommand>(command: C, show: fn(C::Reply) -> Value) -> BoardRequest<MethodResult> {
+    BoardRequest::new(command, move |reply| reply.map(show))
+}
+
+pub(super) fn list(params: &Value) -> Result<BoardRequest<MethodResult>, RpcError> {
     let cursor = match params.get("cursor") {
         None | Some(Value::Null) => None,
         Some(Value::String(cursor)) if cursor.len() <= MAX_CURSOR => Some(PageCursor(cursor.clone())),
         Some(_) => return Err(RpcError::invalid_params("`cursor` is not one of this list")),
     };
-    Ok(Command::ListTools { folder: None, page: PageRequest::new(Some(PAGE), cursor) })
+    Ok(request(ListTools { folder: None, page: PageRequest::new(Some(PAGE), cursor) }, tools))
 }
 
-pub(super) fn call(params: &Value, caller: &Caller) -> Result<Command, RpcError> {
+pub(super) fn call(params: &Value, caller: &Caller) -> Result<BoardRequest<MethodResult>, RpcError> {
     let name = params.get("name").and_then(Value::as_str).filter(|name| name.len() <= MAX_NAME);
     let name = name.ok_or_else(|| RpcError::invalid_params("`name` is missing, not text or too long"))?;
     let arguments = match params.get("arguments") {
@@ -55,66 +65,24 @@ pub(super) fn call(params: &Value, caller: &Caller) -> Result<Command, RpcError>
         guild: None,
         team: None,
     };
-    Ok(Command::CallTool(CallTool {
-        name: name.into(),
-        arguments: Arc::new(arguments),
-        folder: FolderChoice::Configured,
-        origin,
-    }))
+    let command =
+        CallTool { name: name.into(), arguments: Arc::new(arguments), folder: FolderChoice::Configured, origin };
+    Ok(request(command, |output| tool_output(&output)))
 }
 
-pub(super) fn result(reply: BoardReply) -> Result<Value, RpcError> {
-    match reply {
-        BoardReply::Tools(ResultPage { items, next }) => {
-            let mut result = json!({ "tools": items.iter().map(tool).collect::<Vec<Value>>() });
-            if let (Some(PageCursor(next)), Some(fields)) = (next, result.as_object_mut()) {
-                fields.insert("nextCursor".to_owned(), next.into());
-            }
-            Ok(result)
-        }
-        BoardReply::ToolCalled(output) => Ok(json!({
-            "content": [{ "type": "text", "text": &*output.content }],
-            "isError": output.is_error,
-        })),
-        BoardReply::Done
-        | BoardReply::RunStarted(_)
-        | BoardReply::Run(_)
-        | BoardReply::Approvals(_)
-        | BoardReply::Sessions(_)
-        | BoardReply::History { .. }
-        | BoardReply::Messages { .. }
-        | BoardReply::Facts(_)
-        | BoardReply::Budget(_)
-        | BoardReply::Usage(_)
-        | BoardReply::ToolsApproved(_)
-        | BoardReply::Agents(_)
-        | BoardReply::Plugins(_)
-        | BoardReply::Plugin(_)
-        | BoardReply::Webhook(_)
-        | BoardReply::Node(_)
-        | BoardReply::Server(_)
-        | BoardReply::Reloaded(_)
-        | BoardReply::Message(_)
-        | BoardReply::MessageList(_)
-        | BoardReply::RoutingExplained(_)
-        | BoardReply::AppRegistered { .. }
-        | BoardReply::AppNotRegistered(_)
-        | BoardReply::InboxEvent(_)
-        | BoardReply::Apps(_)
-        | BoardReply::SessionOpened(_)
-        | BoardReply::SessionClosed { .. }
-        | BoardReply::BridgeSession(_)
-        | BoardReply::SessionTouched { .. }
-        | BoardReply::ToolsRegistered(_)
-        | BoardReply::Tool(_)
-        | BoardReply::HostTools(_)
-        | BoardReply::Models(_)
-        | BoardReply::ModelSet(_)
-        | BoardReply::Workspaces(_)
-        | BoardReply::Workspace(_)
-        | BoardReply::WorkspaceThreads(_)
-        | BoardReply::Workers(_) => Err(RpcError::new(RpcError::INTERNAL, "the board answered something else")),
+fn tools(page: ResultPage<ToolSpec>) -> Value {
+    let mut result = json!({ "tools": page.items.iter().map(tool).collect::<Vec<Value>>() });
+    if let (Some(PageCursor(next)), Some(fields)) = (page.next, result.as_object_mut()) {
+        fields.insert("nextCursor".to_owned(), next.into());
     }
+    result
+}
+
+fn tool_output(output: &ToolOutput) -> Value {
+    json!({
+        "content": [{ "type": "text", "text": &*output.content }],
+        "isError": output.is_error,
+    })
 }
 
 fn tool(spec: &ToolSpec) -> Value {

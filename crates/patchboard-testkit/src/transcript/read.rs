@@ -1,13 +1,16 @@
 //! Parses replies and events of a transcript: a keyword, then JSON if there is data.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
 use patchboard_core::event::ApprovalRequest;
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::reply::{
-    AgentSummary, BoardReply, ModelReport, ModelSummary, NodeReport, PendingApproval, RunSummary, ThreadMessage,
-    UnlistedProvider,
+    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingApproval, RunSummary, SessionHistory, ThreadMessage,
+    ThreadPage, UnlistedProvider,
 };
 use patchboard_core::reply::{BudgetReport, BudgetUsage};
 use patchboard_core::run_spec::AgentSource;
@@ -26,7 +29,8 @@ pub(super) use event::event;
 
 type Read<T> = Result<T, String>;
 
-pub(super) fn answer(text: &str) -> Read<Result<BoardReply, BoardError>> {
+/// The reply in its own type, which the pending command has to expect.
+pub(super) fn answer(text: &str) -> Read<Result<Box<dyn Any>, BoardError>> {
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     if word == "error" {
         return Ok(Err(error(rest)?));
@@ -35,39 +39,39 @@ pub(super) fn answer(text: &str) -> Read<Result<BoardReply, BoardError>> {
     if let Some(reply) = hub::answer(word, &json)? {
         return Ok(Ok(reply));
     }
-    Ok(Ok(match word {
-        "done" => BoardReply::Done,
-        "started" => BoardReply::RunStarted(run(&json)),
-        "run" => BoardReply::Run(RunSummary {
+    let reply: Box<dyn Any> = match word {
+        "done" => Box::new(()),
+        "started" => Box::new(run(&json)),
+        "run" => Box::new(RunSummary {
             run: run(&json["run"]),
             session: key(&json["session"])?,
             client_id: text_of(&json["id"]).into(),
             last_seq: Seq(number(&json["seq"])),
         }),
-        "node" => BoardReply::Node(NodeReport {
+        "node" => Box::new(NodeReport {
             version: "0.1.0",
             plugins: number(&json["plugins"]),
             sessions: number(&json["sessions"]),
             live_runs: 0,
         }),
-        "plugins" => BoardReply::Plugins(each(&json, plugin::report)?),
-        "plugin" => BoardReply::Plugin(plugin::report(&json)?.into()),
-        "webhook" => BoardReply::Webhook(plugin::outcome(&json)?),
-        "sessions" => BoardReply::Sessions(page(&json, session_row)?),
+        "plugins" => Box::new(each(&json, plugin::report)?),
+        "plugin" => Box::new(plugin::report(&json)?),
+        "sessions" => Box::new(page(&json, session_row)?),
         "history" => {
-            BoardReply::History { session: SessionKey::conversation("a", "b", "c", "d"), turns: page(&json, turn_row)? }
+            let turns = page(&json, turn_row)?;
+            Box::new(SessionHistory { session: SessionKey::conversation("a", "b", "c", "d"), turns })
         }
-        "facts" => BoardReply::Facts(page(&json, fact)?),
-        "budget" => BoardReply::Budget(budget(&json)),
-        "usage" => BoardReply::Usage(page(&json, usage_group)?),
-        "tools" => BoardReply::Tools(page(&json, tool)?),
-        "called" => BoardReply::ToolCalled(ToolOutput {
+        "facts" => Box::new(page(&json, fact)?),
+        "budget" => Box::new(budget(&json)),
+        "usage" => Box::new(page(&json, usage_group)?),
+        "tools" => Box::new(page(&json, tool)?),
+        "called" => Box::new(ToolOutput {
             content: text_of(&json["content"]).into(),
             is_error: json["is_error"].as_bool().unwrap_or(false),
             data: None,
         }),
-        "approved" => BoardReply::ToolsApproved(each(&json, |name| Ok(text_of(name).into()))?),
-        "models" => BoardReply::Models(ModelReport {
+        "approved" => Box::new(each(&json, |name| Ok(Arc::<str>::from(text_of(name))))?),
+        "models" => Box::new(ModelReport {
             models: each(&json["models"], |model| {
                 Ok(ModelSummary {
                     id: text_of(&model["id"]).into(),
@@ -83,22 +87,22 @@ pub(super) fn answer(text: &str) -> Read<Result<BoardReply, BoardError>> {
                 })
             })?,
         }),
-        "model_set" => BoardReply::ModelSet(json.as_str().map(Into::into)),
-        "workspaces" => BoardReply::Workspaces(each(&json, workspace)?),
-        "workspace" => BoardReply::Workspace(workspace(&json)?),
-        "threads" => BoardReply::WorkspaceThreads(each(&json, |thread| {
-            Ok(WorkspaceThread { thread: text_of(thread).into(), created_at: noon()? })
-        })?),
-        "workers" => BoardReply::Workers(each(&json, worker::pool)?),
-        "messages" => BoardReply::Messages {
+        "model_set" => Box::new(json.as_str().map(Arc::<str>::from)),
+        "workspaces" => Box::new(each(&json, workspace)?),
+        "workspace" => Box::new(workspace(&json)?),
+        "threads" => {
+            Box::new(each(&json, |thread| Ok(WorkspaceThread { thread: text_of(thread).into(), created_at: noon()? }))?)
+        }
+        "workers" => Box::new(each(&json, worker::pool)?),
+        "messages" => Box::new(ThreadPage {
             messages: each(&json["messages"], |message| {
                 let role =
                     if text_of(&message["role"]) == "assistant" { MessageRole::Assistant } else { MessageRole::User };
                 Ok(ThreadMessage { seq: number(&message["seq"]), role, text: text_of(&message["text"]).to_owned() })
             })?,
             has_more: json["has_more"].as_bool().unwrap_or(false),
-        },
-        "agents" => BoardReply::Agents(each(&json, |agent| {
+        }),
+        "agents" => Box::new(each(&json, |agent| {
             Ok(AgentSummary {
                 name: text_of(&agent["name"]).into(),
                 description: agent["description"].as_str().map(Into::into),
@@ -109,11 +113,12 @@ pub(super) fn answer(text: &str) -> Read<Result<BoardReply, BoardError>> {
                 },
             })
         })?),
-        "approvals" => BoardReply::Approvals(page(&json, |item| {
+        "approvals" => Box::new(page(&json, |item| {
             Ok(PendingApproval { request: approval(item)?, run: run(&Value::Null), session: key(&item["session"])? })
         })?),
         other => return Err(format!("no answer is called `{other}`")),
-    }))
+    };
+    Ok(Ok(reply))
 }
 
 fn workspace(json: &Value) -> Read<Workspace> {

@@ -1,175 +1,150 @@
-//! A readable form of commands.
+//! A readable form of the commands that dialects use.
+
+use std::any::Any;
 
 use patchboard_core::app::AppProfile;
-use patchboard_core::app::message::{AppNotice, AppResponse, MessageState};
+use patchboard_core::app::message::{AppNotice, AppResponse};
 use patchboard_core::command::{
-    ApprovalRef, Command, FolderChoice, PageRequest, RunPlan, RunRef, SessionRef, WorkspaceCommand,
+    AddWorkspaceThread, AnswerApproval, AnswerMessage, ApprovalRef, ApprovePlugin, ApproveTools, BudgetStatus,
+    CallTool, CancelRun, ClearSession, ConfirmAppAlive, CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer,
+    DetachRun, FindRun, FolderChoice, ListAgents, ListApprovals, ListModels, ListPlugins, ListSessions, ListTools,
+    ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin, NextInboxEvent, PageRequest, ReadHistory,
+    ReadMessages, RegisterApp, ReloadSettings, RemoveWorkspaceThread, RunKind, RunPlan, RunRef, SearchMemory,
+    SessionRef, SetModel, StartRun, SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
 use patchboard_core::log::FollowerPacing;
-use patchboard_core::worker::WorkerId;
 
-pub(super) fn command(command: &Command) -> String {
-    match command {
-        Command::StartRun(start) => {
-            let by = start.plan.as_ref().map_or_else(String::new, |plan| format!(" by {}", plan.agent));
-            let words = start.plan.as_deref().map(plan).unwrap_or_default();
-            let folder = folder(&start.folder);
-            let model = start.model.as_deref().map(|model| format!(" with {model}")).unwrap_or_default();
-            let agent = start.agent.as_deref().map(|agent| format!(" of agent {agent}")).unwrap_or_default();
-            let (from, id) = (origin(&start.origin), name(&start.client_id));
-            format!("start {from} {:?} as {id}{agent}{model}{by}{folder}{words}", &*start.content)
-        }
-        Command::CancelRun(run) => format!("cancel run {}", run.0.as_u128()),
-        Command::DetachRun(run) => format!("keep run {}", run.0.as_u128()),
-        Command::FindRun(RunRef::ClientId { id, within: None }) => format!("find run by id {id}"),
-        Command::FindRun(RunRef::ClientId { id, within: Some(about) }) => {
-            format!("find run by id {id} in {}", session(about))
-        }
-        Command::FindRun(RunRef::Session(about)) => format!("find run of {}", session(about)),
-        Command::AnswerApproval { approval: ApprovalRef::Id(approval), approve } => {
-            format!("answer approval {} {approve}", approval.0.as_u128())
-        }
-        Command::AnswerApproval { approval: ApprovalRef::Call { run, call }, approve } => {
-            format!("answer approval of call {call} of run {} {approve}", run.0.as_u128())
-        }
-        Command::ListApprovals(about) => format!("list approvals {}", page(about)),
-        Command::ListSessions { filter, page: about } => {
-            let field = |field: &Option<String>| field.clone().unwrap_or_else(|| "*".to_owned());
-            format!("list sessions {}:{} {}", field(&filter.channel), field(&filter.account), page(about))
-        }
-        Command::ReadHistory { session: about, page: which } => format!("read {} {}", session(about), page(which)),
-        Command::ClearSession { session: about, purge } => {
-            format!("{} {}", if *purge { "purge" } else { "clear" }, session(about))
-        }
-        Command::SearchMemory { channel, account, query, page: which } => {
-            format!("search memory of {channel}:{account} for {query:?} {}", page(which))
-        }
-        Command::BudgetStatus { session: None } => "budget".to_owned(),
-        Command::BudgetStatus { session: Some(about) } => format!("budget of {}", session(about)),
-        Command::UsageReport { since, group_by, page: which } => {
-            let since = since.map_or_else(|| "the beginning".to_owned(), |since| since.to_string());
-            format!("usage since {since} by {group_by:?} {}", page(which))
-        }
-        Command::ReadMessages { session: about, before, limit } => {
-            let before = before.map(|before| format!(" before {before}")).unwrap_or_default();
-            format!("read messages of {}{before} ({limit})", session(about))
-        }
-        Command::ListTools { folder: None, page: which } => format!("list tools {}", page(which)),
-        Command::ListTools { folder: Some(folder), page: which } => format!("list tools in {folder} {}", page(which)),
-        Command::CallTool(call) => {
-            let folder = folder(&call.folder);
-            format!("call tool {} {}{folder} for {}", call.name, call.arguments, origin(&call.origin))
-        }
-        Command::ListAgents => "list agents".to_owned(),
-        Command::ApproveTools { server } => format!("approve tools of {server}"),
-        Command::ListModels { agent } => format!("list models of agent {}", agent.as_deref().unwrap_or("-")),
-        Command::SetModel { thread, model } => {
-            let of = thread.as_ref().map(|thread| format!(" of {}", origin(thread))).unwrap_or_default();
-            format!("set model{of} to {model:?}")
-        }
-        Command::Workspaces(wanted) => workspaces(wanted),
-        Command::ListPlugins => "list plugins".to_owned(),
-        Command::LoadPlugin { named } => format!("load plugin {named}"),
-        Command::ApprovePlugin { name } => format!("approve plugin {name}"),
-        Command::UnloadPlugin { name } => format!("unload plugin {name}"),
-        Command::ReceiveWebhook { channel, webhook } => {
-            format!("receive {} bytes on channel {channel}", webhook.body.len())
-        }
-        Command::DescribeNode => "describe node".to_owned(),
-        Command::DescribeServer => "describe server".to_owned(),
-        Command::ReloadSettings => "reload settings".to_owned(),
-        Command::OpenSession(wanted) => {
-            let config = wanted.config.map(|config| format!(" {config:?}")).unwrap_or_default();
-            format!("open session {} {:?}{config}{}", wanted.id, wanted.metadata, by(wanted.worker.as_ref()))
-        }
-        Command::CloseSession { id } => format!("close session {id}"),
-        Command::DescribeSession { id } => format!("describe session {id}"),
-        Command::TouchSession { id } => format!("touch session {id}"),
-        Command::RegisterTools(register) => {
-            let names: Vec<&str> = register.tools.iter().map(|tool| &*tool.name).collect();
-            let who = format!("{}{}", register.client_name, by(register.worker.as_ref()));
-            format!("register tools {} in session {} as {who}", names.join(" "), register.session)
-        }
-        Command::FindTool { session, name, reach } => format!("find tool {name} in session {session} among {reach:?}"),
-        Command::ListHostTools { session } => format!("list host tools in session {session}"),
-        Command::CallInSession(call) => {
-            format!(
-                "call tool {} {} in session {} among {:?}",
-                call.name, call.arguments, call.metadata.session, call.filter
-            )
-        }
-        Command::ListWorkers => "list workers".to_owned(),
-        Command::SubmitMessage(said) => {
-            let confidence = said.confidence.map(|confidence| format!(" ({confidence})")).unwrap_or_default();
-            format!("submit {:?} {:?}{confidence}{}", said.input, &*said.text, to(said.only_app.as_deref()))
-        }
-        Command::ReadMessage { message, newer_than } => {
-            let newer = newer_than.map(|seq| format!(" when newer than {seq}")).unwrap_or_default();
-            format!("read message {}{newer}", number(*message))
-        }
-        Command::ListMessages { state, page: which } => {
-            format!("list messages {} {}", state.map_or("*", MessageState::name), page(which))
-        }
-        Command::ResendMessage { message, app } => {
-            format!("resend message {}{}", number(*message), to(app.as_deref()))
-        }
-        Command::CancelMessage(message) => format!("cancel message {}", number(*message)),
-        Command::ExplainRouting { text } => format!("explain routing of {:?}", &**text),
-        Command::RegisterApp(register) => {
-            let AppProfile { name, description, version, capabilities } = &register.profile;
-            let mut shown = format!("register app {name} {:?}", &**description);
-            for (word, given) in [("version", version), ("origin", &register.origin)] {
-                if let Some(given) = given {
-                    shown.push_str(&format!(" {word}={given}"));
-                }
-            }
-            if let Some([first, second, third, fourth, ..]) = register.token {
-                shown.push_str(&format!(" token={first:02x}{second:02x}{third:02x}{fourth:02x}"));
-            }
-            for capability in capabilities {
-                shown.push_str(&format!(" +{capability}"));
-            }
-            shown
-        }
-        Command::NextInboxEvent => "take from inbox".to_owned(),
-        Command::ConfirmAppAlive => "prove app".to_owned(),
-        Command::DeregisterApp => "leave app".to_owned(),
-        Command::AnswerMessage { message, response } => {
-            format!("answer message {} {}", number(*message), self::response(response))
-        }
-        Command::ListApps => "list apps".to_owned(),
-        Command::ApproveApp { app } => format!("approve app {app}"),
-        Command::PairApp { app, .. } => format!("pair app {app}"),
-        Command::ForgetApp { app, unpair: false } => format!("forget what app {app} taught"),
-        Command::ForgetApp { app, unpair: true } => format!("forget app {app}"),
-    }
+/// The text of the first listed type that the command is.
+macro_rules! text_of_command {
+    ($command:expr; $($type:ident => |$pattern:pat_param| $text:expr;)+) => {
+        $(if let Some($pattern) = $command.downcast_ref::<$type>() {
+            return $text;
+        })+
+    };
 }
 
-fn workspaces(wanted: &WorkspaceCommand) -> String {
-    match wanted {
-        WorkspaceCommand::List => "list workspaces".to_owned(),
-        WorkspaceCommand::Create { name } => format!("create workspace {}", name.as_deref().unwrap_or("-")),
-        WorkspaceCommand::ListThreads { workspace } => format!("list threads of workspace {workspace}"),
-        WorkspaceCommand::AddThread { workspace, thread } => format!("add thread {thread} to workspace {workspace}"),
-        WorkspaceCommand::RemoveThread { workspace, thread } => {
+pub(super) fn command(command: &dyn Any) -> String {
+    text_of_command! { command;
+        StartRun => |start| start_run(start);
+        CancelRun => |CancelRun(run)| format!("cancel run {}", run.0.as_u128());
+        DetachRun => |DetachRun(run)| format!("keep run {}", run.0.as_u128());
+        FindRun => |FindRun(wanted)| match wanted {
+            RunRef::ClientId { id, within: None } => format!("find run by id {id}"),
+            RunRef::ClientId { id, within: Some(about) } => format!("find run by id {id} in {}", session(about)),
+            RunRef::Session(about) => format!("find run of {}", session(about)),
+        };
+        AnswerApproval => |AnswerApproval { approval, approve }| match approval {
+            ApprovalRef::Id(approval) => format!("answer approval {} {approve}", approval.0.as_u128()),
+            ApprovalRef::Call { run, call } => {
+                format!("answer approval of call {call} of run {} {approve}", run.0.as_u128())
+            }
+        };
+        ListApprovals => |ListApprovals(about)| format!("list approvals {}", page(about));
+        ListSessions => |ListSessions { filter, page: about }| {
+            let field = |field: &Option<String>| field.clone().unwrap_or_else(|| "*".to_owned());
+            format!("list sessions {}:{} {}", field(&filter.channel), field(&filter.account), page(about))
+        };
+        ReadHistory => |ReadHistory { session: about, page: which }| {
+            format!("read {} {}", session(about), page(which))
+        };
+        ClearSession => |ClearSession { session: about, purge }| {
+            format!("{} {}", if *purge { "purge" } else { "clear" }, session(about))
+        };
+        SearchMemory => |SearchMemory { channel, account, query, page: which }| {
+            format!("search memory of {channel}:{account} for {query:?} {}", page(which))
+        };
+        BudgetStatus => |BudgetStatus { session: about }| match about {
+            None => "budget".to_owned(),
+            Some(about) => format!("budget of {}", session(about)),
+        };
+        SummariseUsage => |SummariseUsage { since, group_by, page: which }| {
+            let since = since.map_or_else(|| "the beginning".to_owned(), |since| since.to_string());
+            format!("usage since {since} by {group_by:?} {}", page(which))
+        };
+        ReadMessages => |ReadMessages { session: about, before, limit }| {
+            let before = before.map(|before| format!(" before {before}")).unwrap_or_default();
+            format!("read messages of {}{before} ({limit})", session(about))
+        };
+        ListTools => |ListTools { folder, page: which }| match folder {
+            None => format!("list tools {}", page(which)),
+            Some(folder) => format!("list tools in {folder} {}", page(which)),
+        };
+        CallTool => |call| {
+            let folder = folder(&call.folder);
+            format!("call tool {} {}{folder} for {}", call.name, call.arguments, origin(&call.origin))
+        };
+        ListAgents => |ListAgents| "list agents".to_owned();
+        ApproveTools => |ApproveTools { server }| format!("approve tools of {server}");
+        ListModels => |ListModels { agent }| format!("list models of agent {}", agent.as_deref().unwrap_or("-"));
+        SetModel => |SetModel { thread, model }| {
+            let of = thread.as_ref().map(|thread| format!(" of {}", origin(thread))).unwrap_or_default();
+            format!("set model{of} to {model:?}")
+        };
+        ListWorkspaces => |ListWorkspaces| "list workspaces".to_owned();
+        CreateWorkspace => |CreateWorkspace { name }| format!("create workspace {}", name.as_deref().unwrap_or("-"));
+        ListWorkspaceThreads => |ListWorkspaceThreads { workspace }| format!("list threads of workspace {workspace}");
+        AddWorkspaceThread => |AddWorkspaceThread { workspace, thread }| {
+            format!("add thread {thread} to workspace {workspace}")
+        };
+        RemoveWorkspaceThread => |RemoveWorkspaceThread { workspace, thread }| {
             format!("remove thread {thread} from workspace {workspace}")
+        };
+        ListPlugins => |ListPlugins| "list plugins".to_owned();
+        LoadPlugin => |LoadPlugin { named }| format!("load plugin {named}");
+        ApprovePlugin => |ApprovePlugin { name }| format!("approve plugin {name}");
+        UnloadPlugin => |UnloadPlugin { name }| format!("unload plugin {name}");
+        DescribeNode => |DescribeNode| "describe node".to_owned();
+        DescribeServer => |DescribeServer| "describe server".to_owned();
+        ReloadSettings => |ReloadSettings| "reload settings".to_owned();
+        ListWorkers => |ListWorkers| "list workers".to_owned();
+        RegisterApp => |register| register_app(register);
+        NextInboxEvent => |NextInboxEvent| "take from inbox".to_owned();
+        ConfirmAppAlive => |ConfirmAppAlive| "prove app".to_owned();
+        DeregisterApp => |DeregisterApp| "leave app".to_owned();
+        AnswerMessage => |AnswerMessage { message, response }| {
+            format!("answer message {} {}", number(*message), self::response(response))
+        };
+    }
+    "a command without a text: add it to `show.rs`".to_owned()
+}
+
+fn start_run(start: &StartRun) -> String {
+    let (by, words, agent) = match &start.kind {
+        RunKind::Chat { agent } => (
+            String::new(),
+            String::new(),
+            agent.as_deref().map(|agent| format!(" of agent {agent}")).unwrap_or_default(),
+        ),
+        RunKind::Agent(plan) => (format!(" by {}", plan.agent), self::plan(plan), String::new()),
+    };
+    let folder = folder(&start.folder);
+    let model = start.model.as_deref().map(|model| format!(" with {model}")).unwrap_or_default();
+    let (from, id) = (origin(&start.origin), name(&start.client_id));
+    format!("start {from} {:?} as {id}{agent}{model}{by}{folder}{words}", &*start.content)
+}
+
+fn register_app(register: &RegisterApp) -> String {
+    let AppProfile { name, description, version, capabilities } = &register.profile;
+    let mut shown = format!("register app {name} {:?}", &**description);
+    for (word, given) in [("version", version), ("origin", &register.origin)] {
+        if let Some(given) = given {
+            shown.push_str(&format!(" {word}={given}"));
         }
     }
+    if let Some([first, second, third, fourth, ..]) = register.token {
+        shown.push_str(&format!(" token={first:02x}{second:02x}{third:02x}{fourth:02x}"));
+    }
+    for capability in capabilities {
+        shown.push_str(&format!(" +{capability}"));
+    }
+    shown
 }
 
 fn number(message: MessageId) -> u128 {
     message.0.as_u128()
-}
-
-fn by(worker: Option<&WorkerId>) -> String {
-    worker.map(|worker| format!(" by worker {worker}")).unwrap_or_default()
-}
-
-fn to(app: Option<&str>) -> String {
-    app.map(|app| format!(" to {app}")).unwrap_or_default()
 }
 
 fn response(response: &AppResponse) -> String {

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use patchboard_core::reply::BoardReply;
 use patchboard_core::webhook::{WebhookOutcome, WebhookResponse};
-use patchboard_core::{BoardError, ErrorKind, RetryHint};
+use patchboard_core::{BoardError, RetryHint};
 
 use super::VerifyError;
 use crate::gateway::{error, map, wire};
@@ -21,18 +20,13 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 /// Prefix of error messages that contain a provider's own text.
 const PROVIDER_PREFIX: &str = "provider error: ";
 
-pub(super) fn webhook_response(reply: BoardReply) -> Response {
-    if let BoardReply::Webhook(outcome) = reply {
-        return match outcome {
-            WebhookOutcome::Accepted(id) => {
-                json(StatusCode::ACCEPTED, &wire::WebhookReceipt::Delivery(id.0.to_string()))
-            }
-            WebhookOutcome::Duplicate => json(StatusCode::OK, &wire::WebhookReceipt::Duplicate(true)),
-            WebhookOutcome::Ignored => json(StatusCode::OK, &wire::WebhookReceipt::Ignored(true)),
-            WebhookOutcome::Respond(answer) => adapter_response(answer),
-        };
+pub(super) fn webhook_response(outcome: WebhookOutcome) -> Response {
+    match outcome {
+        WebhookOutcome::Accepted(id) => json(StatusCode::ACCEPTED, &wire::WebhookReceipt::Delivery(id.0.to_string())),
+        WebhookOutcome::Duplicate => json(StatusCode::OK, &wire::WebhookReceipt::Duplicate(true)),
+        WebhookOutcome::Ignored => json(StatusCode::OK, &wire::WebhookReceipt::Ignored(true)),
+        WebhookOutcome::Respond(answer) => adapter_response(answer),
     }
-    WebhookRejection::from(BoardError::new(ErrorKind::Internal, "unexpected answer to a webhook")).into_response()
 }
 
 fn json(status: StatusCode, told: &wire::WebhookReceipt) -> Response {

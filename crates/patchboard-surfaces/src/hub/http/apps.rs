@@ -2,8 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use patchboard_core::command::Command;
-use patchboard_core::reply::BoardReply;
+use patchboard_core::command::{ApproveApp, ForgetApp, ListApps, PairApp};
 use uuid::Uuid;
 
 use super::client::Client;
@@ -14,10 +13,7 @@ use crate::hub::map;
 use crate::hub::wire::{self, report};
 
 pub(super) async fn list(client: Client) -> Result<Response, ApiError> {
-    let BoardReply::Apps(apps) = client.ask(Command::ListApps).await? else {
-        return Err(ApiError::unexpected_reply());
-    };
-    Ok(json(StatusCode::OK, map::clients(&apps)))
+    Ok(json(StatusCode::OK, map::clients(&client.ask(ListApps).await?)))
 }
 
 pub(super) async fn approve(
@@ -25,7 +21,7 @@ pub(super) async fn approve(
     AppPath(app): AppPath,
     ApiBody(Ignored): ApiBody<Ignored>,
 ) -> Result<Response, ApiError> {
-    client.perform(Command::ApproveApp { app: app.into() }).await?;
+    client.ask(ApproveApp { app: app.into() }).await?;
     Ok(done())
 }
 
@@ -35,7 +31,7 @@ pub(super) async fn pair(
     ApiBody(Ignored): ApiBody<Ignored>,
 ) -> Result<Response, ApiError> {
     let Pairing { command, token } = Pairing::with_fresh_token(app);
-    client.perform(command).await?;
+    client.ask(command).await?;
     Ok(json(StatusCode::OK, wire::encode(&report::PairingToken { token: &token })))
 }
 
@@ -44,7 +40,7 @@ pub(super) async fn forget(
     LabelPath(app): LabelPath,
     ApiBody(ForgetBody { unpair }): ApiBody<ForgetBody>,
 ) -> Result<Response, ApiError> {
-    client.perform(Command::ForgetApp { app: app.into(), unpair }).await?;
+    client.ask(ForgetApp { app: app.into(), unpair }).await?;
     Ok(done())
 }
 
@@ -54,7 +50,7 @@ fn done() -> Response {
 
 /// The token is shown once, in the answer; the board gets and keeps its hash.
 struct Pairing {
-    command: Command,
+    command: PairApp,
     token: String,
 }
 
@@ -62,7 +58,7 @@ impl Pairing {
     /// The token has 244 random bits.
     fn with_fresh_token(app: String) -> Self {
         let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        Self { command: Command::PairApp { app: app.into(), token: map::hash_token(&token) }, token }
+        Self { command: PairApp { app: app.into(), token: map::hash_token(&token) }, token }
     }
 }
 

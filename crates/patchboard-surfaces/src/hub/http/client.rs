@@ -1,4 +1,4 @@
-//! The sender of a request: who it is, and what it asks of the board.
+//! The client that sends a request, and its commands to the board.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use patchboard_core::app::message::MessageReport;
+use patchboard_core::board::BoardCommand;
 use patchboard_core::caller::{Caller, Grant, Surface};
-use patchboard_core::command::Command;
+use patchboard_core::command::ReadMessage;
 use patchboard_core::id::{MessageId, Seq};
-use patchboard_core::reply::BoardReply;
-use patchboard_core::{BoardError, ErrorKind, trace};
+use patchboard_core::{BoardError, ErrorKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -62,26 +62,15 @@ impl Hub {
 
 impl Client {
     /// The command runs in a task of its own, to its end even when the client disconnects.
-    pub(super) async fn ask(&self, command: Command) -> Result<BoardReply, ApiError> {
+    pub(super) async fn ask<C: BoardCommand>(&self, command: C) -> Result<C::Reply, ApiError> {
         let board = &self.hub.0.context.board;
-        let asking = trace::ask(board, &self.caller, command, CancellationToken::new(), self.traceparent.as_deref());
-        let answer = self.hub.0.tracker.spawn(asking).await;
-        answer.unwrap_or_else(|_| Err(BoardError::shutting_down())).map_err(ApiError::from)
-    }
-
-    /// A command that has nothing to report but its success.
-    pub(super) async fn perform(&self, command: Command) -> Result<(), ApiError> {
-        if let BoardReply::Done = self.ask(command).await? { Ok(()) } else { Err(ApiError::unexpected_reply()) }
-    }
-
-    /// A command that reports a message.
-    pub(super) async fn ask_message(&self, command: Command) -> Result<Arc<MessageReport>, ApiError> {
-        let reply = self.ask(command).await?;
-        if let BoardReply::Message(report) = reply { Ok(report) } else { Err(ApiError::unexpected_reply()) }
+        let reply = board.ask_traced(&self.caller, command, CancellationToken::new(), self.traceparent.as_deref());
+        let reply = self.hub.0.tracker.spawn(reply).await;
+        reply.unwrap_or_else(|_| Err(BoardError::shutting_down())).map_err(ApiError::from)
     }
 
     pub(super) async fn read_message(&self, message: MessageId) -> Result<Arc<MessageReport>, ApiError> {
-        self.ask_message(Command::ReadMessage { message, newer_than: None }).await
+        self.ask(ReadMessage { message, newer_than: None }).await
     }
 
     /// The message when the wait is over; refused when too many requests wait already.
@@ -122,7 +111,7 @@ impl Client {
     ) -> Result<Arc<MessageReport>, ApiError> {
         let stop = CancellationToken::new();
         let _stop_on_drop = stop.clone().drop_guard();
-        let command = Command::ReadMessage { message, newer_than: Some(seen) };
+        let command = ReadMessage { message, newer_than: Some(seen) };
         let mut answer = pin!(self.hub.0.context.board.ask(&self.caller, command, stop.clone()));
         let early = tokio::select! {
             answer = answer.as_mut() => Some(answer),
@@ -137,8 +126,7 @@ impl Client {
             }
         };
         match answer {
-            Ok(BoardReply::Message(report)) => Ok(report),
-            Ok(_) => Err(ApiError::unexpected_reply()),
+            Ok(report) => Ok(report),
             Err(error) if error.kind == ErrorKind::Cancelled => self.read_message(message).await,
             Err(error) => Err(error.into()),
         }

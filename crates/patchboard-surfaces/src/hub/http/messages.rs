@@ -1,10 +1,12 @@
 //! Messages: submitted, shown, sent again or cancelled, and how one would be routed.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::Response;
-use patchboard_core::command::{Command, SubmitMessage};
-use patchboard_core::id::MessageId;
-use patchboard_core::reply::BoardReply;
+use patchboard_core::app::message::MessageReport;
+use patchboard_core::board::BoardCommand;
+use patchboard_core::command::{CancelMessage, ExplainRouting, ListMessages, ResendMessage, SubmitMessage};
 
 use super::client::Client;
 use super::json;
@@ -19,7 +21,7 @@ pub(super) async fn submit(
     ApiQuery(SubmitQuery(wait)): ApiQuery<SubmitQuery>,
     ApiBody(message): ApiBody<SubmitMessage>,
 ) -> Result<Response, ApiError> {
-    let report = client.ask_message(Command::SubmitMessage(message)).await?;
+    let report = client.ask(message).await?;
     let report = client.wait_for(report, wait).await?;
     Ok(json(StatusCode::ACCEPTED, map::message(&report)))
 }
@@ -28,9 +30,7 @@ pub(super) async fn list(
     client: Client,
     ApiQuery(ListQuery { state, page }): ApiQuery<ListQuery>,
 ) -> Result<Response, ApiError> {
-    let BoardReply::MessageList(page) = client.ask(Command::ListMessages { state, page }).await? else {
-        return Err(ApiError::unexpected_reply());
-    };
+    let page = client.ask(ListMessages { state, page }).await?;
     Ok(json(StatusCode::OK, map::messages(&page)))
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn resend(
     MessagePath(message): MessagePath,
     ApiBody(Ignored): ApiBody<Ignored>,
 ) -> Result<Response, ApiError> {
-    change(&client, message, Command::ResendMessage { message, app: None }).await
+    change(&client, ResendMessage { message, app: None }).await
 }
 
 pub(super) async fn send_to(
@@ -57,7 +57,7 @@ pub(super) async fn send_to(
     MessagePath(message): MessagePath,
     ApiBody(SendToBody { app }): ApiBody<SendToBody>,
 ) -> Result<Response, ApiError> {
-    change(&client, message, Command::ResendMessage { message, app: Some(app.into()) }).await
+    change(&client, ResendMessage { message, app: Some(app.into()) }).await
 }
 
 pub(super) async fn cancel(
@@ -65,27 +65,19 @@ pub(super) async fn cancel(
     MessagePath(message): MessagePath,
     ApiBody(Ignored): ApiBody<Ignored>,
 ) -> Result<Response, ApiError> {
-    change(&client, message, Command::CancelMessage(message)).await
+    change(&client, CancelMessage(message)).await
 }
 
 pub(super) async fn explain(
     client: Client,
     ApiBody(ExplainBody { text }): ApiBody<ExplainBody>,
 ) -> Result<Response, ApiError> {
-    let BoardReply::RoutingExplained(decision) = client.ask(Command::ExplainRouting { text: text.into() }).await?
-    else {
-        return Err(ApiError::unexpected_reply());
-    };
+    let decision = client.ask(ExplainRouting { text: text.into() }).await?;
     Ok(json(StatusCode::OK, map::decision(&decision)))
 }
 
-/// The answer shows the message as it is after the command.
-async fn change(client: &Client, message: MessageId, command: Command) -> Result<Response, ApiError> {
-    // Some commands report the message themselves.
-    let report = if let BoardReply::Message(report) = client.ask(command).await? {
-        report
-    } else {
-        client.read_message(message).await?
-    };
+/// Answers with the message as it is after the command.
+async fn change(client: &Client, command: impl BoardCommand<Reply = Arc<MessageReport>>) -> Result<Response, ApiError> {
+    let report = client.ask(command).await?;
     Ok(json(StatusCode::ACCEPTED, map::message(&report)))
 }

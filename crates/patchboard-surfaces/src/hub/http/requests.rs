@@ -14,9 +14,9 @@ use patchboard_core::app::InputMethod;
 use patchboard_core::app::message::MessageState;
 use patchboard_core::command::{PageRequest, SubmitMessage};
 use patchboard_core::hub::MAX_TEXT;
+use patchboard_core::hub::NO_APP;
 use patchboard_core::id::{MessageId, Seq};
 use patchboard_core::store::PageCursor;
-use patchboard_matcher::NO_APP;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

@@ -1,28 +1,30 @@
 //! Parses replies that only the hub receives.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use patchboard_core::app::{AppDelivery, InputMethod};
 use patchboard_core::id::MessageId;
-use patchboard_core::reply::{BoardReply, InboxEvent, RegistrationRefusal};
+use patchboard_core::reply::{InboxEvent, RegistrationRefusal};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Read, text_of};
 
 /// `None` if the keyword is not one of the hub's.
-pub(super) fn answer(word: &str, json: &Value) -> Read<Option<BoardReply>> {
+pub(super) fn answer(word: &str, json: &Value) -> Read<Option<Box<dyn Any>>> {
+    let refused = |refusal| Box::new(Err::<Uuid, RegistrationRefusal>(refusal));
     Ok(Some(match word {
-        "registered" => BoardReply::AppRegistered { client: uuid(json)? },
-        "not_registered" => BoardReply::AppNotRegistered(match text_of(json) {
+        "registered" => Box::new(Ok::<Uuid, RegistrationRefusal>(uuid(json)?)),
+        "not_registered" => refused(match text_of(json) {
             "already" => RegistrationRefusal::AlreadyRegistered,
             "name_taken" => RegistrationRefusal::NameTaken,
             "not_approved" => RegistrationRefusal::NotApproved,
             "wrong_token" => RegistrationRefusal::WrongToken,
             other => return Err(format!("no app is refused because of `{other}`")),
         }),
-        "deliver" => BoardReply::InboxEvent(InboxEvent::Deliver(Arc::new(delivery(json)?))),
-        "prove" => BoardReply::InboxEvent(InboxEvent::ProveAlive),
+        "deliver" => Box::new(InboxEvent::Deliver(Arc::new(delivery(json)?))),
+        "prove" => Box::new(InboxEvent::ProveAlive),
         _ => return Ok(None),
     }))
 }

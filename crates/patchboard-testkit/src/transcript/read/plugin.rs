@@ -35,20 +35,3 @@ pub(super) fn report(json: &Value) -> Read<PluginReport> {
         changes: each(&json["changes"], |change| Ok(text_of(change).into()))?,
     })
 }
-
-/// Format: `"duplicate"`, `"ignored"`, a delivery's number, or a response.
-pub(super) fn outcome(json: &Value) -> Read<WebhookOutcome> {
-    Ok(match json {
-        Value::String(word) if word == "duplicate" => WebhookOutcome::Duplicate,
-        Value::String(word) if word == "ignored" => WebhookOutcome::Ignored,
-        Value::Number(_) => WebhookOutcome::Accepted(DeliveryId(Uuid::from_u128(number(json).into()))),
-        Value::Object(_) => WebhookOutcome::Respond(WebhookResponse {
-            status: u16::try_from(number(&json["status"])).map_err(|error| error.to_string())?,
-            content_type: text_of(&json["content_type"]).to_owned(),
-            body: text_of(&json["body"]).as_bytes().to_vec(),
-        }),
-        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) => {
-            return Err(format!("no webhook ends with `{json}`"));
-        }
-    })
-}
