@@ -3,7 +3,6 @@
 //! Todos and messages belong to the session of the call, memories to the account behind it; no argument can select
 //! another session or account.
 
-use crate::store::Store;
 use std::path::Path;
 use std::sync::Arc;
 
