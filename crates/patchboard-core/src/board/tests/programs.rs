@@ -62,8 +62,8 @@ impl ToolHost for Pool {
         arguments: &'a Value,
         _stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let parcel = scope.call_metadata.as_deref().expect("the board adds one").clone();
-        self.calls.lock().unwrap().push((call.name.to_string(), parcel));
+        let metadata = scope.call_metadata.as_deref().expect("the board adds one").clone();
+        self.calls.lock().unwrap().push((call.name.to_string(), metadata));
         Box::pin(async move {
             if call.name.starts_with("slow") {
                 self.gate.acquire().await.unwrap().forget();
@@ -321,12 +321,12 @@ async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_co
     for _ in 0..2 {
         output(&bench, &on_cli, wanted.clone()).await;
     }
-    let parcels: Vec<CallMetadata> = pool.calls.lock().unwrap().iter().map(|(_, parcel)| parcel.clone()).collect();
-    assert_eq!(parcels[0].session, parcels[1].session);
-    assert!(parcels[0].session.starts_with("agent-") && !parcels[0].session.contains("alice"));
-    assert!(parcels[0].for_model);
+    let received: Vec<CallMetadata> = pool.calls.lock().unwrap().iter().map(|(_, metadata)| metadata.clone()).collect();
+    assert_eq!(received[0].session, received[1].session);
+    assert!(received[0].session.starts_with("agent-") && !received[0].session.contains("alice"));
+    assert!(received[0].for_model);
     // The tool calls back while it runs: it works on what its caller works on.
-    let set = call(&parcels[0].session, "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools);
+    let set = call(&received[0].session, "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools);
     assert!(!output(&bench, &worker(), set).await.is_error);
     let arguments = json!({"name": "a"}).into();
     let get =

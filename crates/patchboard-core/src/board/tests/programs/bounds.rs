@@ -55,9 +55,9 @@ fn with_hosts(change: impl FnOnce(&mut Setup)) -> (Bench, Arc<Pool>) {
 }
 
 fn within(timeout: Duration, name: &str) -> CallInSession {
-    let parcel = CallMetadata { session: "s".into(), timeout: Some(timeout), ..CallMetadata::default() };
+    let metadata = CallMetadata { session: "s".into(), timeout: Some(timeout), ..CallMetadata::default() };
     let (name, arguments) = (name.into(), json!({}).into());
-    CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel }
+    CallInSession { name, arguments, filter: ToolFilter::All, metadata }
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,17 +69,13 @@ async fn a_batch_reaches_what_its_caller_reaches() {
     bench.ask(&program(), open("s")).await.unwrap();
     let inside = |name: &str| json!({"tool": name, "parameters": {"n": 1}});
     let calls = json!({"calls": [inside("shell"), inside("pure"), inside("resize"), inside("todo_read")]});
-    let parcel = CallMetadata {
+    let metadata = CallMetadata {
         session: "s".into(),
         binary: [("n".to_owned(), Bytes::from_static(b"of the batch"))].into(),
         ..CallMetadata::default()
     };
-    let batch = CallInSession {
-        name: "batch".into(),
-        arguments: calls.into(),
-        filter: ToolFilter::ServerTools,
-        metadata: parcel,
-    };
+    let batch =
+        CallInSession { name: "batch".into(), arguments: calls.into(), filter: ToolFilter::ServerTools, metadata };
     let told = output(&bench, &program(), batch).await.content;
     for line in [
         "[1] shell: error\nunknown tool: shell",
@@ -90,8 +86,8 @@ async fn a_batch_reaches_what_its_caller_reaches() {
         assert!(told.contains(line), "{line}: {told}");
     }
     let calls = pool.calls.lock().unwrap();
-    let parcel = &calls[0].1;
-    assert_eq!((calls.len(), parcel.for_model, parcel.binary.len()), (1, true, 0));
+    let metadata = &calls[0].1;
+    assert_eq!((calls.len(), metadata.for_model, metadata.binary.len()), (1, true, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,9 +215,9 @@ async fn results_are_those_of_the_very_same_call() {
     bench.ask(&program(), caching).await.unwrap();
     let with = |arguments: &str, metadata: &[(&str, &str)]| {
         let metadata = metadata.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let parcel = CallMetadata { session: "s".into(), metadata, ..CallMetadata::default() };
+        let metadata = CallMetadata { session: "s".into(), metadata, ..CallMetadata::default() };
         let arguments = serde_json::from_str::<Value>(arguments).unwrap().into();
-        CallInSession { name: "pure".into(), arguments, filter: ToolFilter::All, metadata: parcel }
+        CallInSession { name: "pure".into(), arguments, filter: ToolFilter::All, metadata }
     };
     for (arguments, metadata, expected) in [
         (r#"{"a":1,"b":2}"#, &[][..], 1),

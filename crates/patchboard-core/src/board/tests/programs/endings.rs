@@ -157,10 +157,10 @@ async fn a_call_that_takes_longer_than_a_session_lives_keeps_it() {
     pool.tools.lock().unwrap().push("slow");
     bench.ask(&program(), open("s")).await.unwrap();
     let _house = keep_house(&bench);
-    let parcel =
+    let metadata =
         CallMetadata { session: "s".into(), timeout: Some(Duration::from_secs(100)), ..CallMetadata::default() };
     let (name, arguments) = ("slow".into(), json!({}).into());
-    let slow = CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel };
+    let slow = CallInSession { name, arguments, filter: ToolFilter::All, metadata };
     let calling = aside(bench.ask(&program(), slow));
     tokio::time::sleep(Duration::from_secs(50)).await;
     assert!(!output(&bench, &worker(), set("s")).await.is_error, "the tool calls back");
