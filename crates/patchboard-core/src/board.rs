@@ -342,17 +342,22 @@ impl Board {
         stop: CancellationToken,
         traceparent: Option<&str>,
     ) -> CommandFuture<C> {
-        if let Err(refused) = self.admit(caller, &command) {
-            return Box::pin(std::future::ready(Err(refused)));
-        }
-        let Some(name) = C::SPAN else { return command.execute(self, caller, stop) };
+        let Some(name) = C::SPAN else { return self.execute(caller, command, stop) };
         let span = trace::request(caller, name, traceparent);
         if span.is_disabled() {
-            return command.execute(self, caller, stop);
+            return self.execute(caller, command, stop);
         }
-        let reply = span.in_scope(|| command.execute(self, caller, stop));
-        let traced = async move { reply.await.inspect_err(trace::request_failed) };
+        let reply = span.in_scope(|| self.execute(caller, command, stop));
+        let request = span.clone();
+        let traced = async move { reply.await.inspect_err(|error| trace::request_failed(&request, error)) };
         Box::pin(traced.instrument(span))
+    }
+
+    fn execute<C: BoardCommand>(&self, caller: &Caller, command: C, stop: CancellationToken) -> CommandFuture<C> {
+        match self.admit(caller, &command) {
+            Ok(()) => command.execute(self, caller, stop),
+            Err(refused) => Box::pin(std::future::ready(Err(refused))),
+        }
     }
 
     fn admit(&self, caller: &Caller, command: &impl Guarded) -> Result<(), BoardError> {

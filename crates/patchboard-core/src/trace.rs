@@ -189,8 +189,8 @@ pub(crate) fn tool_answered(span: &Span, output: &ToolOutput) {
 }
 
 /// Records on the span of a request that it failed.
-pub(crate) fn request_failed(error: &BoardError) {
-    Span::current().record(field::ERROR, error_kind_label(error.kind));
+pub(crate) fn request_failed(span: &Span, error: &BoardError) {
+    span.record(field::ERROR, error_kind_label(error.kind));
 }
 
 fn error_kind_label(kind: ErrorKind) -> &'static str {

@@ -1,30 +1,97 @@
+use std::fmt;
+
 use super::*;
+use crate::app::message::AppResponse;
+use crate::app::{AppProfile, InputMethod};
 use crate::caller::GrantSet;
-use crate::command::{
-    AddWorkspaceThread, AnswerApproval, ApprovalRef, ApprovePlugin, ApproveTools, BudgetStatus, CallInSession,
-    CallTool, CancelRun, ClearSession, CloseSession, CreateWorkspace, DescribeNode, DescribeServer, DescribeSession,
-    DetachRun, FindRun, FindTool, FolderChoice, ListAgents, ListApprovals, ListHostTools, ListModels, ListPlugins,
-    ListSessions, ListTools, ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin, OpenSession, PageRequest,
-    ReadHistory, ReadMessages, ReceiveWebhook, RegisterTools, ReloadSettings, RemoveWorkspaceThread, RunKind, RunRef,
-    SearchMemory, SessionRef, SetModel, StartRun, SummariseUsage, ToolFilter, TouchSession, UnloadPlugin,
-};
+use crate::command::{ApprovalRef, PageRequest, RunKind, RunRef, ToolFilter};
 use crate::conversation::ConversationOrigin;
-use crate::id::ConnectionId;
-use crate::id::{ApprovalId, RunId};
+use crate::id::{ApprovalId, ConnectionId, MessageId, RunId};
 use crate::store::{SessionFilter, UsageGrouping};
 use crate::webhook::Webhook;
+
+/// The row of a command of any type.
+trait AccessRow: fmt::Debug {
+    fn required_grant(&self) -> Grant;
+    fn authorise(&self, caller: &Caller) -> Result<(), BoardError>;
+}
+
+impl<C: Guarded> AccessRow for C {
+    fn required_grant(&self) -> Grant {
+        Guarded::required_grant(self)
+    }
+
+    fn authorise(&self, caller: &Caller) -> Result<(), BoardError> {
+        authorise(caller, self)
+    }
+}
 
 fn origin() -> ConversationOrigin {
     ConversationOrigin { channel: "web".into(), account: "a".into(), peer: None, guild: None, team: None }
 }
 
-/// One of each. `required_grant` has no wildcard arm, so a command missing here still cannot be without a grant;
-/// this list proves that the grant is enforced.
-fn every_command() -> Vec<Command> {
-    let open = OpenSession { id: "s".into(), metadata: Default::default(), config: None, worker: None };
-    let register = RegisterTools { session: "s".into(), tools: Vec::new(), client_name: "p".into(), worker: None };
-    let (arguments, parcel) = (Default::default(), Default::default());
-    let call = CallInSession { name: "t".into(), arguments, filter: ToolFilter::All, metadata: parcel };
+fn start_run(folder: FolderChoice) -> StartRun {
+    let kind = RunKind::Chat { agent: None };
+    StartRun { origin: origin(), content: "x".into(), client_id: "1".into(), model: None, folder, kind }
+}
+
+fn call_tool(folder: FolderChoice) -> CallTool {
+    CallTool { name: "t".into(), arguments: Default::default(), folder, origin: origin() }
+}
+
+macro_rules! boxed {
+    ($($command:expr),+ $(,)?) => {
+        vec![$(Box::new($command) as Box<dyn AccessRow>),+]
+    };
+}
+
+/// One of each. A command without a row does not compile; this list proves that the grant of the row is enforced.
+fn every_command() -> Vec<Box<dyn AccessRow>> {
+    let mut commands = run_commands();
+    commands.extend(session_commands());
+    commands.extend(server_commands());
+    commands.extend(hub_commands());
+    commands.extend(bridge_commands());
+    commands
+}
+
+fn run_commands() -> Vec<Box<dyn AccessRow>> {
+    let run = RunId(uuid::Uuid::nil());
+    boxed![
+        start_run(FolderChoice::Configured),
+        start_run(FolderChoice::Granted("/srv".to_owned())),
+        CancelRun(run),
+        DetachRun(run),
+        FindRun(RunRef::ClientId { id: "1".into(), within: None }),
+        AnswerApproval { approval: ApprovalRef::Id(ApprovalId(uuid::Uuid::nil())), approve: true },
+        ListApprovals(PageRequest::new(None, None)),
+        call_tool(FolderChoice::Configured),
+        call_tool(FolderChoice::Granted("/srv".to_owned())),
+        ListTools { folder: None, page: PageRequest::new(None, None) },
+        ApproveTools { server: "s".into() },
+    ]
+}
+
+fn session_commands() -> Vec<Box<dyn AccessRow>> {
+    let page = PageRequest::new(None, None);
+    let session = SessionRef::Origin(origin());
+    boxed![
+        ListSessions { filter: SessionFilter::default(), page: page.clone() },
+        ReadHistory { session: session.clone(), page: page.clone() },
+        ReadMessages { session: session.clone(), before: None, limit: 1 },
+        ClearSession { session, purge: true },
+        SearchMemory { channel: "c".into(), account: "a".into(), query: "q".into(), page: page.clone() },
+        BudgetStatus { session: None },
+        SummariseUsage { since: None, group_by: UsageGrouping::Day, page },
+        ListWorkspaces,
+        CreateWorkspace { name: None },
+        ListWorkspaceThreads { workspace: "w".into() },
+        AddWorkspaceThread { workspace: "w".into(), thread: "t".into() },
+        RemoveWorkspaceThread { workspace: "w".into(), thread: "t".into() },
+    ]
+}
+
+fn server_commands() -> Vec<Box<dyn AccessRow>> {
     let webhook = Webhook {
         method: "POST".to_owned(),
         query: String::new(),
@@ -32,73 +99,55 @@ fn every_command() -> Vec<Command> {
         body: bytes::Bytes::new(),
         digest: "d".into(),
     };
-    let page = PageRequest::new(None, None);
-    let run = RunId(uuid::Uuid::nil());
-    let session = SessionRef::Origin(origin());
-    vec![
-        StartRun {
-            origin: origin(),
-            content: "x".into(),
-            client_id: "1".into(),
-            model: None,
-
-            folder: FolderChoice::Configured,
-            kind: RunKind::Chat { agent: None },
-        },
-        StartRun {
-            origin: origin(),
-            content: "x".into(),
-            client_id: "1".into(),
-            model: None,
-
-            folder: FolderChoice::Granted("/srv".to_owned()),
-            kind: RunKind::Chat { agent: None },
-        },
-        CancelRun(run),
-        FindRun(RunRef::ClientId { id: "1".into(), within: None }),
-        AnswerApproval { approval: ApprovalRef::Id(ApprovalId(uuid::Uuid::nil())), approve: true },
-        ListApprovals(page.clone()),
-        ListSessions { filter: SessionFilter::default(), page: page.clone() },
-        ReadHistory { session: session.clone(), page: page.clone() },
-        ClearSession { session, purge: true },
-        SearchMemory { channel: "c".into(), account: "a".into(), query: "q".into(), page: page.clone() },
-        BudgetStatus { session: None },
-        SummariseUsage { since: None, group_by: UsageGrouping::Day, page: page.clone() },
-        ListTools { folder: None, page },
-        DetachRun(run),
-        ReadMessages { session: SessionRef::Origin(origin()), before: None, limit: 1 },
-        CallTool {
-            name: "t".into(),
-            arguments: Default::default(),
-            folder: FolderChoice::Configured,
-            origin: origin(),
-        },
-        ApproveTools { server: "s".into() },
+    boxed![
         ListAgents,
         ListModels { agent: None },
         SetModel { thread: None, model: "m".into() },
-        ListWorkspaces,
-        CreateWorkspace { name: None },
-        ListWorkspaceThreads { workspace: "w".into() },
-        AddWorkspaceThread { workspace: "w".into(), thread: "t".into() },
-        RemoveWorkspaceThread { workspace: "w".into(), thread: "t".into() },
+        DescribeNode,
+        DescribeServer,
+        ReloadSettings,
         ListPlugins,
         LoadPlugin { named: "p".into() },
         UnloadPlugin { name: "p".into() },
         ApprovePlugin { name: "p".into() },
         ReceiveWebhook { channel: "c".into(), webhook },
-        DescribeNode,
-        open,
+    ]
+}
+
+fn hub_commands() -> Vec<Box<dyn AccessRow>> {
+    let message = MessageId(uuid::Uuid::nil());
+    let profile = AppProfile { name: "a".into(), description: "d".into(), version: None, capabilities: Vec::new() };
+    boxed![
+        SubmitMessage { text: "x".into(), input: InputMethod::Text, confidence: None, only_app: None },
+        ReadMessage { message, newer_than: None },
+        ListMessages { state: None, page: PageRequest::new(None, None) },
+        ResendMessage { message, app: None },
+        CancelMessage(message),
+        ExplainRouting { text: "x".into() },
+        RegisterApp { profile, token: None, origin: None },
+        NextInboxEvent,
+        ConfirmAppAlive,
+        DeregisterApp,
+        AnswerMessage { message, response: AppResponse::Ack },
+        ListApps,
+        ApproveApp { app: "a".into() },
+        PairApp { app: "a".into(), token: [0; 32] },
+        ForgetApp { app: "a".into(), unpair: false },
+    ]
+}
+
+fn bridge_commands() -> Vec<Box<dyn AccessRow>> {
+    let (arguments, metadata) = (Default::default(), Default::default());
+    boxed![
+        OpenSession { id: "s".into(), metadata: Default::default(), config: None, worker: None },
         CloseSession { id: "s".into() },
         DescribeSession { id: "s".into() },
         TouchSession { id: "s".into() },
-        register,
+        RegisterTools { session: "s".into(), tools: Vec::new(), client_name: "p".into(), worker: None },
         FindTool { session: "s".into(), name: "t".into(), filter: ToolFilter::All },
         ListHostTools { session: "s".into() },
-        call,
+        CallInSession { name: "t".into(), arguments, filter: ToolFilter::All, metadata },
         ListWorkers,
-        DescribeServer,
-        ReloadSettings,
     ]
 }
 
@@ -109,7 +158,7 @@ fn caller(grants: GrantSet) -> Caller {
 #[test]
 fn without_a_grant_every_command_is_refused() {
     for command in every_command() {
-        let refused = authorise(&caller(GrantSet::NONE), &command).unwrap_err();
+        let refused = command.authorise(&caller(GrantSet::NONE)).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Forbidden, "{command:?}");
     }
 }
@@ -117,9 +166,9 @@ fn without_a_grant_every_command_is_refused() {
 #[test]
 fn a_client_cannot_operate_and_the_operator_can_do_everything() {
     for command in every_command() {
-        let for_operators_only = required_grant(&command) == Grant::Operate;
-        assert_eq!(authorise(&caller(GrantSet::CLIENT), &command).is_err(), for_operators_only, "{command:?}");
-        assert!(authorise(&caller(GrantSet::OPERATOR), &command).is_ok(), "{command:?}");
+        let for_operators_only = command.required_grant() == Grant::Operate;
+        assert_eq!(command.authorise(&caller(GrantSet::CLIENT)).is_err(), for_operators_only, "{command:?}");
+        assert!(command.authorise(&caller(GrantSet::OPERATOR)).is_ok(), "{command:?}");
     }
 }
 

@@ -1,8 +1,10 @@
 //! The whole board on a store in memory, a scripted model and a clock that stands still. Each file is one topic.
 
-use crate::command::{BudgetStatus, ReadHistory, RunKind, StartRun};
+use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -11,12 +13,14 @@ use super::*;
 use crate::agent::{AgentBinding, AgentSpec};
 use crate::budget::price::ModelPrice;
 use crate::caller::{GrantSet, Surface};
-use crate::command::{FolderChoice, PageRequest, RunRef, SessionRef};
+use crate::command::{BudgetStatus, FolderChoice, PageRequest, ReadHistory, RunKind, RunRef, SessionRef, StartRun};
+use crate::conversation::ConversationOrigin;
+use crate::error::ErrorKind;
 use crate::event::{Event, ModelCallOutcome};
 use crate::faulty::FaultyStore;
 use crate::hub::HubOptions;
 use crate::hub::notice::NoticeOptions;
-use crate::id::ConnectionId;
+use crate::id::{ConnectionId, SessionKey};
 use crate::model::{ModelEvent, ModelRequest, ToolInput};
 use crate::port::SchemaViolation;
 use crate::run_spec::StrategyKind;
@@ -44,6 +48,7 @@ mod plugin_host;
 mod plugins;
 mod programs;
 mod recall;
+mod request_spans;
 mod resuming;
 mod runs;
 mod session_owners;
@@ -196,21 +201,15 @@ fn session(account: &str) -> SessionKey {
     origin(account).session_key("default")
 }
 
-fn start(account: &str, content: &str) -> Command {
+fn start(account: &str, content: &str) -> StartRun {
     StartRun {
         origin: origin(account),
         content: content.into(),
         client_id: content.into(),
         model: None,
-
         folder: FolderChoice::Configured,
         kind: RunKind::Chat { agent: None },
     }
-}
-
-fn started(reply: Result<BoardReply, BoardError>) -> RunId {
-    let BoardReply::RunStarted(run) = reply.unwrap() else { panic!("not a started run") };
-    run
 }
 
 fn closed_gate() -> (Arc<Semaphore>, ScriptStep) {
@@ -232,14 +231,44 @@ fn say_and_wait(pieces: &[&str], gate: ScriptStep) -> Script {
     script
 }
 
+type AskFn = dyn Fn(&Bench, &Caller) -> BoxFuture<'static, Result<(), BoardError>>;
+
+/// A command of any type, for tests that try several and look only at whether they are refused.
+#[derive(Clone)]
+struct AnyCommand {
+    text: String,
+    ask: Rc<AskFn>,
+}
+
+impl AnyCommand {
+    fn new(command: impl BoardCommand + Clone) -> Self {
+        let text = format!("{command:?}");
+        let ask = move |bench: &Bench, caller: &Caller| -> BoxFuture<'static, Result<(), BoardError>> {
+            let reply = bench.ask(caller, command.clone());
+            Box::pin(async move { reply.await.map(drop) })
+        };
+        Self { text, ask: Rc::new(ask) }
+    }
+
+    async fn ask(&self, bench: &Bench, caller: &Caller) -> Result<(), BoardError> {
+        (self.ask)(bench, caller).await
+    }
+}
+
+impl fmt::Debug for AnyCommand {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
 impl Bench {
     /// An ask whose token nobody cancels.
-    fn ask(&self, caller: &Caller, command: Command) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
+    fn ask<C: BoardCommand>(&self, caller: &Caller, command: C) -> CommandFuture<C> {
         self.board.ask(caller, command, CancellationToken::new())
     }
 
     async fn start(&self, account: &str, content: &str) -> RunId {
-        started(self.ask(&caller(1), start(account, content)).await)
+        self.ask(&caller(1), start(account, content)).await.unwrap()
     }
 
     async fn follow(&self, run: RunId) -> Followed {
@@ -261,10 +290,7 @@ impl Bench {
     async fn history(&self, account: &str) -> Vec<TurnRow> {
         let session = SessionRef::Origin(origin(account));
         let command = ReadHistory { session, page: PageRequest::new(None, None) };
-        let BoardReply::History { turns, .. } = self.ask(&caller(1), command).await.unwrap() else {
-            panic!("not a history")
-        };
-        turns.items
+        self.ask(&caller(1), command).await.unwrap().turns.items
     }
 
     /// What was said in the stored turns, in order.
@@ -279,7 +305,7 @@ impl Bench {
     /// `(used, reserved)` of session, day and month.
     async fn spent(&self, account: &str) -> [(u64, u64); 3] {
         let command = BudgetStatus { session: Some(SessionRef::Origin(origin(account))) };
-        let BoardReply::Budget(report) = self.ask(&caller(1), command).await.unwrap() else { panic!("not a budget") };
+        let report = self.ask(&caller(1), command).await.unwrap();
         [report.session.unwrap(), report.daily, report.monthly].map(|line| (line.used, line.reserved))
     }
 

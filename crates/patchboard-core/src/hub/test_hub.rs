@@ -14,7 +14,7 @@ use crate::app::TokenHash;
 use crate::app::message::{AppNotice, AppResponse, MessageEvent, MessageReport};
 use crate::app::{AppDelivery, AppProfile, InputMethod, NoticePriority, UserNotice};
 use crate::approval::policy::ApprovalPolicy;
-use crate::board::{Board, BoardLimits, BoardParts, RetentionPolicy};
+use crate::board::{Board, BoardCommand, BoardLimits, BoardParts, CommandFuture, RetentionPolicy};
 use crate::budget::BudgetLimits;
 use crate::budget::price::PriceTable;
 use crate::caller::{Caller, GrantSet, Surface};
@@ -30,7 +30,7 @@ use crate::hub::notice::NoticeOptions;
 use crate::id::{ConnectionId, MessageId, Seq};
 use crate::memory::MemoryOptions;
 use crate::port::NoticeSink;
-use crate::reply::{BoardReply, InboxEvent, RegistrationRefusal};
+use crate::reply::{InboxEvent, RegistrationRefusal};
 use crate::run_spec::StrategyKind;
 use crate::scripted::{
     AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel,
@@ -206,7 +206,7 @@ pub(crate) fn notice(body: &str) -> AppResponse {
 }
 
 impl TestHub {
-    pub(crate) fn ask(&self, caller: &Caller, command: Command) -> BoxFuture<'static, Result<BoardReply, BoardError>> {
+    pub(crate) fn ask<C: BoardCommand>(&self, caller: &Caller, command: C) -> CommandFuture<C> {
         Box::pin(within_time(self.board.ask(caller, command, CancellationToken::new())))
     }
 
@@ -232,12 +232,7 @@ impl TestHub {
         let caller = Caller { connection: ConnectionId(100 + connection), ..user() };
         let app = TestApp { board: self.board.clone(), caller };
         let command = RegisterApp { profile, token, origin: None };
-        let reply = self.ask(&app.caller, command).await.unwrap();
-        if let BoardReply::AppNotRegistered(refused) = reply {
-            return Err(refused);
-        }
-        assert!(matches!(reply, BoardReply::AppRegistered { .. }), "{reply:?}");
-        Ok(app)
+        self.ask(&app.caller, command).await.unwrap().map(|_client| app)
     }
 
     pub(crate) async fn submit(&self, text: &str) -> Arc<MessageReport> {
@@ -247,13 +242,13 @@ impl TestHub {
     pub(crate) async fn try_submit(&self, text: &str, only: Option<&str>) -> Result<Arc<MessageReport>, BoardError> {
         let only = only.map(Arc::from);
         let wanted = SubmitMessage { text: text.into(), input: InputMethod::Text, confidence: None, only_app: only };
-        Ok(report(self.ask(&user(), wanted).await?))
+        self.ask(&user(), wanted).await
     }
 
     /// The report once no task has work left.
     pub(crate) async fn read(&self, message: MessageId) -> Arc<MessageReport> {
         let_others_run().await;
-        report(self.ask(&user(), ReadMessage { message, newer_than: None }).await.unwrap())
+        self.ask(&user(), ReadMessage { message, newer_than: None }).await.unwrap()
     }
 
     /// State, reason and attempts in one line.
@@ -263,17 +258,16 @@ impl TestHub {
 
     pub(crate) async fn resend(&self, message: MessageId, app: Option<&str>) -> Arc<MessageReport> {
         let command = ResendMessage { message, app: app.map(Arc::from) };
-        report(self.ask(&user(), command).await.unwrap())
+        self.ask(&user(), command).await.unwrap()
     }
 
     pub(crate) async fn cancel(&self, message: MessageId) -> Arc<MessageReport> {
-        report(self.ask(&user(), CancelMessage(message)).await.unwrap())
+        self.ask(&user(), CancelMessage(message)).await.unwrap()
     }
 
     pub(crate) async fn list(&self) -> Vec<Arc<MessageReport>> {
         let command = ListMessages { state: None, page: PageRequest::new(None, None) };
-        let BoardReply::MessageList(page) = self.ask(&user(), command).await.unwrap() else { panic!("no list") };
-        page.items
+        self.ask(&user(), command).await.unwrap().items
     }
 
     /// The report rebuilt from the records.
@@ -301,11 +295,6 @@ impl TestHub {
     }
 }
 
-pub(crate) fn report(reply: BoardReply) -> Arc<MessageReport> {
-    let BoardReply::Message(report) = reply else { panic!("{reply:?} is no message") };
-    report
-}
-
 pub(crate) fn short(report: &MessageReport) -> String {
     let mut line = report.state.name().to_owned();
     if let Some(reason) = &report.reason {
@@ -329,14 +318,12 @@ pub(crate) struct TestApp {
 }
 
 impl TestApp {
-    pub(crate) async fn ask(&self, command: Command) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn ask<C: BoardCommand>(&self, command: C) -> Result<C::Reply, BoardError> {
         within_time(self.board.ask(&self.caller, command, CancellationToken::new())).await
     }
 
     pub(crate) async fn take(&self) -> Result<InboxEvent, BoardError> {
-        let reply = self.ask(NextInboxEvent).await?;
-        let BoardReply::InboxEvent(item) = reply else { panic!("{reply:?}") };
-        Ok(item)
+        self.ask(NextInboxEvent).await
     }
 
     /// Waits for the next delivery.
@@ -352,31 +339,31 @@ impl TestApp {
         let_others_run().await;
         let taking = self.board.ask(&self.caller, NextInboxEvent, CancellationToken::new());
         let reply = taking.now_or_never()?.unwrap();
-        let BoardReply::InboxEvent(InboxEvent::Deliver(delivery)) = reply else { panic!("{reply:?}") };
+        let InboxEvent::Deliver(delivery) = reply else { panic!("{reply:?}") };
         Some(delivery)
     }
 
-    pub(crate) async fn answer(&self, message: MessageId, response: AppResponse) -> Result<BoardReply, BoardError> {
+    pub(crate) async fn answer(&self, message: MessageId, response: AppResponse) -> Result<(), BoardError> {
         self.ask(AnswerMessage { message, response }).await
     }
 
     pub(crate) async fn ack(&self, message: MessageId) {
-        assert_eq!(self.answer(message, AppResponse::Ack).await.unwrap(), BoardReply::Done);
+        self.answer(message, AppResponse::Ack).await.unwrap();
     }
 
     pub(crate) async fn reject(&self, message: MessageId, reason: &str) {
-        assert_eq!(self.answer(message, reject(reason)).await.unwrap(), BoardReply::Done);
+        self.answer(message, reject(reason)).await.unwrap();
     }
 
     pub(crate) async fn notify(&self, message: MessageId, body: &str) {
-        assert_eq!(self.answer(message, notice(body)).await.unwrap(), BoardReply::Done);
+        self.answer(message, notice(body)).await.unwrap();
     }
 
     pub(crate) async fn prove(&self) {
-        assert_eq!(self.ask(ConfirmAppAlive).await.unwrap(), BoardReply::Done);
+        self.ask(ConfirmAppAlive).await.unwrap();
     }
 
     pub(crate) async fn leave(&self) {
-        assert_eq!(self.ask(DeregisterApp).await.unwrap(), BoardReply::Done);
+        self.ask(DeregisterApp).await.unwrap();
     }
 }

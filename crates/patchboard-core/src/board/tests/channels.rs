@@ -55,7 +55,7 @@ fn from_channel() -> Caller {
     Caller { surface: Surface::Webhook, principal: "channel:tg".into(), connection: ConnectionId(5), grants }
 }
 
-fn webhook(body: &serde_json::Value) -> Command {
+fn webhook(body: &serde_json::Value) -> ReceiveWebhook {
     let body = body.to_string();
     let digest = body.as_str().into();
     let webhook =
@@ -66,13 +66,6 @@ fn webhook(body: &serde_json::Value) -> Command {
 /// What ann writes.
 fn from_ann(id: &str, content: &str) -> serde_json::Value {
     json!({"id": id, "account": "ann", "peer": "room", "content": content})
-}
-
-fn outcome(reply: Result<BoardReply, BoardError>) -> Result<WebhookOutcome, BoardError> {
-    reply.map(|reply| {
-        let BoardReply::Webhook(outcome) = reply else { panic!("not about a webhook: {reply:?}") };
-        outcome
-    })
 }
 
 fn accepted(outcome: Result<WebhookOutcome, BoardError>) -> DeliveryId {
@@ -87,7 +80,7 @@ fn two_lines() -> Script {
 
 impl Office {
     async fn post(&self, body: &serde_json::Value) -> Result<WebhookOutcome, BoardError> {
-        outcome(self.bench.ask(&from_channel(), webhook(body)).await)
+        self.bench.ask(&from_channel(), webhook(body)).await
     }
 
     async fn accept(&self, id: &str, content: &str) -> DeliveryId {

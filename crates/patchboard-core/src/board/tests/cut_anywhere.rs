@@ -89,7 +89,7 @@ pub(super) async fn outcome(bench: &Bench, run: RunId) -> (String, Vec<String>, 
 
 async fn cut_everywhere(strategy: &str, results: usize) {
     let whole = reading(None);
-    let run = started(whole.ask(&on_runs(1), run_of(Some("t"), "r", "go", plan(strategy))).await);
+    let run = whole.ask(&on_runs(1), run_of(Some("t"), "r", "go", plan(strategy))).await.unwrap();
     let expected = outcome(&whole, run).await;
     assert_eq!((&*expected.0, expected.2), ("end Completed", results), "{strategy}");
     let row = whole.store.run(run).await.unwrap().unwrap();

@@ -58,7 +58,7 @@ async fn go_on(
 async fn cut_twice(strategy: &str, delay: usize) {
     let whole = reading(Some(FaultyStore::slow(delay)));
     let plan = RunPlan { detach: true, ..plan(strategy) };
-    let run = started(whole.ask(&on_runs(1), run_of(Some("t"), "r", "go", plan)).await);
+    let run = whole.ask(&on_runs(1), run_of(Some("t"), "r", "go", plan)).await.unwrap();
     let expected = outcome(&whole, run).await;
     assert_eq!(expected.0, "end Completed");
     let journal = whole.store.journal();
@@ -100,13 +100,13 @@ async fn fails_in_the_middle(strategy: &str, delay: usize) {
     let plan = RunPlan { detach: true, ..plan(strategy) };
     let start = || run_of(Some("t"), "r", "go", plan.clone());
     let whole = reading(Some(FaultyStore::slow(delay)));
-    let run = started(whole.ask(&on_runs(1), start()).await);
+    let run = whole.ask(&on_runs(1), start()).await.unwrap();
     let expected = outcome(&whole, run).await;
     let commits = whole.store.journal().len();
     for kept in 1..commits {
         let bench = reading(Some(FaultyStore::slow(delay)));
         bench.store.fail_after(kept);
-        let run = started(bench.ask(&on_runs(1), start()).await);
+        let run = bench.ask(&on_runs(1), start()).await.unwrap();
         bench.board.0.tracker.close();
         bench.board.0.tracker.wait().await;
         bench.store.heal();
@@ -115,7 +115,7 @@ async fn fails_in_the_middle(strategy: &str, delay: usize) {
         assert!(bench.spent("any").await.iter().all(|(_, reserved)| *reserved == 0), "{strategy} after {kept}");
         go_on(&bench.store.journal(), run, &expected, delay).await;
         // The session is not stuck either.
-        started(bench.ask(&on_runs(1), start()).await);
+        bench.ask(&on_runs(1), start()).await.unwrap();
     }
 }
 
@@ -188,7 +188,7 @@ async fn an_answer_and_a_result_at_the_same_time_are_heard_in_the_same_order_aga
     for takes in 2..9 {
         let whole = stubborn(FaultyStore::slow(1), takes);
         let command = run_of(Some("t"), "r", "go", RunPlan { detach: true, ..plan("got") });
-        let run = started(whole.ask(&on_runs(1), command).await);
+        let run = whole.ask(&on_runs(1), command).await.unwrap();
         let expected = outcome(&whole, run).await;
         let journal = whole.store.journal();
         for kept in 1..journal.len() {

@@ -25,8 +25,8 @@ async fn a_drain_waits_for_what_runs_and_takes_nothing_new() {
     assert!((&mut in_line).now_or_never().is_none());
     let mut drain = std::pin::pin!(bench.board.drain(Duration::from_secs(30)));
     assert!((&mut drain).now_or_never().is_none());
-    for command in [start("bob", "hi"), DescribeNode] {
-        let refused = bench.ask(&caller(1), command).await.unwrap_err();
+    for command in [AnyCommand::new(start("bob", "hi")), AnyCommand::new(DescribeNode)] {
+        let refused = command.ask(&bench, &caller(1)).await.unwrap_err();
         assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::Unavailable, "server is shutting down"));
     }
     assert_eq!(bench.board.is_ready().await.unwrap_err().kind, ErrorKind::Unavailable);

@@ -41,7 +41,7 @@ fn detached(agent: &str) -> RunPlan {
 }
 
 async fn begin_in(bench: &Bench, thread: &str, id: &str, plan: RunPlan) -> (RunId, Followed) {
-    let run = started(bench.ask(&on_runs(1), run_of(Some(thread), id, "go", plan)).await);
+    let run = bench.ask(&on_runs(1), run_of(Some(thread), id, "go", plan)).await.unwrap();
     (run, bench.follow(run).await)
 }
 
@@ -372,7 +372,7 @@ async fn a_drain_stops_a_tool_that_was_called_by_itself() {
     let (drained, output) = tokio::join!(bench.board.drain(Duration::from_secs(1)), called);
     drained.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(1), "nothing is left to wait for");
-    assert_eq!(output.unwrap(), BoardReply::ToolCalled(ToolOutput::fault(ToolFault::Cancelled, "cancelled")));
+    assert_eq!(output.unwrap(), ToolOutput::fault(ToolFault::Cancelled, "cancelled"));
     assert!(!rascals.at_work.load(Atomic::SeqCst));
 }
 
@@ -408,7 +408,7 @@ async fn resumed_runs_take_their_places_among_those_at_work() {
         tokio::task::yield_now().await;
     }
     gate.add_permits(1);
-    started(second.await);
+    second.await.unwrap();
     assert_eq!(rest(bench.follow(run).await).await.last().unwrap(), "end Completed");
 }
 
@@ -465,8 +465,8 @@ async fn messages_of_a_thread_are_found_whatever_agent_chats_are_routed_to() {
     rest(followed).await;
     let origin = ConversationOrigin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
     let command = ReadMessages { session: SessionRef::Origin(origin), before: None, limit: 10 };
-    let BoardReply::Messages { messages, .. } = bench.ask(&on_runs(1), command).await.unwrap() else { panic!() };
-    assert_eq!(messages.into_iter().map(|message| message.text).collect::<Vec<_>>(), ["go", "ok"]);
+    let page = bench.ask(&on_runs(1), command).await.unwrap();
+    assert_eq!(page.messages.into_iter().map(|message| message.text).collect::<Vec<_>>(), ["go", "ok"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,17 +50,13 @@ fn operator_on_runs() -> Caller {
     Caller { surface: Surface::Runs, ..operator() }
 }
 
-fn run_in(folder: FolderChoice, plan: Option<RunPlan>) -> Command {
+fn run_in(folder: FolderChoice, kind: RunKind) -> StartRun {
     let origin = ConversationOrigin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
-    StartRun {
-        origin,
-        content: "go".into(),
-        client_id: "r".into(),
-        model: None,
-        agent: None,
-        folder,
-        plan: plan.map(Box::new),
-    }
+    StartRun { origin, content: "go".into(), client_id: "r".into(), model: None, folder, kind }
+}
+
+fn agent_run() -> RunKind {
+    RunKind::Agent(plan("react"))
 }
 
 async fn follow(bench: &Bench, run: RunId) -> Followed {
@@ -77,23 +73,28 @@ async fn only_the_operator_grants_a_folder() {
     let bench = bench_of(folders.clone(), []);
     let call =
         |folder| CallTool { name: "slow".into(), arguments: Arc::new(json!({})), folder, origin: origin("local") };
-    for command in [run_in(granted(), Some(plan("react"))), run_in(granted(), None), call(granted())] {
-        let refused = bench.ask(&on_runs(1), command).await.unwrap_err();
+    let chat = RunKind::Chat { agent: None };
+    for command in [
+        AnyCommand::new(run_in(granted(), agent_run())),
+        AnyCommand::new(run_in(granted(), chat)),
+        AnyCommand::new(call(granted())),
+    ] {
+        let refused = command.ask(&bench, &on_runs(1)).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Forbidden, "{refused}");
     }
     let named = FolderChoice::Named("/away".to_owned());
-    let refused = bench.ask(&operator_on_runs(), run_in(named, Some(plan("react")))).await.unwrap_err();
+    let refused = bench.ask(&operator_on_runs(), run_in(named, agent_run())).await.unwrap_err();
     assert_eq!((refused.kind, &*refused.message), (ErrorKind::Invalid, "outside: /away"));
     assert_eq!(folders.kept.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_is_kept_while_the_run_lasts() {
-    for plan in [Some(plan("react")), None] {
+    for kind in [agent_run(), RunKind::Chat { agent: None }] {
         let folders = Arc::new(CountedGrants::default());
         let (gate, wait) = closed_gate();
         let bench = bench_of(folders.clone(), [say_and_wait(&["half"], wait)]);
-        let run = started(bench.ask(&operator_on_runs(), run_in(granted(), plan)).await);
+        let run = bench.ask(&operator_on_runs(), run_in(granted(), kind)).await.unwrap();
         let mut followed = follow(&bench, run).await;
         until(&mut followed, "text half").await;
         assert_eq!(folders.kept.load(Ordering::Relaxed), 1);
@@ -109,7 +110,7 @@ async fn a_resumed_run_has_its_folder_granted_again() {
     let (_gate, wait) = closed_gate();
     let bench = bench_of(Arc::default(), [say_and_wait(&["half"], wait)]);
     let detached = RunPlan { detach: true, ..plan("react") };
-    let run = started(bench.ask(&operator_on_runs(), run_in(granted(), Some(detached))).await);
+    let run = bench.ask(&operator_on_runs(), run_in(granted(), RunKind::Agent(detached))).await.unwrap();
     until(&mut follow(&bench, run).await, "text half").await;
     die(&bench, run).await;
     let folders = Arc::new(CountedGrants::default());
@@ -135,7 +136,7 @@ async fn where_commands_run_unconfined_what_writes_there_asks() {
     for (asks_before_writing, expected) in [(true, true), (false, false)] {
         let folders = Arc::new(CountedGrants { asks_before_writing, ..CountedGrants::default() });
         let bench = bench_of(folders, [call(&[("write", json!({}))], 1, 1), say(&["done"], 1, 1)]);
-        let run = started(bench.ask(&operator_on_runs(), run_in(granted(), Some(plan("react")))).await);
+        let run = bench.ask(&operator_on_runs(), run_in(granted(), agent_run())).await.unwrap();
         let mut followed = follow(&bench, run).await;
         let mut was_asked = false;
         while let Some(record) = next(&mut followed).await {

@@ -62,8 +62,8 @@ impl ToolHost for Pool {
         arguments: &'a Value,
         _stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let parcel = scope.call_metadata.as_deref().expect("the board adds one").clone();
-        self.calls.lock().unwrap().push((call.name.to_string(), parcel));
+        let metadata = scope.call_metadata.as_deref().expect("the board adds one").clone();
+        self.calls.lock().unwrap().push((call.name.to_string(), metadata));
         Box::pin(async move {
             if call.name.starts_with("slow") {
                 self.gate.acquire().await.unwrap().forget();
@@ -123,21 +123,20 @@ fn worker() -> Caller {
     Caller { principal: "worker:py_worker_1".into(), ..program() }
 }
 
-fn open(id: &str) -> Command {
+fn open(id: &str) -> OpenSession {
     OpenSession { id: id.into(), metadata: Default::default(), config: None, worker: None }
 }
 
-fn call(session: &str, name: &str, arguments: Value, reach: ToolFilter) -> Command {
-    let parcel = CallMetadata { session: session.into(), ..CallMetadata::default() };
-    CallInSession { name: name.into(), arguments: arguments.into(), filter: reach, metadata: parcel }
+fn call(session: &str, name: &str, arguments: Value, filter: ToolFilter) -> CallInSession {
+    let metadata = CallMetadata { session: session.into(), ..CallMetadata::default() };
+    CallInSession { name: name.into(), arguments: arguments.into(), filter, metadata }
 }
 
-async fn output(bench: &Bench, caller: &Caller, command: Command) -> ToolOutput {
-    let BoardReply::ToolCalled(output) = bench.ask(caller, command).await.unwrap() else { panic!("not called") };
-    output
+async fn output(bench: &Bench, caller: &Caller, command: impl BoardCommand<Reply = ToolOutput>) -> ToolOutput {
+    bench.ask(caller, command).await.unwrap()
 }
 
-async fn refusal(bench: &Bench, caller: &Caller, command: Command) -> String {
+async fn refusal(bench: &Bench, caller: &Caller, command: impl BoardCommand) -> String {
     bench.ask(caller, command).await.unwrap_err().message
 }
 
@@ -148,7 +147,7 @@ fn json_of(output: &ToolOutput) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_program_sees_the_tools_of_workers_and_calls_them_with_its_own_session() {
     let (bench, pool) = with_pool(|_| {});
-    let BoardReply::SessionOpened(tools) = bench.ask(&program(), open("s")).await.unwrap() else { panic!() };
+    let tools = bench.ask(&program(), open("s")).await.unwrap();
     // `echo` is the workshop's already; nothing shadows.
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     assert_eq!(names, ["pure", "py.echo", "resize"]);
@@ -164,7 +163,7 @@ async fn what_cannot_be_reached_is_said_in_the_words_clients_look_for() {
     let all = |name| call("s", name, json!({}), ToolFilter::All);
     assert_eq!(refusal(&bench, &program(), all("resize")).await, "Session not found: s");
     bench.ask(&program(), open("s")).await.unwrap();
-    for (name, reach, words) in [
+    for (name, filter, words) in [
         ("nothing", ToolFilter::All, "Tool nothing not found for session s"),
         // There, and not for programs.
         ("write", ToolFilter::All, "Tool write not found for session s"),
@@ -172,8 +171,8 @@ async fn what_cannot_be_reached_is_said_in_the_words_clients_look_for() {
         ("resize", ToolFilter::ServerTools, "Tool resize is not an Elixir tool"),
         ("pure", ToolFilter::Streaming, "Streaming execution is not enabled for tool pure"),
     ] {
-        assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), reach)).await, words);
-        let find = FindTool { session: "s".into(), name: name.into(), reach };
+        assert_eq!(refusal(&bench, &program(), call("s", name, json!({}), filter)).await, words);
+        let find = FindTool { session: "s".into(), name: name.into(), filter };
         assert_eq!(refusal(&bench, &program(), find).await, words);
     }
 }
@@ -183,7 +182,7 @@ async fn host_tools_are_those_for_everyone_and_those_the_operator_exposes() {
     let listed = |bench: &Bench| {
         let listing = bench.ask(&program(), ListHostTools { session: "s".into() });
         async move {
-            let BoardReply::HostTools(tools) = listing.await.unwrap() else { panic!() };
+            let tools = listing.await.unwrap();
             tools.into_iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>()
         }
     };
@@ -254,19 +253,16 @@ async fn closing_a_session_takes_everything_along_and_tells_the_workers() {
         RegisterTools { session: "s".into(), tools, client_name: "python-1".into(), worker: None }
     };
     let reply = bench.ask(&program(), register()).await.unwrap();
-    assert_eq!(reply, BoardReply::ToolsRegistered(vec![("mine".into(), "s:mine".into())]));
+    assert_eq!(reply, [("mine".into(), "s:mine".into())]);
     assert!(refusal(&bench, &program(), register()).await.contains("duplicate_tool"));
-    let BoardReply::BridgeSession(about) = bench.ask(&program(), DescribeSession { id: "s".into() }).await.unwrap()
-    else {
-        panic!()
-    };
+    let about = bench.ask(&program(), DescribeSession { id: "s".into() }).await.unwrap();
     assert_eq!((about.tools, about.created_at), (4, bench.clock.now()));
     let called = output(&bench, &program(), call("s", "mine", json!({}), ToolFilter::All)).await;
     assert_eq!(&*called.content, "Remote tool execution failed: Worker not found: python-1");
     let set = call("s", "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools);
     assert!(!output(&bench, &program(), set).await.is_error);
     let closed = bench.ask(&program(), CloseSession { id: "s".into() }).await.unwrap();
-    assert_eq!(closed, BoardReply::SessionClosed { resources: 3 });
+    assert_eq!(closed, 3);
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
     bench.ask(&program(), open("s")).await.unwrap();
     bench.ask(&program(), register()).await.unwrap();
@@ -285,11 +281,11 @@ async fn a_workers_doings_do_not_keep_a_session() {
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(11)).await;
         let touched = bench.ask(&worker(), TouchSession { id: "s".into() }).await.unwrap();
-        assert_eq!(touched, BoardReply::SessionTouched { exists: true });
+        assert!(touched);
     }
     tokio::time::sleep(Duration::from_secs(11)).await;
     let touched = bench.ask(&worker(), TouchSession { id: "s".into() }).await.unwrap();
-    assert_eq!(touched, BoardReply::SessionTouched { exists: false });
+    assert!(!touched);
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
     stop.cancel();
     house.await.unwrap();
@@ -325,12 +321,12 @@ async fn an_agents_call_has_a_session_that_says_nothing_and_leads_back_to_its_co
     for _ in 0..2 {
         output(&bench, &on_cli, wanted.clone()).await;
     }
-    let parcels: Vec<CallMetadata> = pool.calls.lock().unwrap().iter().map(|(_, parcel)| parcel.clone()).collect();
-    assert_eq!(parcels[0].session, parcels[1].session);
-    assert!(parcels[0].session.starts_with("agent-") && !parcels[0].session.contains("alice"));
-    assert!(parcels[0].for_model);
+    let received: Vec<CallMetadata> = pool.calls.lock().unwrap().iter().map(|(_, metadata)| metadata.clone()).collect();
+    assert_eq!(received[0].session, received[1].session);
+    assert!(received[0].session.starts_with("agent-") && !received[0].session.contains("alice"));
+    assert!(received[0].for_model);
     // The tool calls back while it runs: it works on what its caller works on.
-    let set = call(&parcels[0].session, "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools);
+    let set = call(&received[0].session, "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools);
     assert!(!output(&bench, &worker(), set).await.is_error);
     let arguments = json!({"name": "a"}).into();
     let get =

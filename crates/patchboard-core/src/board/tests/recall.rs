@@ -24,18 +24,17 @@ async fn a_fact_never_reaches_another_account() {
         content: "What is my name?".into(),
         client_id: "x".into(),
         model: None,
-
         folder: crate::command::FolderChoice::Configured,
         kind: RunKind::Chat { agent: None },
     };
-    let run = started(bench.ask(&caller(1), elsewhere).await);
+    let run = bench.ask(&caller(1), elsewhere).await.unwrap();
     rest(bench.follow(run).await).await;
     assert_eq!(system(&bench), "");
     let found = async |account: &str| {
         let (channel, query) = ("web".to_owned(), "name paris".to_owned());
         let page = PageRequest::new(None, None);
         let search = SearchMemory { channel, account: account.to_owned(), query, page };
-        let BoardReply::Facts(facts) = bench.ask(&caller(1), search).await.unwrap() else { panic!("not facts") };
+        let facts = bench.ask(&caller(1), search).await.unwrap();
         facts.items.len()
     };
     assert_eq!((found("alice").await, found("bob").await), (2, 0));
@@ -52,11 +51,10 @@ async fn facts_outlive_the_session_and_other_peers_share_them() {
         content: "hello".into(),
         client_id: "x".into(),
         model: None,
-
         folder: crate::command::FolderChoice::Configured,
         kind: RunKind::Chat { agent: None },
     };
-    let run = started(bench.ask(&caller(1), with_peer).await);
+    let run = bench.ask(&caller(1), with_peer).await.unwrap();
     rest(bench.follow(run).await).await;
     assert!(system(&bench).contains("- name: Alice\n"));
     assert_eq!(bench.last_prompt(), ["hello"], "turns are the session's own");

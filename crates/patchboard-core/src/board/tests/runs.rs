@@ -3,6 +3,7 @@
 use super::*;
 use crate::command::{CallTool, DetachRun, FolderChoice, ReadMessages, RunPlan};
 use crate::model::MessageRole;
+use crate::reply::ThreadPage;
 
 pub(super) fn plan(agent: &str) -> RunPlan {
     RunPlan { agent: agent.into(), default_model: None, adaptive: false, detach: false, verbose: false }
@@ -22,16 +23,15 @@ pub(super) fn runs_origin(thread: Option<&str>) -> ConversationOrigin {
     }
 }
 
-pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPlan) -> Command {
+pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPlan) -> StartRun {
     let origin = runs_origin(thread);
     StartRun {
         origin,
         content: content.into(),
         client_id: id.into(),
         model: None,
-        agent: None,
         folder: FolderChoice::Configured,
-        plan: Some(Box::new(plan)),
+        kind: RunKind::Agent(plan),
     }
 }
 
@@ -41,16 +41,14 @@ impl Bench {
     }
 
     pub(super) async fn begin_planned(&self, id: &str, content: &str, plan: RunPlan) -> (RunId, Followed) {
-        let run = started(self.ask(&on_runs(1), run_of(Some("t"), id, content, plan)).await);
+        let run = self.ask(&on_runs(1), run_of(Some("t"), id, content, plan)).await.unwrap();
         (run, self.follow(run).await)
     }
 
     async fn messages(&self, before: Option<u64>, limit: usize) -> (Vec<(u64, MessageRole, String)>, bool) {
         let session = SessionRef::Key(runs_origin(Some("t")).session_key("default"));
         let command = ReadMessages { session, before, limit };
-        let BoardReply::Messages { messages, has_more } = self.ask(&on_runs(1), command).await.unwrap() else {
-            panic!("not messages")
-        };
+        let ThreadPage { messages, has_more } = self.ask(&on_runs(1), command).await.unwrap();
         (messages.into_iter().map(|message| (message.seq, message.role, message.text)).collect(), has_more)
     }
 }
@@ -133,17 +131,17 @@ async fn a_live_id_is_refused_and_a_free_one_is_not() {
     let refused = bench.ask(&on_runs(2), run_of(None, "same", "two", plan("react"))).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
     let other = Caller { principal: "other".into(), ..on_runs(3) };
-    started(bench.ask(&other, run_of(None, "same", "theirs", plan("react"))).await);
+    bench.ask(&other, run_of(None, "same", "theirs", plan("react"))).await.unwrap();
     gate.add_permits(1);
     rest(followed).await;
     let_others_run().await;
-    started(bench.ask(&on_runs(2), run_of(None, "same", "three", plan("react"))).await);
+    bench.ask(&on_runs(2), run_of(None, "same", "three", plan("react"))).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unnamed_run_has_a_name_and_a_thread_of_its_own() {
     let bench = bench([]);
-    let run = started(bench.ask(&on_runs(1), run_of(None, "", "go", plan("react"))).await);
+    let run = bench.ask(&on_runs(1), run_of(None, "", "go", plan("react"))).await.unwrap();
     let row = bench.store.run(run).await.unwrap().unwrap();
     assert_eq!(*row.client_id, format!("run-{run}"));
     assert_eq!(row.session.as_str(), format!("default:runs:local:run-{run}"));
@@ -251,7 +249,7 @@ async fn a_tool_called_by_itself_is_in_the_audit_trail() {
     // `write` needs a run in this workshop's notes only; `fails` and `panics` do not get that far.
     let unknown = bench.ask(&on_runs(1), call("nothing_like_it")).await.unwrap_err();
     assert_eq!(unknown.message, "tool not found: nothing_like_it");
-    let BoardReply::ToolCalled(output) = bench.ask(&on_runs(1), call("panics")).await.unwrap() else { panic!() };
+    let output = bench.ask(&on_runs(1), call("panics")).await.unwrap();
     assert_eq!(&*output.content, "panics failed inside");
     let audit = bench.audit().await;
     assert_eq!((&*audit[0].action, &*audit[0].subject, &*audit[0].detail), ("tool.call", "panics", "error"));

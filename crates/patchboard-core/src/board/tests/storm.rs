@@ -56,7 +56,7 @@ async fn client(board: Board, number: u64) -> Option<RunId> {
         reply = ask => reply,
         () = give_up => unreachable!("it never ends"),
     };
-    let Ok(BoardReply::RunStarted(run)) = reply else { return None };
+    let Ok(run) = reply else { return None };
     let mut followed = board.follow(&me, Topic::Run(run), Seq::FIRST, FollowerPacing::Paced).await.ok()?;
     let listens = dice.roll(8);
     let mut expected = Seq::FIRST;

@@ -14,7 +14,6 @@ use crate::command::{BudgetStatus, ExplainRouting};
 use crate::faulty::FaultyStore;
 use crate::hub::test_hub::{GIBBERISH, TestHub, let_others_run, on_store, profile, test_hub_with, user, with_model};
 use crate::model::ModelError;
-use crate::reply::BoardReply;
 use crate::scripted::{Script, ScriptStep, answering, call, say};
 use crate::store::{BudgetScope, RunRow, Store, StoreWrite, UsageGroup, UsageGrouping, UsageQuery};
 
@@ -41,10 +40,7 @@ async fn usage(bench: &TestHub) -> (u64, u64) {
 }
 
 async fn reserved(bench: &TestHub) -> u64 {
-    let BoardReply::Budget(report) = bench.ask(&user(), BudgetStatus { session: None }).await.unwrap() else {
-        panic!("no budget")
-    };
-    report.daily.reserved
+    bench.ask(&user(), BudgetStatus { session: None }).await.unwrap().daily.reserved
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,9 +311,7 @@ async fn explained_by_the_model() {
     let bench = with_model([chooses(&["lamp"]), fails()]);
     bench.try_register(1, profile("lamp", "light"), None).await.unwrap();
     let explain = ExplainRouting { text: GIBBERISH.into() };
-    let BoardReply::RoutingExplained(decision) = bench.ask(&user(), explain.clone()).await.unwrap() else {
-        panic!("no decision")
-    };
+    let decision = bench.ask(&user(), explain.clone()).await.unwrap();
     assert_eq!((decision.stage, &*decision.reason), (RoutingStage::Model, "it says so"));
     assert!(bench.ask(&user(), explain).await.is_err());
 }

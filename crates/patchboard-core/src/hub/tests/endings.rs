@@ -9,7 +9,7 @@ use crate::app::message::{AppResponse, MessageState};
 use crate::board::DrainReport;
 use crate::error::ErrorKind;
 use crate::hub::roster::INBOX_CAPACITY;
-use crate::hub::test_hub::{GIBBERISH, let_others_run, report, test_hub, user, within_time};
+use crate::hub::test_hub::{GIBBERISH, let_others_run, test_hub, user, within_time};
 use crate::store::Store;
 
 const UNDISTURBED: DrainReport = DrainReport { cancelled: 0, suspended: 0 };
@@ -142,12 +142,12 @@ async fn reading_on_ends_with_the_server() {
     let bench = test_hub();
     bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await;
-    let command = crate::command::Command::ReadMessage { message: sent.id, newer_than: Some(sent.version) };
+    let command = crate::command::ReadMessage { message: sent.id, newer_than: Some(sent.version) };
     let reading = bench.ask(&user(), command);
     let (read, drained) = tokio::join!(reading, async {
         let_others_run().await;
         bench.board.drain(Duration::from_secs(1)).await
     });
     drained.unwrap();
-    assert_eq!(*report(read.unwrap()), *sent);
+    assert_eq!(*read.unwrap(), *sent);
 }

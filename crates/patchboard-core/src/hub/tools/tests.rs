@@ -1,6 +1,6 @@
 //! Apps as tools of agents.
 
-use crate::tool::ToolKind;
+use crate::tool::{ToolKind, ToolOutput};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +12,8 @@ use crate::app::message::AppResponse;
 use crate::command::{CallTool, FolderChoice, ListTools, PageRequest};
 use crate::conversation::ConversationOrigin;
 use crate::hub::test_hub::{GIBBERISH, TestApp, TestHub, let_others_run, profile, test_hub, within_time};
-use crate::reply::BoardReply;
 
-fn call(name: &str, arguments: Value) -> Command {
+fn call(name: &str, arguments: Value) -> CallTool {
     let origin = ConversationOrigin {
         channel: "runs".into(),
         account: "local".into(),
@@ -30,8 +29,7 @@ fn agent() -> Caller {
     Caller { surface: Surface::Runs, ..crate::hub::test_hub::user() }
 }
 
-fn outcome(reply: BoardReply) -> (bool, Value) {
-    let BoardReply::ToolCalled(output) = reply else { panic!("{reply:?}") };
+fn outcome(output: ToolOutput) -> (bool, Value) {
     (output.is_error, serde_json::from_str(&output.content).unwrap_or_else(|_| output.content.to_string().into()))
 }
 
@@ -127,7 +125,7 @@ async fn tools_come_and_go_with_their_apps_and_their_words_are_fenced() {
     let bench = test_hub();
     let names = || async {
         let command = ListTools { folder: None, page: PageRequest::new(None, None) };
-        let BoardReply::Tools(page) = bench.ask(&agent(), command).await.unwrap() else { panic!("no tools") };
+        let page = bench.ask(&agent(), command).await.unwrap();
         let apps = page.items.into_iter().filter(|tool| tool.kind == ToolKind::App);
         apps.map(|tool| (tool.name.to_string(), tool.description.to_string())).collect::<Vec<_>>()
     };

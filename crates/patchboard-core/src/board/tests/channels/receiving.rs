@@ -78,7 +78,7 @@ async fn what_cannot_be_taken_is_refused_and_leaves_nothing() {
         assert_eq!((refused.kind, refused.message.as_str(), refused.retry), (kind, message, retry));
     }
     assert_eq!((office.bench.store.journal().len(), office.open()), (0, 0));
-    let ReceiveWebhook { webhook, .. } = webhook(&json!({})) else { panic!() };
+    let ReceiveWebhook { webhook, .. } = webhook(&json!({}));
     let unknown = ReceiveWebhook { channel: "x".into(), webhook };
     let refused = office.bench.ask(&from_channel(), unknown).await.unwrap_err();
     assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::NotFound, "no channel adapter for 'x'"));

@@ -66,7 +66,7 @@ async fn who_goes_away_gets_the_answer_another_way() {
     let_others_run().await;
     assert!(futures_util::poll!(&mut leaving).is_pending() && futures_util::poll!(&mut dropped).is_pending());
     stop.cancel();
-    accepted(outcome(leaving.await));
+    accepted(leaving.await);
     drop(dropped);
     gate.add_permits(2);
     office.done().await;

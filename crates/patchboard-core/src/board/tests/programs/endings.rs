@@ -4,21 +4,21 @@ use super::*;
 use crate::command::{CloseSession, TouchSession};
 
 /// A session whose results may be given out again.
-fn open_caching(id: &str) -> Command {
+fn open_caching(id: &str) -> OpenSession {
     let config = SessionConfig { caching: true, cache_ttl: Duration::from_secs(3600), telemetry: false };
     OpenSession { id: id.into(), metadata: Default::default(), config: Some(config), worker: None }
 }
 
-fn open_by_worker(id: &str) -> Command {
+fn open_by_worker(id: &str) -> OpenSession {
     let worker = Some(WorkerId("py_worker_1".into()));
     OpenSession { id: id.into(), metadata: Default::default(), config: None, worker }
 }
 
-fn close(id: &str) -> Command {
+fn close(id: &str) -> CloseSession {
     CloseSession { id: id.into() }
 }
 
-fn set(session: &str) -> Command {
+fn set(session: &str) -> CallInSession {
     call(session, "variable_set", json!({"name": "a", "value": 1}), ToolFilter::ServerTools)
 }
 
@@ -76,7 +76,7 @@ async fn a_worker_that_is_told_of_the_end_and_says_so_in_turn_does_not_end_the_n
     bench.ask(&program(), open("s")).await.unwrap();
     output(&bench, &program(), set("s")).await;
     let echoed = bench.ask(&worker(), close("s")).await.unwrap();
-    assert_eq!(echoed, BoardReply::SessionClosed { resources: 0 });
+    assert_eq!(echoed, 0);
     assert_eq!(variables(&bench, "s").await[0]["name"], "a");
 }
 
@@ -90,7 +90,7 @@ async fn tools_of_the_server_stop_when_their_session_ends() {
     let began = tokio::time::Instant::now();
     bench.ask(&program(), close("s")).await.unwrap();
     assert_eq!(began.elapsed(), Duration::ZERO);
-    let Ok(BoardReply::ToolCalled(output)) = watching.await.unwrap() else { panic!("not called") };
+    let output = watching.await.unwrap().unwrap();
     assert_eq!(json_of(&output)["changes"], json!([]));
 }
 
@@ -157,17 +157,17 @@ async fn a_call_that_takes_longer_than_a_session_lives_keeps_it() {
     pool.tools.lock().unwrap().push("slow");
     bench.ask(&program(), open("s")).await.unwrap();
     let _house = keep_house(&bench);
-    let parcel =
+    let metadata =
         CallMetadata { session: "s".into(), timeout: Some(Duration::from_secs(100)), ..CallMetadata::default() };
     let (name, arguments) = ("slow".into(), json!({}).into());
-    let slow = CallInSession { name, arguments, filter: ToolFilter::All, metadata: parcel };
+    let slow = CallInSession { name, arguments, filter: ToolFilter::All, metadata };
     let calling = aside(bench.ask(&program(), slow));
     tokio::time::sleep(Duration::from_secs(50)).await;
     assert!(!output(&bench, &worker(), set("s")).await.is_error, "the tool calls back");
     pool.gate.add_permits(1);
     assert!(calling.await.unwrap().is_ok());
     let touched = bench.ask(&program(), TouchSession { id: "s".into() }).await.unwrap();
-    assert_eq!(touched, BoardReply::SessionTouched { exists: true });
+    assert!(touched);
     assert!(pool.over.lock().unwrap().is_empty());
     tokio::time::sleep(Duration::from_secs(16)).await;
     assert_eq!(*pool.over.lock().unwrap(), ["s"]);
@@ -216,10 +216,10 @@ async fn while_the_server_goes_down_workers_finish_what_they_have() {
     let_others_run().await;
     assert_eq!(refusal(&bench, &program(), set("s")).await, BoardError::shutting_down().message);
     let touched = bench.ask(&worker(), TouchSession { id: "s".into() }).await.unwrap();
-    assert_eq!(touched, BoardReply::SessionTouched { exists: true });
+    assert!(touched);
     assert!(!output(&bench, &worker(), set("s")).await.is_error);
     pool.gate.add_permits(1);
-    let Ok(BoardReply::ToolCalled(called)) = calling.await.unwrap() else { panic!("not called") };
+    let called = calling.await.unwrap().unwrap();
     assert!(!called.is_error);
     draining.await.unwrap().unwrap();
     let journal = bench.store.journal();

@@ -101,11 +101,11 @@ impl Open {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_nothing_has_goes_to_the_one_pool_that_takes_it() {
     let (bench, open) = with_open(&["py"], &["js"], |_| {});
-    let BoardReply::SessionOpened(tools) = bench.ask(&program(), super::open("s")).await.unwrap() else { panic!() };
+    let tools = bench.ask(&program(), super::open("s")).await.unwrap();
     assert!(!tools.iter().any(|tool| &*tool.name == "add"));
     for (name, called) in [("add", "py: add"), ("py.add", "py: py.add"), ("py.py.add", "py: py.py.add")] {
         let find = FindTool { session: "s".into(), name: name.into(), filter: ToolFilter::Streaming };
-        let BoardReply::Tool(spec) = bench.ask(&program(), find).await.unwrap() else { panic!() };
+        let spec = bench.ask(&program(), find).await.unwrap();
         assert_eq!((spec.effect, spec.kind, &*spec.name), (ToolEffect::Writes, ToolKind::Worker, name));
         let answer = output(&bench, &program(), call("s", name, json!({"any": [1]}), ToolFilter::All)).await;
         assert_eq!((&*answer.content, open.called()), ("{\"any\":[1]}", vec![called.to_owned()]));
@@ -194,6 +194,6 @@ async fn the_command_line_names_the_pool_and_agents_have_none_of_it() {
     output(&bench, &on_cli, by_name("py.add")).await;
     assert_eq!(open.called(), ["py: py.add"]);
     let listing = ListTools { folder: None, page: PageRequest::new(Some(1000), None) };
-    let BoardReply::Tools(page) = bench.ask(&on_cli, listing).await.unwrap() else { panic!() };
+    let page = bench.ask(&on_cli, listing).await.unwrap();
     assert!(!page.items.iter().any(|tool| tool.name.contains("add")));
 }
