@@ -85,7 +85,7 @@ pub struct Driver {
     pub(super) started: tokio::time::Instant,
     pub(super) trace: Option<Arc<str>>,
     /// Held to the end: the session's next turn begins after this one is on record.
-    pub(super) _turn: SessionPermit,
+    pub(super) _session_permit: SessionPermit,
 }
 
 /// What one piece of work came to.
@@ -198,7 +198,7 @@ impl Driver {
         nodes: &mut NodeTracker,
         start: RunStart,
     ) -> Result<RunConclusion, BoardError> {
-        let mut progressing = RunLoop {
+        let mut run_loop = RunLoop {
             driver: self,
             nodes,
             tasks: TaskSet::new(),
@@ -207,13 +207,13 @@ impl Driver {
             outcome_unknown: HashSet::new(),
             announced: HashSet::new(),
         };
-        let ending = progressing.run_to_end(strategy, start).await?;
+        let ending = run_loop.run_to_end(strategy, start).await?;
         // Whatever still runs is stopped, and what it cost and did is recorded before the run's end is.
         self.work_stop.cancel();
-        let mut work = progressing.tasks;
-        while let Some(progress) = work.next().await {
+        let mut tasks = run_loop.tasks;
+        while let Some(progress) = tasks.next().await {
             if let WorkOutcome::Model(ModelCallResult { mut pending, .. }) = progress? {
-                work.run_alongside(self.record(&mut pending)).await?;
+                tasks.run_alongside(self.record(&mut pending)).await?;
             }
         }
         Ok(ending)
@@ -292,8 +292,8 @@ impl RunLoop<'_, '_> {
     async fn run_to_end(&mut self, strategy: &mut dyn Strategy, start: RunStart) -> Result<RunConclusion, BoardError> {
         match start {
             RunStart::Fresh(first) => self.start_call(*first),
-            RunStart::Resumed { steps, outcome_unknown: unsure, announced } => {
-                self.outcome_unknown = unsure;
+            RunStart::Resumed { steps, outcome_unknown, announced } => {
+                self.outcome_unknown = outcome_unknown;
                 self.announced = announced;
                 if let Some(ending) = self.perform(steps, PendingCommit::default()).await? {
                     return Ok(ending);
@@ -370,8 +370,8 @@ impl RunLoop<'_, '_> {
                     let node = self.nodes.node(node);
                     intents.push((node, self.intent_for(node, call, &mut pending)));
                 }
-                StrategyStep::AskModel { node, messages, tools, answer_kind: voice } => {
-                    self.queued_calls.push_back(QueuedModelCall { node, messages, tools, answer_kind: voice });
+                StrategyStep::AskModel { node, messages, tools, answer_kind } => {
+                    self.queued_calls.push_back(QueuedModelCall { node, messages, tools, answer_kind });
                 }
                 StrategyStep::Finish(StrategyOutcome::Completed) => {
                     return Ok(Some(RunConclusion { outcome: RunOutcome::Completed, failure: None, pending }));
@@ -413,15 +413,15 @@ impl RunLoop<'_, '_> {
     /// Asks as many waiting questions as the budget has room for. While calls of this run are under way the others
     /// wait for what they give back; otherwise a refusal is final.
     async fn start_queued_calls(&mut self, pending: &mut PendingCommit) -> Result<Option<String>, BoardError> {
-        while let Some(question) = self.queued_calls.pop_front() {
-            let QueuedModelCall { node, messages, tools, answer_kind: voice } = question;
-            let entry = self.nodes.node(node);
-            let asked = if self.calls_in_flight > 0 { Some(messages.clone()) } else { None };
-            let preparing = self.driver.prepare_call(node, entry, messages, tools, voice);
-            let call = match (self.tasks.run_alongside(preparing).await, asked) {
+        while let Some(queued_call) = self.queued_calls.pop_front() {
+            let QueuedModelCall { node, messages, tools, answer_kind } = queued_call;
+            let node_id = self.nodes.node(node);
+            let requeue_messages = if self.calls_in_flight > 0 { Some(messages.clone()) } else { None };
+            let preparing = self.driver.prepare_call(node, node_id, messages, tools, answer_kind);
+            let call = match (self.tasks.run_alongside(preparing).await, requeue_messages) {
                 (Ok(call), _) => call,
                 (Err(refused), Some(messages)) if refused.kind == ErrorKind::Exhausted => {
-                    self.queued_calls.push_front(QueuedModelCall { node, messages, tools, answer_kind: voice });
+                    self.queued_calls.push_front(QueuedModelCall { node, messages, tools, answer_kind });
                     return Ok(None);
                 }
                 (Err(refused), _) => return Ok(Some(refused.message)),

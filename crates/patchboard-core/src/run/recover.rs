@@ -88,8 +88,8 @@ pub async fn close_interrupted(
     let topic = Topic::Run(row.run);
     let at = deps.clock.now();
     let (mut events, mut writes) = settle_open_calls(deps, store, &topic, &unfinished.open_calls).await?;
-    let left = |node| NewEvent { node: Some(node), event: Event::NodeLeft(NodeOutcome::Interrupted) };
-    events.extend(open_nodes(store, &topic).await?.into_iter().map(left));
+    let left_event = |node| NewEvent { node: Some(node), event: Event::NodeLeft(NodeOutcome::Interrupted) };
+    events.extend(open_nodes(store, &topic).await?.into_iter().map(left_event));
     events.push(Event::RunFailed { message: reason.into() }.into());
     events.push(Event::RunEnded { outcome: RunOutcome::Interrupted }.into());
     writes.push(StoreWrite::CloseRun { run: row.run, outcome: RunOutcome::Interrupted, at });
@@ -118,9 +118,9 @@ async fn settle_open_calls(
     let mut writes = Vec::with_capacity(calls.len());
     for call in calls {
         let tokens = TokenCount { input: call.estimated_input, output: received_tokens(store, topic, call).await? };
-        let note =
+        let usage =
             ModelCallUsage { tokens, provider: call.provider.clone(), model: call.model.clone(), estimated: true };
-        events.push(NewEvent { node: call.node, event: Event::ModelUsage(note) });
+        events.push(NewEvent { node: call.node, event: Event::ModelUsage(usage) });
         writes.push(StoreWrite::SettleModelCall(UsageRow {
             run: call.run,
             number: call.number,

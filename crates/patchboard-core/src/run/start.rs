@@ -68,10 +68,10 @@ pub enum RunFolder {
 
 impl RunFolder {
     /// The folder of a run of the previous process, admitted again with the same kind of grant.
-    pub(crate) async fn readmit(folders: &dyn WorkingFolders, briefing: &RunSpec) -> Result<Self, BoardError> {
-        let Some(folder) = &briefing.folder else { return Ok(Self::Choose(FolderChoice::Configured)) };
+    pub(crate) async fn readmit(folders: &dyn WorkingFolders, run_spec: &RunSpec) -> Result<Self, BoardError> {
+        let Some(folder) = &run_spec.folder else { return Ok(Self::Choose(FolderChoice::Configured)) };
         let named = folder.to_string_lossy().into_owned();
-        let choice = if briefing.folder_granted { FolderChoice::Granted(named) } else { FolderChoice::Named(named) };
+        let choice = if run_spec.folder_granted { FolderChoice::Granted(named) } else { FolderChoice::Named(named) };
         let (folder, grant) = admit_folder(folders, &choice).await?;
         Ok(Self::Inherit(folder, grant))
     }
@@ -91,9 +91,9 @@ pub struct RunControl {
 }
 
 impl RunControl {
-    pub fn new(cancel: CancellationToken, kept: bool) -> Self {
-        let (suspend, kept) = (CancellationToken::new(), Arc::new(AtomicBool::new(kept)));
-        Self { cancel, suspend, detached: kept, ended: Arc::default() }
+    pub fn new(cancel: CancellationToken, detached: bool) -> Self {
+        let (suspend, detached) = (CancellationToken::new(), Arc::new(AtomicBool::new(detached)));
+        Self { cancel, suspend, detached, ended: Arc::default() }
     }
 }
 
@@ -119,20 +119,23 @@ impl StartedRun {
     pub async fn start(deps: Arc<RunDeps>, request: RunRequest) -> Result<Self, BoardError> {
         let RunRequest { run, agent, session, client_id, content, plan, .. } = &request;
         agent.provider.check()?;
-        let place = match (&request.folder, plan) {
+        let resolved_folder = match (&request.folder, plan) {
             // A chat that names no folder has no use for the default folder's documents.
             (RunFolder::Choose(FolderChoice::Configured), None) => None,
             (folder, _) => Some(resolve_folder(&deps, folder).await?),
         };
         let recalled = {
-            let place = place.as_ref().map(|place| (&*place.folder, &place.instructions));
-            deps.memory.recall(agent, &request.origin, session, content, place, &request.control.cancel).await?
+            let folder = resolved_folder
+                .as_ref()
+                .map(|resolved_folder| (&*resolved_folder.folder, &resolved_folder.instructions));
+            deps.memory.recall(agent, &request.origin, session, content, folder, &request.control.cancel).await?
         };
-        let (folder, folder_grant) = place.map(|place| (place.folder, place.grant)).unzip();
+        let (folder, folder_grant) =
+            resolved_folder.map(|resolved_folder| (resolved_folder.folder, resolved_folder.grant)).unzip();
         let folder_grant = folder_grant.flatten();
         // React chats do not record nodes: their clients do not know node events.
-        let told = plan.is_some() || request.strategy != StrategyKind::React;
-        let brief = StrategySpec {
+        let records_nodes = plan.is_some() || request.strategy != StrategyKind::React;
+        let strategy_spec = StrategySpec {
             history: recalled.messages.clone(),
             user: ModelMessage::user(content.clone()),
             reasoning: agent.reasoning.clone(),
@@ -143,7 +146,7 @@ impl StartedRun {
             vec![NewEvent::from(Event::RunStarted { session: session.clone(), agent: agent.name.clone() })];
         let system: Arc<str> = recalled.system.into();
         if let Some(plan) = plan.as_ref().filter(|_| request.call_chain.is_none()) {
-            let briefing = RunSpec {
+            let run_spec = RunSpec {
                 client_id: client_id.clone(),
                 thread: request.thread.clone(),
                 requested_agent: plan.agent.clone(),
@@ -159,7 +162,7 @@ impl StartedRun {
                 system: system.clone(),
                 history: recalled.messages,
             };
-            opening.push(Event::RunBriefed(Arc::new(briefing)).into());
+            opening.push(Event::RunBriefed(Arc::new(run_spec)).into());
         }
         let row = RunRow {
             run: *run,
@@ -171,12 +174,12 @@ impl StartedRun {
             input: content.clone(),
             state: RunState::Running,
         };
-        let mut strategy = strategy::build(request.strategy, brief);
+        let mut strategy = strategy::build(request.strategy, strategy_spec);
         let writer = Arc::new(deps.log.open(Topic::Run(*run), Seq::FIRST));
         let verbose = plan.as_ref().is_some_and(|plan| plan.verbose);
         let driver =
-            Driver::new(deps, request, writer, RunSetup { system, folder, folder_grant, records_nodes: told, verbose });
-        let mut nodes = NodeTracker::new(told);
+            Driver::new(deps, request, writer, RunSetup { system, folder, folder_grant, records_nodes, verbose });
+        let mut nodes = NodeTracker::new(records_nodes);
         let mut steps = Vec::new();
         strategy.advance(StrategyInput::Begin, &mut steps);
         let mut first = None;
@@ -185,8 +188,8 @@ impl StartedRun {
                 StrategyStep::Enter { node, name } => opening.extend(nodes.enter(node, name)),
                 StrategyStep::Leave { node, failed } => opening.extend(nodes.leave(node, failed)),
                 StrategyStep::Report { node, finding } => opening.extend(nodes.finding_entry(node, finding)),
-                StrategyStep::AskModel { node, messages, tools, answer_kind: voice } => {
-                    first = Some(driver.prepare_call(node, nodes.node(node), messages, tools, voice).await?);
+                StrategyStep::AskModel { node, messages, tools, answer_kind } => {
+                    first = Some(driver.prepare_call(node, nodes.node(node), messages, tools, answer_kind).await?);
                 }
                 // Rejected below: a run has to begin with a model call.
                 StrategyStep::CallTool { .. } | StrategyStep::Finish(_) => {}
@@ -207,7 +210,7 @@ impl StartedRun {
     pub(super) async fn resume(
         deps: Arc<RunDeps>,
         request: RunRequest,
-        briefing: &RunSpec,
+        run_spec: &RunSpec,
         replay: RunReplay,
         next: Seq,
         settled: (Vec<NewEvent>, Vec<StoreWrite>),
@@ -216,34 +219,25 @@ impl StartedRun {
             RunFolder::Inherit(_, grant) => grant.clone(),
             RunFolder::Choose(_) => None,
         };
-        let RunReplay {
-            strategy,
-            mut nodes,
-            steps,
-            outcome_unknown: unsure,
-            announced,
-            used_tokens: used,
-            model_calls: calls,
-            ..
-        } = replay;
+        let RunReplay { strategy, mut nodes, steps, outcome_unknown, announced, used_tokens, model_calls, .. } = replay;
         let (mut entries, writes) = settled;
         // The replay does not count interrupted calls; their tokens and numbers are used up too.
-        let (cut, cut_tokens) = settled_calls(&writes);
+        let (interrupted_calls, interrupted_tokens) = settled_calls(&writes);
         entries.extend(nodes.reenter_all());
         let writer = Arc::new(deps.log.open(Topic::Run(request.run), next));
-        let setting = RunSetup {
-            system: briefing.system.clone(),
-            folder: briefing.folder.clone(),
+        let setup = RunSetup {
+            system: run_spec.system.clone(),
+            folder: run_spec.folder.clone(),
             folder_grant,
             records_nodes: true,
-            verbose: briefing.verbose,
+            verbose: run_spec.verbose,
         };
-        let driver = Driver::new(deps, request, writer, setting);
-        driver.context.call_chain.token_budget.spend(used.saturating_add(cut_tokens));
-        driver.model_calls.store(calls.saturating_add(cut), Ordering::Relaxed);
+        let driver = Driver::new(deps, request, writer, setup);
+        driver.context.call_chain.token_budget.spend(used_tokens.saturating_add(interrupted_tokens));
+        driver.model_calls.store(model_calls.saturating_add(interrupted_calls), Ordering::Relaxed);
         driver.writer.append(entries, writes, Durability::Boundary).await?;
         crate::telemetry::run_started(driver.context.caller.surface.name());
-        Ok(Self { driver, strategy, nodes, start: RunStart::Resumed { steps, outcome_unknown: unsure, announced } })
+        Ok(Self { driver, strategy, nodes, start: RunStart::Resumed { steps, outcome_unknown, announced } })
     }
 }
 
@@ -265,58 +259,47 @@ struct RunSetup {
 }
 
 impl Driver {
-    fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setting: RunSetup) -> Self {
+    fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setup: RunSetup) -> Self {
         let RunRequest {
-            run,
-            caller,
-            agent,
-            strategy,
-            origin,
-            session,
-            content,
-            call_chain: beneath,
-            turn,
-            control: stops,
-            trace,
-            ..
+            run, caller, agent, strategy, origin, session, content, call_chain, turn, control, trace, ..
         } = request;
-        let offer =
-            deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
+        let tool_set =
+            deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setup.folder.as_deref());
         let owner = origin.memory_owner();
-        let nesting = beneath.unwrap_or_else(|| CallChain::root(session.clone(), agent.max_run_tokens));
+        let call_chain = call_chain.unwrap_or_else(|| CallChain::root(session.clone(), agent.max_run_tokens));
         Self {
             context: CallContext {
                 caller,
                 run,
-                call_chain: nesting,
+                call_chain,
                 scope: ToolScope {
                     session,
                     owner,
-                    folder: setting.folder,
-                    folder_grant: setting.folder_grant,
+                    folder: setup.folder,
+                    folder_grant: setup.folder_grant,
                     progress: ProgressSink::default(),
                     call_metadata: None,
                 },
-                tool_set: offer,
+                tool_set,
                 node: None,
-                recorder: CallRecorder::RunLog { writer: writer.clone(), records_nodes: setting.records_nodes },
+                recorder: CallRecorder::RunLog { writer: writer.clone(), records_nodes: setup.records_nodes },
                 plugin_depth: 0,
             },
             writer,
-            system: setting.system,
-            records_nodes: setting.records_nodes,
-            verbose: setting.verbose,
+            system: setup.system,
+            records_nodes: setup.records_nodes,
+            verbose: setup.verbose,
             model_calls: AtomicU32::new(0),
             missing_tools_note: Mutex::default(),
             max_output: agent.reasoning.max_output(strategy, agent.max_tokens),
             started: tokio::time::Instant::now(),
-            _turn: turn,
+            _session_permit: turn,
             deps,
             agent,
             origin,
             content,
-            work_stop: stops.cancel.child_token(),
-            control: stops,
+            work_stop: control.cancel.child_token(),
+            control,
             trace,
         }
     }
@@ -334,8 +317,8 @@ async fn resolve_folder(deps: &RunDeps, folder: &RunFolder) -> Result<ResolvedFo
         RunFolder::Choose(choice) => admit_folder(&*deps.folders, choice).await?,
         RunFolder::Inherit(folder, grant) => (folder.clone(), grant.clone()),
     };
-    let words = deps.folders.documents(&folder).await;
-    Ok(ResolvedFolder { folder, grant, instructions: words })
+    let documents = deps.folders.documents(&folder).await;
+    Ok(ResolvedFolder { folder, grant, instructions: documents })
 }
 
 /// Every folder that a request chooses is opened here.
