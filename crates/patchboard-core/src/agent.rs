@@ -98,8 +98,8 @@ impl AgentBinding {
     }
 
     fn matches(&self, origin: &ConversationOrigin) -> bool {
-        let fits = |wanted: &Option<String>, actual: Option<&str>| match wanted {
-            Some(wanted) => Some(wanted.as_str()) == actual,
+        let fits = |expected: &Option<String>, actual: Option<&str>| match expected {
+            Some(expected) => Some(expected.as_str()) == actual,
             None => true,
         };
         fits(&self.channel, Some(&origin.channel))

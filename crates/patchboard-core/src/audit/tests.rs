@@ -46,7 +46,7 @@ async fn a_store_that_hangs_makes_callers_wait_and_loses_nothing() {
     let store = FaultyStore::new();
     let gate = store.hold();
     let (trail, tracker) = trail(&store);
-    let total = MAX_WAITING + MAX_BATCH_ROWS + 1;
+    let total = MAX_PENDING_ROWS + MAX_BATCH_ROWS + 1;
     let adding = async {
         for number in 0..total {
             trail.add(row(number)).await;
@@ -55,7 +55,7 @@ async fn a_store_that_hangs_makes_callers_wait_and_loses_nothing() {
     tokio::pin!(adding);
     let waited = tokio::time::timeout(Duration::from_secs(3600), &mut adding).await;
     assert!(waited.is_err(), "there is no room for the last one");
-    assert_eq!(trail.pending().rows.len(), MAX_WAITING);
+    assert_eq!(trail.pending().rows.len(), MAX_PENDING_ROWS);
     gate.add_permits(total);
     adding.await;
     tracker.wait().await;
