@@ -192,8 +192,8 @@ impl StoredRunEvent {
                 Self::V1(chat_run_events::StoredChatEvent::RunEnded { outcome: (*outcome).into() })
             }
             event::Event::RunBriefed(briefing) => Self::V2(StoredAgentEvent::Briefed(Box::new((&**briefing).into()))),
-            event::Event::NodeEntered { key, name, is_reentry: again } => {
-                Self::V2(StoredAgentEvent::NodeEntered { key: key.0, name: name.clone(), again: *again })
+            event::Event::NodeEntered { key, name, is_reentry } => {
+                Self::V2(StoredAgentEvent::NodeEntered { key: key.0, name: name.clone(), again: *is_reentry })
             }
             event::Event::NodeLeft(outcome) => Self::V2(StoredAgentEvent::NodeLeft(match outcome {
                 event::NodeOutcome::Done => StoredNodeOutcome::Done,
@@ -203,16 +203,14 @@ impl StoredRunEvent {
             event::Event::DraftText(pieces) => {
                 Self::V2(StoredAgentEvent::Draft { text: text(pieces), ends: ends(pieces) })
             }
-            event::Event::ToolArguments { call, name, is_first: begins, pieces } => {
-                Self::V2(StoredAgentEvent::Arguments {
-                    call: call.0.clone(),
-                    name: name.clone(),
-                    begins: *begins,
-                    text: text(pieces),
-                    ends: ends(pieces),
-                })
-            }
-            event::Event::ModelCallEnded(answered) => Self::V2(StoredAgentEvent::Answered(match answered {
+            event::Event::ToolArguments { call, name, is_first, pieces } => Self::V2(StoredAgentEvent::Arguments {
+                call: call.0.clone(),
+                name: name.clone(),
+                begins: *is_first,
+                text: text(pieces),
+                ends: ends(pieces),
+            }),
+            event::Event::ModelCallEnded(outcome) => Self::V2(StoredAgentEvent::Answered(match outcome {
                 event::ModelCallOutcome::Completed { stop, calls } => StoredModelOutcome::Whole {
                     stop: (*stop).into(),
                     calls: calls.iter().map(chat_run_events::StoredToolCall::from).collect(),

@@ -89,7 +89,7 @@ impl RunReplay {
                     *self.interruptions.entry(*key).or_default() += 1;
                 } else {
                     self.expect_step(
-                        |step| matches!(step, StrategyStep::Enter { node, name: expected_name } if node == key && *expected_name == &**name),
+                        |step| matches!(step, StrategyStep::Enter { node, name: expected } if node == key && *expected == &**name),
                     );
                 }
             }
