@@ -138,8 +138,8 @@ impl VariableStore {
         Ok(count)
     }
 
-    async fn set(&self, session: &SessionKey, wanted: SetVariable) -> Result<ChangeOutcome, VariableError> {
-        self.update(session, |set, at| set.set(wanted, at)).await
+    async fn set(&self, session: &SessionKey, request: SetVariable) -> Result<ChangeOutcome, VariableError> {
+        self.update(session, |set, at| set.set(request, at)).await
     }
 
     /// `None` if there is no such variable.

@@ -179,7 +179,7 @@ async fn nothing_is_told_before_it_is_stored() {
     let log = log_on(&store);
     let writer = log.open(topic(1), Seq::FIRST);
     let mut followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
-    let gate = store.hold();
+    let gate = store.block_commits();
     let mut append = std::pin::pin!(writer.append(vec![last()], vec![], Durability::Boundary));
     assert!((&mut append).now_or_never().is_none());
     assert_eq!(now(&mut followed), None);

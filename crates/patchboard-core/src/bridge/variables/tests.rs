@@ -158,7 +158,7 @@ async fn a_failed_commit_leaves_what_was() {
     assert_eq!(bench.variables.delete_all(&session("s")).await, 0);
     assert_eq!(bench.value("x").await, Some(json!(1)));
     assert_eq!(bench.poll(Some(cursor)).await.changes, []);
-    bench.store.heal();
+    bench.store.stop_failing();
     assert_eq!(bench.set("x", json!(3)).await.unwrap().version, 2);
     assert_eq!(bench.restarted().value("x").await, Some(json!(3)));
 }
@@ -183,7 +183,7 @@ async fn setters_of_one_session_come_one_after_the_other() {
 #[tokio::test]
 async fn nothing_is_acknowledged_or_seen_before_it_is_stored() {
     let bench = Bench::new();
-    let gate = bench.store.hold();
+    let gate = bench.store.block_commits();
     let stop = CancellationToken::new();
     let here = session("s");
     let mut watching = Box::pin(bench.variables.watch(&here, &[], None, MINUTE, &stop));
@@ -205,7 +205,7 @@ async fn a_set_that_is_dropped_half_way_is_found_out_later() {
     for is_taken in [true, false] {
         let bench = Bench::new();
         bench.set("x", json!(1)).await.unwrap();
-        let gate = bench.store.hold();
+        let gate = bench.store.block_commits();
         {
             let mut setting = Box::pin(bench.set("x", json!(2)));
             begin(&mut setting).await;

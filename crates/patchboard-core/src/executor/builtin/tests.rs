@@ -133,7 +133,7 @@ async fn a_store_that_fails_is_an_answer() {
         let answer = bench.refused(ALICE, name, arguments).await;
         assert_eq!(answer, format!("{name} failed: storage: failed to commit a batch"));
     }
-    bench.store.heal();
+    bench.store.stop_failing();
     bench.store.close().await.unwrap();
     for (name, arguments) in [
         ("todo_read", json!({})),

@@ -61,7 +61,7 @@ async fn more_letters_than_fit_are_refused_and_who_left_is_found_out() {
     let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
     let sent = bench.submit(GIBBERISH).await.id;
     lamp.delivery().await;
-    let gate = bench.store.hold();
+    let gate = bench.store.block_commits();
     let tasks = TaskTracker::new();
     let acks = (0..super::MAILBOX_CAPACITY + 10).map(|_| {
         let lamp = lamp.clone();

@@ -36,7 +36,7 @@ fn calls_are_read_as_apps() {
     let question = RoutingPrompt::new("hello", &apps, &[]);
     let because = ToolInput::Json(Arc::new(json!({"reason": " it fits "})));
     let broken = ToolInput::Malformed("{".into());
-    let choice = question.read([
+    let choice = question.parse_picks([
         ("route_to_a_b_2", &because),
         ("unknown", &because),
         ("route_to_a_b", &broken),
@@ -45,5 +45,5 @@ fn calls_are_read_as_apps() {
     let expected =
         [AppPick { app: "a_b".into(), reason: Some("it fits".into()) }, AppPick { app: "a-b".into(), reason: None }];
     assert_eq!(choice.picks, expected);
-    assert_eq!(question.read([]), ModelPicks::default());
+    assert_eq!(question.parse_picks([]), ModelPicks::default());
 }
