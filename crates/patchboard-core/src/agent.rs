@@ -184,8 +184,8 @@ impl AgentTable {
         self.agent(name).ok_or_else(|| {
             let all = || self.agents.iter().map(|agent| &*agent.name);
             let known = format!("there are {}", all().collect::<Vec<_>>().join(", "));
-            let meant = did_you_mean(name, all(), &known);
-            BoardError::not_found(format!("no agent named `{name}`: {meant}"))
+            let hint = did_you_mean(name, all(), &known);
+            BoardError::not_found(format!("no agent named `{name}`: {hint}"))
         })
     }
 

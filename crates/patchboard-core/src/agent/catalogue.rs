@@ -160,7 +160,7 @@ impl ModelCatalogue {
     fn unknown_provider(&self, provider: &str, named: &str, own: &str) -> BoardError {
         let names = || self.providers.iter().map(|entry| entry.provider.name());
         let hint = match nearest(provider, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
+            Some(suggestion) => format!("did you mean `{suggestion}`?"),
             None => {
                 let all = names().collect::<Vec<_>>().join("`, `");
                 format!("there are `{all}`; a model of `{own}` with a `/` in its name is written `{own}/{named}`")
@@ -221,7 +221,7 @@ fn matches_listed_id(listed: &str, requested: &str) -> bool {
 
 fn unknown_model(provider: &str, model: &str, offered: &[ListedModel]) -> BoardError {
     let hint = match nearest(model, offered.iter().map(|listed| &*listed.id)) {
-        Some(meant) => format!("did you mean `{provider}/{meant}`?"),
+        Some(suggestion) => format!("did you mean `{provider}/{suggestion}`?"),
         None => "`patchboard models` lists them".to_owned(),
     };
     BoardError::invalid(format!("unknown model `{model}`: provider `{provider}` does not offer it; {hint}"))

@@ -82,8 +82,8 @@ impl Bridge {
         loop {
             // Before the check, or a notification in between would be lost.
             let cleaned_up = self.0.cleanup_done.notified();
-            let opening = self.sessions().open(request, &opener, self.0.clock.now(), Instant::now())?;
-            match opening {
+            let transition = self.sessions().open(request, &opener, self.0.clock.now(), Instant::now())?;
+            match transition {
                 SessionTransition::Done => return Ok(()),
                 SessionTransition::CleanUpFirst(ended) => drop(self.clean_up(ended).await),
                 SessionTransition::WaitForCleanup => cleaned_up.await,
@@ -96,8 +96,8 @@ impl Bridge {
         loop {
             // Before the check, or a notification in between would be lost.
             let cleaned_up = self.0.cleanup_done.notified();
-            let closing = self.sessions().close(id, caller);
-            match closing {
+            let transition = self.sessions().close(id, caller);
+            match transition {
                 SessionTransition::Done => return 0,
                 SessionTransition::CleanUpFirst(ended) => {
                     return u32::try_from(self.clean_up(ended).await).unwrap_or(u32::MAX);

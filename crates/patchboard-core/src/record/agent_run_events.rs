@@ -191,7 +191,7 @@ impl StoredRunEvent {
             event::Event::RunEnded { outcome } => {
                 Self::V1(chat_run_events::StoredChatEvent::RunEnded { outcome: (*outcome).into() })
             }
-            event::Event::RunBriefed(briefing) => Self::V2(StoredAgentEvent::Briefed(Box::new((&**briefing).into()))),
+            event::Event::RunBriefed(spec) => Self::V2(StoredAgentEvent::Briefed(Box::new((&**spec).into()))),
             event::Event::NodeEntered { key, name, is_reentry } => {
                 Self::V2(StoredAgentEvent::NodeEntered { key: key.0, name: name.clone(), again: *is_reentry })
             }
@@ -282,27 +282,27 @@ impl TryFrom<StoredAgentEvent> for event::Event {
 }
 
 impl From<&run_spec::RunSpec> for StoredBriefing {
-    fn from(briefing: &run_spec::RunSpec) -> Self {
-        let conversation::ConversationOrigin { channel, account, peer, guild, team } = briefing.origin.clone();
+    fn from(spec: &run_spec::RunSpec) -> Self {
+        let conversation::ConversationOrigin { channel, account, peer, guild, team } = spec.origin.clone();
         Self {
-            client_id: briefing.client_id.clone(),
-            thread: briefing.thread.clone(),
-            agent_asked: briefing.requested_agent.clone(),
-            strategy: match briefing.strategy {
+            client_id: spec.client_id.clone(),
+            thread: spec.thread.clone(),
+            agent_asked: spec.requested_agent.clone(),
+            strategy: match spec.strategy {
                 run_spec::StrategyKind::React => StoredStrategy::React,
                 run_spec::StrategyKind::Dup => StoredStrategy::Dup,
                 run_spec::StrategyKind::Tot => StoredStrategy::Tot,
                 run_spec::StrategyKind::Got => StoredStrategy::Got,
             },
-            adaptive: briefing.adaptive,
-            detached: briefing.detached,
-            verbose: briefing.verbose,
-            folder: briefing.folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
-            folder_granted: briefing.folder_granted,
+            adaptive: spec.adaptive,
+            detached: spec.detached,
+            verbose: spec.verbose,
+            folder: spec.folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
+            folder_granted: spec.folder_granted,
             origin: StoredOrigin { channel, account, peer, guild, team },
-            message: briefing.message.clone(),
-            system: briefing.system.clone(),
-            history: briefing.history.iter().map(chat_run_events::StoredModelMessage::from).collect(),
+            message: spec.message.clone(),
+            system: spec.system.clone(),
+            history: spec.history.iter().map(chat_run_events::StoredModelMessage::from).collect(),
         }
     }
 }

@@ -428,8 +428,8 @@ impl RunLoop<'_, '_> {
             };
             let next = self.tasks.run_alongside(self.driver.writer.next_seq()).await;
             // What is pending takes its numbers first; the call's words come after.
-            let before: u64 = pending.events.iter().map(|entry| entry.event.seq_count()).sum();
-            let first_seq = Seq(next.0 + before);
+            let pending_seqs: u64 = pending.events.iter().map(|entry| entry.event.seq_count()).sum();
+            let first_seq = Seq(next.0 + pending_seqs);
             pending.writes.push(self.driver.open_row(&call, first_seq));
             self.record(pending).await?;
             self.start_call(call);

@@ -184,8 +184,8 @@ impl ActiveMessage {
             let reason = if refusals.is_empty() { format!("{app} is not connected") } else { refusals };
             return self.end(FinalState::Refused, reason).await;
         }
-        if let Some(why) = self.report.refusal_of(app) {
-            let reason = format!("{app} refused it: {why}");
+        if let Some(refusal) = self.report.refusal_of(app) {
+            let reason = format!("{app} refused it: {refusal}");
             return self.hold(reason).await;
         }
         if self.report.is_unanswered_by(app) {

@@ -84,8 +84,8 @@ impl TaskDag {
 
     /// The first task, in key order, that is not started and whose prerequisites have all ended.
     pub(super) fn next_ready(&self) -> Option<NodeKey> {
-        let mut waiting = self.vertices.iter().filter(|(_, vertex)| !vertex.is_started);
-        waiting
+        let mut unstarted = self.vertices.iter().filter(|(_, vertex)| !vertex.is_started);
+        unstarted
             .find(|(_, vertex)| self.prerequisites(vertex).all(|vertex| vertex.outcome.is_some()))
             .map(|(key, _)| *key)
     }
