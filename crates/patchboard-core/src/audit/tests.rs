@@ -31,7 +31,7 @@ fn trail(store: &Arc<FaultyStore>) -> (AuditTrail, TaskTracker) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_are_written_in_order_and_whoever_waits_for_the_tasks_waits_for_them() {
+async fn rows_are_written_in_order_and_the_task_tracker_waits_for_them() {
     let store = FaultyStore::slow(3);
     let (trail, tracker) = trail(&store);
     for number in 0..3 * MAX_BATCH_ROWS {
