@@ -209,7 +209,7 @@ impl CachedListing {
     }
 }
 
-/// Does `wanted` mean the listed model? Servers accept shorter names than they list: `llama3.2` for `llama3.2:latest`,
+/// Does `requested` mean the listed model? Servers accept shorter names than they list: `llama3.2` for `llama3.2:latest`,
 /// and a name without its date or with `-latest` for `NAME-20250929`.
 fn matches_listed_id(listed: &str, requested: &str) -> bool {
     let undated = requested.strip_suffix("-latest").unwrap_or(requested);

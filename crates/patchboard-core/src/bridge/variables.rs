@@ -161,7 +161,7 @@ impl VariableStore {
     }
 
     /// Waits for a change newer than `since` (default: now) to variables that match `names` (all if empty). Returns
-    /// without changes after `patience`, or when cancelled.
+    /// without changes after `max_wait`, or when cancelled.
     async fn watch(
         &self,
         session: &SessionKey,
@@ -190,7 +190,7 @@ impl VariableStore {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(update),
-                // `room` keeps the sender alive, so this never fails.
+                // `cached` keeps the sender alive, so this never fails.
                 _ = cursor_changed.changed() => {}
                 () = &mut deadline => return Ok(update),
             }

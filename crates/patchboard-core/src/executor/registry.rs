@@ -183,7 +183,7 @@ impl ToolSet {
         Some((self.specs.get(index)?, self.hosts.get(index)?))
     }
 
-    /// The tools for which `keeps` returns true.
+    /// The tools for which `predicate` returns true.
     #[must_use]
     pub fn filter(&self, predicate: impl Fn(&ToolSpec) -> bool) -> Self {
         let all = self.specs.iter().zip(self.hosts.iter());

@@ -44,7 +44,7 @@ struct StoredTombstone {
     changed: u64,
 }
 
-/// `is_apart` selects the variables whose values are not part of the record.
+/// `is_stored_separately` selects the variables whose values are not part of the record.
 pub(crate) fn encode_variable_set(
     set: &variable_set::VariableSet,
     is_stored_separately: fn(&variable_set::Variable) -> bool,

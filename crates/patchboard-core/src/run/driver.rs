@@ -395,7 +395,7 @@ impl RunLoop<'_, '_> {
         Ok(None)
     }
 
-    /// A call of the last process is intended already; whether it took effect is for the desk to deal with.
+    /// A call of the last process is intended already; whether it took effect is for the tool executor to decide.
     fn intent_for(&mut self, node: Option<NodeId>, call: ToolCall, pending: &mut PendingCommit) -> CallIntent {
         if self.outcome_unknown.remove(&call.id) {
             return CallIntent::with_unknown_outcome(call);

@@ -71,7 +71,7 @@ impl SinkWorker {
         }
     }
 
-    /// `stands_for` is added to the missed count if the notice cannot be shown.
+    /// `notice_count` is added to the missed count if the notice cannot be shown.
     async fn show(&self, notice: Arc<UserNotice>, notice_count: u64, health: &mut SinkHealth) {
         match self.sink.show(notice, self.abort.clone()).await {
             Ok(()) => *health = SinkHealth::Healthy,

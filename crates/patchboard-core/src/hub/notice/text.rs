@@ -67,7 +67,7 @@ pub(super) fn with_repeat_count(notice: UserNotice, repeat_count: RepeatCount) -
     UserNotice { body: body.trim_start().into(), ..notice }
 }
 
-/// Several notices of one app as one. `left_out` counts those that were not queued at all.
+/// Several notices of one app as one. `overflow_count` counts those that were not queued at all.
 pub(super) fn digest(queued: &[(UserNotice, RepeatCount)], overflow_count: u64, latest: UserNotice) -> UserNotice {
     let mut body = String::new();
     let mut hidden_count = overflow_count;

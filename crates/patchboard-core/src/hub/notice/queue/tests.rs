@@ -1,4 +1,4 @@
-//! Tables of posted and shown notices. The bench plays the notifier: it takes whenever something is due.
+//! Tables of posted and shown notices. The fixture plays the notifier: it takes whenever something is due.
 
 use std::fmt::Write;
 
@@ -99,7 +99,7 @@ fn check_with(options: NoticeOptions, posted: &str, seen: &str) {
     let found: Vec<&str> = fixture.seen.lines().map(str::trim).collect();
     assert_eq!(found, expected, "\n{}", fixture.seen);
     assert_eq!(fixture.queue.queued_count(), 0);
-    assert!(fixture.queue.app_queues.is_empty(), "idle shelves are kept");
+    assert!(fixture.queue.app_queues.is_empty(), "idle queues are kept");
 }
 
 #[track_caller]

@@ -22,8 +22,8 @@ pub(super) struct TaskPlan {
 type IndexEdges = Vec<(usize, usize)>;
 
 impl TaskPlan {
-    /// Returns `None` if the answer is no plan. Takes at most `most` tasks; duplicates and edges to unknown tasks are
-    /// skipped.
+    /// Returns `None` if the answer is no plan. Takes at most `max_tasks` tasks; duplicates and edges to unknown tasks
+    /// are skipped.
     pub(super) fn parse(text: &str, max_tasks: usize) -> Option<Self> {
         let object = find_json_object(text, "nodes")?;
         let nodes = object.get("nodes")?.as_array()?;
