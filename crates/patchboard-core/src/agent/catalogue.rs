@@ -209,8 +209,8 @@ impl CachedListing {
     }
 }
 
-/// Does `requested` mean the listed model? Servers accept shorter names than they list: `llama3.2` for `llama3.2:latest`,
-/// and a name without its date or with `-latest` for `NAME-20250929`.
+/// Does `requested` mean the listed model? Servers accept shorter names than they list: `llama3.2` for
+/// `llama3.2:latest`, and a name without its date or with `-latest` for `NAME-20250929`.
 fn matches_listed_id(listed: &str, requested: &str) -> bool {
     let undated = requested.strip_suffix("-latest").unwrap_or(requested);
     let is_date = |rest: &str| rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_digit());
