@@ -70,7 +70,7 @@ pub(super) fn with_repeat_count(notice: UserNotice, repeat_count: RepeatCount) -
 /// Several notices of one app as one. `overflow_count` counts those that were not queued at all.
 pub(super) fn digest(queued: &[(UserNotice, RepeatCount)], overflow_count: u64, latest: UserNotice) -> UserNotice {
     let mut body = String::new();
-    let mut hidden_count = overflow_count;
+    let mut hidden = overflow_count;
     for (position, (notice, repeat_count)) in queued.iter().enumerate() {
         match position < MAX_LINES {
             true => {
@@ -78,15 +78,13 @@ pub(super) fn digest(queued: &[(UserNotice, RepeatCount)], overflow_count: u64, 
                 body.push_str(&repeat_count.suffix());
                 body.push('\n');
             }
-            false => hidden_count += u64::from(repeat_count.count()),
+            false => hidden += u64::from(repeat_count.count()),
         }
     }
-    match (hidden_count, body.is_empty()) {
+    match (hidden, body.is_empty()) {
         (0, _) => drop(body.pop()),
-        (_, true) => body = format!("{hidden_count} were not shown; see `patchboard hub messages`"),
-        (_, false) => {
-            body.push_str(&format!("… and {hidden_count} more were not shown; see `patchboard hub messages`"))
-        }
+        (_, true) => body = format!("{hidden} were not shown; see `patchboard hub messages`"),
+        (_, false) => body.push_str(&format!("… and {hidden} more were not shown; see `patchboard hub messages`")),
     }
     let total = overflow_count + queued.iter().map(|(_, repeat_count)| u64::from(repeat_count.count())).sum::<u64>();
     let source = latest.app.as_deref().unwrap_or("the hub");
