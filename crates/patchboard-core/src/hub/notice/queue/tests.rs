@@ -257,7 +257,7 @@ fn the_whole_tray_is_bounded_and_says_so() {
 }
 
 #[test]
-fn more_apps_than_shelves_are_counted_by_the_hub() {
+fn more_apps_than_queues_are_counted_by_the_hub() {
     let mut fixture = Fixture::new(NoticeOptions::default());
     for app in 0..300 {
         fixture.post(&format!("0 app{app} hello"));
