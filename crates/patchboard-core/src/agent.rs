@@ -98,8 +98,8 @@ impl AgentBinding {
     }
 
     fn matches(&self, origin: &ConversationOrigin) -> bool {
-        let fits = |wanted: &Option<String>, actual: Option<&str>| match wanted {
-            Some(wanted) => Some(wanted.as_str()) == actual,
+        let fits = |expected: &Option<String>, actual: Option<&str>| match expected {
+            Some(expected) => Some(expected.as_str()) == actual,
             None => true,
         };
         fits(&self.channel, Some(&origin.channel))
@@ -184,8 +184,8 @@ impl AgentTable {
         self.agent(name).ok_or_else(|| {
             let all = || self.agents.iter().map(|agent| &*agent.name);
             let known = format!("there are {}", all().collect::<Vec<_>>().join(", "));
-            let meant = did_you_mean(name, all(), &known);
-            BoardError::not_found(format!("no agent named `{name}`: {meant}"))
+            let hint = did_you_mean(name, all(), &known);
+            BoardError::not_found(format!("no agent named `{name}`: {hint}"))
         })
     }
 

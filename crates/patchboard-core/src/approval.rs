@@ -115,22 +115,22 @@ impl ApprovalQueue {
         let expires_at = self.expires_in(expiry);
         let mut request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
         let pending = PendingApproval { request: request.clone(), run: origin.run, session: session.clone() };
-        let (answer, verdict) = oneshot::channel();
+        let (answer, answer_receiver) = oneshot::channel();
         let mut open = self.open();
         if open.len() >= MAX_OPEN {
             return Err(BoardError::new(ErrorKind::Exhausted, "too many approvals are waiting for an answer"));
         }
-        let (started_by, above) = (origin.connection, origin.call_chain.ancestors.clone());
-        let hurried = Arc::new(Notify::new());
-        let waiting = OpenApproval {
+        let (started_by, ancestors) = (origin.connection, origin.call_chain.ancestors.clone());
+        let expiry_shortened = Arc::new(Notify::new());
+        let open_approval = OpenApproval {
             pending,
             started_by,
-            ancestor_runs: above,
+            ancestor_runs: ancestors,
             root_session: outermost.clone(),
-            expiry_shortened: hurried.clone(),
+            expiry_shortened: expiry_shortened.clone(),
             answer,
         };
-        open.insert(approval, waiting);
+        open.insert(approval, open_approval);
         drop(open);
         // Checked after the approval is inserted: a request that starts to wait later finds it in the map.
         for session in [session, outermost] {
@@ -141,7 +141,7 @@ impl ApprovalQueue {
         if let Some(open) = self.open().get(&approval) {
             request.expires_at = open.pending.request.expires_at;
         }
-        Ok(ApprovalTicket { queue: self, request, expiry, answer: verdict, expiry_shortened: hurried })
+        Ok(ApprovalTicket { queue: self, request, expiry, answer: answer_receiver, expiry_shortened })
     }
 
     /// Another request waits for the session, so its open approvals expire earlier.
@@ -162,16 +162,16 @@ impl ApprovalQueue {
         now.checked_add(duration).unwrap_or(Timestamp::MAX)
     }
 
-    pub fn answer(&self, caller: &Caller, wanted: &ApprovalRef, approve: bool) -> Result<(), BoardError> {
+    pub fn answer(&self, caller: &Caller, requested: &ApprovalRef, approve: bool) -> Result<(), BoardError> {
         let mut open = self.open();
-        let is_wanted = |id: &ApprovalId, question: &OpenApproval| match wanted {
-            ApprovalRef::Id(wanted) => id == wanted,
+        let is_match = |id: &ApprovalId, open_approval: &OpenApproval| match requested {
+            ApprovalRef::Id(requested_id) => id == requested_id,
             ApprovalRef::Call { run, call } => {
-                let asks = question.pending.run == *run || question.ancestor_runs.contains(run);
-                asks && question.pending.request.call.id == *call
+                let is_in_run = open_approval.pending.run == *run || open_approval.ancestor_runs.contains(run);
+                is_in_run && open_approval.pending.request.call.id == *call
             }
         };
-        let found = open.iter().find(|(id, question)| is_wanted(id, question));
+        let found = open.iter().find(|(id, open_approval)| is_match(id, open_approval));
         let Some((&approval, found)) = found else {
             return Err(BoardError::not_found("no such approval is waiting: it was answered, expired or withdrawn"));
         };
@@ -198,24 +198,24 @@ impl ApprovalQueue {
 impl ApprovalTicket<'_> {
     /// Waits for the answer, the expiry or the end of the run; returns the outcome and who decided.
     pub async fn outcome(mut self, stop: &CancellationToken) -> (ApprovalOutcome, Arc<str>) {
-        let mut left = Box::pin(tokio::time::sleep(self.expiry));
-        let mut is_hurried = false;
+        let mut expiry_timer = Box::pin(tokio::time::sleep(self.expiry));
+        let mut is_shortened = false;
         let answered = loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return (ApprovalOutcome::Withdrawn, "cancel".into()),
                 answered = &mut self.answer => break answered.ok(),
-                () = &mut left => {
+                () = &mut expiry_timer => {
                     // Closed first: an answer accepted until then counts.
                     self.close();
                     break self.answer.try_recv().ok();
                 }
                 // Only the first waiting request shortens the expiry; later ones must not extend it.
-                () = self.expiry_shortened.notified(), if !is_hurried => {
-                    is_hurried = true;
+                () = self.expiry_shortened.notified(), if !is_shortened => {
+                    is_shortened = true;
                     let latest = Instant::now() + CONTENDED_EXPIRY;
-                    if latest < left.deadline() {
-                        left.as_mut().reset(latest);
+                    if latest < expiry_timer.deadline() {
+                        expiry_timer.as_mut().reset(latest);
                     }
                 }
             }

@@ -12,7 +12,7 @@ use crate::backoff::BackoffSchedule;
 use crate::store::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
 
 /// Rows queued; past this `add` waits for room.
-const MAX_WAITING: usize = 8192;
+const MAX_PENDING_ROWS: usize = 8192;
 /// Rows written in one batch.
 const MAX_BATCH_ROWS: usize = 512;
 /// How long rows are collected before a batch is written: one commit for many calls, as a commit costs more than a
@@ -49,27 +49,27 @@ struct PendingRows {
 impl AuditTrail {
     /// The writer is a task of `tracker`, so that waiting for the tracker waits for the trail too.
     pub fn new(store: Arc<dyn Store>, tracker: TaskTracker) -> Self {
-        let waiting = Mutex::default();
-        Self(Arc::new(TrailState { store, tracker, pending: waiting, space_freed: Notify::new() }))
+        let pending = Mutex::default();
+        Self(Arc::new(TrailState { store, tracker, pending, space_freed: Notify::new() }))
     }
 
     pub async fn add(&self, row: AuditRow) {
         loop {
             // Created before the check, so that a notification in between is not missed.
-            let room = self.0.space_freed.notified();
+            let space_freed = self.0.space_freed.notified();
             {
-                let mut waiting = self.pending();
-                if waiting.rows.len() < MAX_WAITING {
-                    waiting.rows.push(row);
-                    if !waiting.is_being_written {
-                        waiting.is_being_written = true;
-                        let writing = WriterGuard(self.clone());
-                        self.0.tracker.spawn(async move { writing.0.write().await });
+                let mut pending = self.pending();
+                if pending.rows.len() < MAX_PENDING_ROWS {
+                    pending.rows.push(row);
+                    if !pending.is_being_written {
+                        pending.is_being_written = true;
+                        let guard = WriterGuard(self.clone());
+                        self.0.tracker.spawn(async move { guard.0.write().await });
                     }
                     return;
                 }
             }
-            room.await;
+            space_freed.await;
         }
     }
 
@@ -79,13 +79,13 @@ impl AuditTrail {
                 tokio::time::sleep(BATCH_DELAY).await;
             }
             let rows: Vec<AuditRow> = {
-                let mut waiting = self.pending();
-                if waiting.rows.is_empty() {
-                    waiting.is_being_written = false;
+                let mut pending = self.pending();
+                if pending.rows.is_empty() {
+                    pending.is_being_written = false;
                     return;
                 }
-                let count = waiting.rows.len().min(MAX_BATCH_ROWS);
-                waiting.rows.drain(..count).collect()
+                let count = pending.rows.len().min(MAX_BATCH_ROWS);
+                pending.rows.drain(..count).collect()
             };
             self.0.space_freed.notify_waiters();
             let count = rows.len();

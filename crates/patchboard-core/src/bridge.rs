@@ -86,7 +86,7 @@ impl Bridge {
     pub(crate) fn new(
         options: BridgeOptions,
         workers: Option<Arc<dyn WorkerSupervisor>>,
-        signals: TelemetryBus,
+        telemetry: TelemetryBus,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -98,7 +98,7 @@ impl Bridge {
             cache: Mutex::default(),
             exposed_cache: Mutex::default(),
             variables: variables::VariableStore::new(store, clock.clone()),
-            telemetry: signals,
+            telemetry,
             workers,
             clock,
         }))
@@ -114,11 +114,11 @@ impl Bridge {
 
     /// Waits for pools that are still starting, but not for long. `false` when none are.
     pub(crate) async fn wait_for_pools(&self) -> bool {
-        let Some(settling) = self.0.workers.as_ref().and_then(|workers| workers.startup_complete()) else {
+        let Some(startup) = self.0.workers.as_ref().and_then(|workers| workers.startup_complete()) else {
             return false;
         };
         // Whoever has not come by then is found when it has.
-        drop(tokio::time::timeout(POOL_START_TIMEOUT, settling).await);
+        drop(tokio::time::timeout(POOL_START_TIMEOUT, startup).await);
         true
     }
 
@@ -128,13 +128,13 @@ impl Bridge {
 
     /// What of `all` programs may reach. Everything they call leads through this, whatever it calls in turn.
     pub(crate) fn exposed_tools(&self, all: &ToolSet, policy: &ApprovalPolicy) -> ToolSet {
-        let mut offers = self.0.exposed_cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = offers.iter().find(|(before, _)| before.is_same(all)) {
-            return known.clone();
+        let mut cache = self.0.exposed_cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tool_set)) = cache.iter().find(|(cached_from, _)| cached_from.is_same(all)) {
+            return tool_set.clone();
         }
         let reachable = all.filter(|spec| self.is_exposed(spec, policy));
-        offers.truncate(MAX_CACHED_TOOL_SETS - 1);
-        offers.push_front((all.clone(), reachable.clone()));
+        cache.truncate(MAX_CACHED_TOOL_SETS - 1);
+        cache.push_front((all.clone(), reachable.clone()));
         reachable
     }
 

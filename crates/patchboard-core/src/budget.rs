@@ -93,7 +93,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    pub fn left(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.committed)
     }
 
@@ -111,7 +111,7 @@ impl Headroom {
         let Self { budget, committed, limit, .. } = self;
         let message = format!(
             "token budget exceeded ({budget}: {committed}/{limit}): this call needs about {needed} tokens and {} are left; {}",
-            self.left(),
+            self.remaining(),
             self.remedy()
         );
         BoardError::new(ErrorKind::Exhausted, message)
@@ -129,41 +129,41 @@ impl Ledger {
     }
 
     /// Reserves tokens; the error names the limit that is exceeded.
-    pub async fn reserve(self: &Arc<Self>, wanted: ReservationRequest<'_>) -> Result<Reservation, BoardError> {
-        let scopes = budget_scopes(wanted.session, wanted.agent, self.clock.now());
-        let limits = self.limits_for(&wanted);
+    pub async fn reserve(self: &Arc<Self>, request: ReservationRequest<'_>) -> Result<Reservation, BoardError> {
+        let scopes = budget_scopes(request.session, request.agent, self.clock.now());
+        let limits = self.limits_for(&request);
         let mut accounts = self.load(&scopes).await?;
-        let mut narrowest: Option<Headroom> = None;
+        let mut tightest: Option<Headroom> = None;
         for (scope, limit) in scopes.iter().zip(limits) {
             let Some((budget, limit, key)) = limit else { continue };
             let account = accounts.account(scope);
             let committed = account.used.saturating_add(account.reserved);
             let headroom = Headroom { budget, committed, limit, key };
             // At least one output token must fit, else the call would cost tokens without producing an answer.
-            if committed.saturating_add(wanted.text_tokens) >= limit {
-                return Err(headroom.exceeded_error(wanted.text_tokens.saturating_add(1)));
+            if committed.saturating_add(request.text_tokens) >= limit {
+                return Err(headroom.exceeded_error(request.text_tokens.saturating_add(1)));
             }
-            if narrowest.as_ref().is_none_or(|narrowest| headroom.left() < narrowest.left()) {
-                narrowest = Some(headroom);
+            if tightest.as_ref().is_none_or(|tightest| headroom.remaining() < tightest.remaining()) {
+                tightest = Some(headroom);
             }
         }
-        let left = narrowest.as_ref().map_or(u64::MAX, Headroom::left);
-        let with_tools = wanted.text_tokens.saturating_add(wanted.tool_tokens);
-        let tools_fit = with_tools.saturating_add(u64::from(wanted.max_output).min(MIN_ANSWER_TOKENS)) <= left;
-        let input = if tools_fit { with_tools } else { wanted.text_tokens }.min(left.saturating_sub(1));
-        let output_left = u32::try_from(left - input).unwrap_or(u32::MAX);
-        let max_output = wanted.max_output.min(output_left);
+        let remaining = tightest.as_ref().map_or(u64::MAX, Headroom::remaining);
+        let with_tools = request.text_tokens.saturating_add(request.tool_tokens);
+        let tools_fit = with_tools.saturating_add(u64::from(request.max_output).min(MIN_ANSWER_TOKENS)) <= remaining;
+        let input = if tools_fit { with_tools } else { request.text_tokens }.min(remaining.saturating_sub(1));
+        let remaining_output = u32::try_from(remaining - input).unwrap_or(u32::MAX);
+        let max_output = request.max_output.min(remaining_output);
         let tokens = input.saturating_add(u64::from(max_output));
         for scope in &scopes {
             let account = accounts.by_scope.entry(scope.clone()).or_default();
             account.reserved = account.reserved.saturating_add(tokens);
         }
-        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit, tightest_limit: narrowest })
+        Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit, tightest_limit: tightest })
     }
 
     /// The limits of a call in the order of its scopes: name of the budget, tokens, configuration key.
-    fn limits_for(&self, wanted: &ReservationRequest<'_>) -> [Option<(&'static str, u64, String)>; 5] {
-        let (general, own, agent) = (self.limits.get(), &wanted.agent_limits, wanted.agent);
+    fn limits_for(&self, request: &ReservationRequest<'_>) -> [Option<(&'static str, u64, String)>; 5] {
+        let (general, own, agent) = (self.limits.get(), &request.agent_limits, request.agent);
         let of_all = |budget: &'static str, limit: Option<u64>| Some((budget, limit?, format!("budgets.{budget}")));
         let of_agent = |budget: &'static str, limit: Option<u64>| {
             Some((budget, limit?, format!("agents.{agent}.budget.{budget}")))
@@ -185,19 +185,19 @@ impl Ledger {
     pub async fn report(&self, session: Option<&SessionKey>) -> Result<BudgetReport, BoardError> {
         let now = self.clock.now();
         let (day, month) = (day_scope(now), month_scope(now));
-        let mut wanted = vec![day.clone(), month.clone()];
+        let mut scopes = vec![day.clone(), month.clone()];
         let session_scope = session.map(|session| BudgetScope::Session(session.clone()));
-        wanted.extend(session_scope.clone());
-        let accounts = self.load(&wanted).await?;
+        scopes.extend(session_scope.clone());
+        let accounts = self.load(&scopes).await?;
         let limits = self.limits.get();
-        let line = |scope: &BudgetScope, limit| {
+        let usage = |scope: &BudgetScope, limit| {
             let account = accounts.account(scope);
             BudgetUsage { used: account.used, reserved: account.reserved, limit }
         };
         Ok(BudgetReport {
-            session: session_scope.map(|scope| line(&scope, limits.session)),
-            daily: line(&day, limits.daily),
-            monthly: line(&month, limits.monthly),
+            session: session_scope.map(|scope| usage(&scope, limits.session)),
+            daily: usage(&day, limits.daily),
+            monthly: usage(&month, limits.monthly),
         })
     }
 
@@ -240,10 +240,10 @@ impl AccountCache {
     }
 
     /// Drops accounts without reservations once there are too many.
-    fn evict_idle(&mut self, wanted: &[BudgetScope]) {
+    fn evict_idle(&mut self, in_use: &[BudgetScope]) {
         let before = self.by_scope.len();
         if before >= MAX_IDLE_ACCOUNTS {
-            self.by_scope.retain(|scope, account| account.reserved > 0 || wanted.contains(scope));
+            self.by_scope.retain(|scope, account| account.reserved > 0 || in_use.contains(scope));
             self.evictions += u64::from(self.by_scope.len() < before);
         }
     }

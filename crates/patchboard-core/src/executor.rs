@@ -230,7 +230,7 @@ impl ToolExecutor {
         &'a self,
         context: &'a CallContext,
         call: &'a ToolCall,
-        unsure: bool,
+        outcome_unknown: bool,
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<ToolOutput, BoardError>> {
         Box::pin(async move {
@@ -239,14 +239,14 @@ impl ToolExecutor {
             let kind = found.map_or("unknown", |(spec, _)| spec.kind.name());
             let output = match found {
                 None => ToolOutput::error(format!("unknown tool: {}", call.name)),
-                Some((spec, host)) => match self.admit(context, spec, call, unsure, stop).await? {
+                Some((spec, host)) => match self.admit(context, spec, call, outcome_unknown, stop).await? {
                     CallAdmission::Refused(reason) => ToolOutput::error(reason),
                     CallAdmission::InvalidArguments(output) => output,
                     CallAdmission::TimedOut => {
                         ToolOutput::fault(ToolFault::TimedOut, format!("nobody approved {} in time", spec.name))
                     }
                     CallAdmission::Granted(arguments) if spec.is_batch() => {
-                        self.batch(context, call, &arguments, unsure, stop).await?
+                        self.batch(context, call, &arguments, outcome_unknown, stop).await?
                     }
                     CallAdmission::Granted(arguments) => {
                         self.execute(context, call, spec, host, &arguments, stop).await?
@@ -265,9 +265,9 @@ impl ToolExecutor {
     async fn batch(
         &self,
         context: &CallContext,
-        whole: &ToolCall,
+        batch_call: &ToolCall,
         arguments: &Value,
-        unsure: bool,
+        outcome_unknown: bool,
         stop: &CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
         let calls = match builtin::batch::parse(arguments) {
@@ -275,15 +275,15 @@ impl ToolExecutor {
             Err(problem) => return Ok(ToolOutput::error(problem)),
         };
         let context = &nested_context(context);
-        let one = |(number, (name, arguments)): (usize, (Arc<str>, Arc<Value>))| async move {
+        let run_one = |(number, (name, arguments)): (usize, (Arc<str>, Arc<Value>))| async move {
             let is_nested = context.tool_set.find(&name).is_some_and(|(spec, _)| spec.is_batch());
             if is_nested {
                 return Ok((name, ToolOutput::error("a batch cannot hold another batch")));
             }
-            let id = CallId(format!("{}.{}", whole.id, number + 1).into());
+            let id = CallId(format!("{}.{}", batch_call.id, number + 1).into());
             let call = ToolCall { id, name, input: ToolInput::Json(arguments) };
             let writes = context.tool_set.find(&call.name).is_some_and(|(spec, _)| spec.effect == ToolEffect::Writes);
-            let output = self.attempt(context, &call, unsure, stop).await?;
+            let output = self.attempt(context, &call, outcome_unknown, stop).await?;
             if writes {
                 let outcome = if output.is_error { "error" } else { "ok" };
                 let audit = self.audit_row(context, "tool.call", &call.name, outcome);
@@ -291,7 +291,7 @@ impl ToolExecutor {
             }
             Ok::<_, BoardError>((call.name, output))
         };
-        let results = futures_util::future::join_all(calls.into_iter().enumerate().map(one)).await;
+        let results = futures_util::future::join_all(calls.into_iter().enumerate().map(run_one)).await;
         Ok(builtin::batch::render(&results.into_iter().collect::<Result<Vec<_>, _>>()?))
     }
 
@@ -319,7 +319,7 @@ impl ToolExecutor {
         context: &CallContext,
         spec: &ToolSpec,
         call: &ToolCall,
-        unsure: bool,
+        outcome_unknown: bool,
         stop: &CancellationToken,
     ) -> Result<CallAdmission, BoardError> {
         let arguments = match &call.input {
@@ -334,7 +334,7 @@ impl ToolExecutor {
         }
         let policy =
             self.policy.get().decide(spec, context.caller.surface).max(granted_folder_mode(spec, &context.scope));
-        let approval = match (unsure, spec.unknown_outcome) {
+        let approval = match (outcome_unknown, spec.unknown_outcome) {
             // A batch has no effects of its own; each of its calls is then one of unknown outcome.
             (true, _) if spec.is_batch() => policy,
             (true, UnknownOutcomePolicy::Fail) => return Ok(CallAdmission::Refused(interrupted_text(spec))),
@@ -346,11 +346,11 @@ impl ToolExecutor {
             ApprovalMode::Deny => {
                 CallAdmission::Refused(format!("{} is not allowed here by the approval policy", spec.name))
             }
-            ApprovalMode::Ask => match self.approvals.ask(&context.approval_origin(), call, unsure) {
-                Ok(asked) => match self.request_approval(context, call, asked, stop).await? {
+            ApprovalMode::Ask => match self.approvals.ask(&context.approval_origin(), call, outcome_unknown) {
+                Ok(ticket) => match self.request_approval(context, call, ticket, stop).await? {
                     ApprovalOutcome::Approved => CallAdmission::Granted(arguments),
                     ApprovalOutcome::Withdrawn if !stop.is_cancelled() => CallAdmission::TimedOut,
-                    ApprovalOutcome::Refused | ApprovalOutcome::Expired if unsure => {
+                    ApprovalOutcome::Refused | ApprovalOutcome::Expired if outcome_unknown => {
                         CallAdmission::Refused(interrupted_text(spec))
                     }
                     ApprovalOutcome::Refused => {
@@ -361,7 +361,7 @@ impl ToolExecutor {
                     }
                     ApprovalOutcome::Withdrawn => CallAdmission::Refused("cancelled".to_owned()),
                 },
-                Err(too_many) => CallAdmission::Refused(format!("{} cannot be approved now: {too_many}", spec.name)),
+                Err(error) => CallAdmission::Refused(format!("{} cannot be approved now: {error}", spec.name)),
             },
         })
     }
@@ -370,30 +370,30 @@ impl ToolExecutor {
         &self,
         context: &CallContext,
         call: &ToolCall,
-        asked: ApprovalTicket<'_>,
+        ticket: ApprovalTicket<'_>,
         stop: &CancellationToken,
     ) -> Result<ApprovalOutcome, BoardError> {
-        let approval = asked.request.approval;
-        context.record(Event::ApprovalRequested(asked.request.clone()), None).await?;
+        let approval = ticket.request.approval;
+        context.record(Event::ApprovalRequested(ticket.request.clone()), None).await?;
         // An approval must not stay open longer than the caller's timeout.
-        let waiting = stop.child_token();
-        let patience = context.scope.call_metadata.as_ref().and_then(|parcel| parcel.timeout);
-        let answer = asked.outcome(&waiting);
+        let approval_stop = stop.child_token();
+        let caller_timeout = context.scope.call_metadata.as_ref().and_then(|metadata| metadata.timeout);
+        let answer = ticket.outcome(&approval_stop);
         tokio::pin!(answer);
-        let (verdict, by) = tokio::select! {
+        let (outcome, by) = tokio::select! {
             biased;
             answer = &mut answer => answer,
-            () = tokio::time::sleep(patience.unwrap_or(Duration::MAX)) => {
-                waiting.cancel();
+            () = tokio::time::sleep(caller_timeout.unwrap_or(Duration::MAX)) => {
+                approval_stop.cancel();
                 answer.await
             }
         };
-        let settled =
-            Event::ApprovalResolved { approval, approved: verdict == ApprovalOutcome::Approved, by: by.clone() };
-        let mut audit = self.audit_row(context, "approval", &call.name, verdict.name());
+        let resolved =
+            Event::ApprovalResolved { approval, approved: outcome == ApprovalOutcome::Approved, by: by.clone() };
+        let mut audit = self.audit_row(context, "approval", &call.name, outcome.name());
         audit.principal = by;
-        context.record(settled, Some(audit)).await?;
-        Ok(verdict)
+        context.record(resolved, Some(audit)).await?;
+        Ok(outcome)
     }
 
     async fn execute(
@@ -410,8 +410,8 @@ impl ToolExecutor {
         }
         // Cancels the tool however the call ends, a timeout included.
         let call_stop = stop.child_token();
-        let _over = call_stop.clone().drop_guard();
-        let (mut listening, scope) = ProgressReader::open(context, call, spec);
+        let _cancel_guard = call_stop.clone().drop_guard();
+        let (mut progress, scope) = ProgressReader::open(context, call, spec);
         let (timeout, grace) = self.time_limit(spec, &scope);
         // The host is called inside the future, so that a panic before its first await is caught too: the call fails,
         // the run continues.
@@ -436,45 +436,45 @@ impl ToolExecutor {
         };
         tokio::pin!(ending);
         let output = loop {
-            let said = tokio::select! {
+            let update = tokio::select! {
                 // The tool's end and its timeout take precedence over its progress, however much there is.
                 biased;
                 output = &mut ending => break output,
-                said = listening.next() => said,
+                update = progress.next() => update,
             };
             // Recorded while the tool is polled, so that a stalled store does not delay its cancellation. The record
             // future must not be dropped before it completes, as the log requires.
-            let telling = listening.record(said);
-            tokio::pin!(telling);
+            let recording = progress.record(update);
+            tokio::pin!(recording);
             tokio::select! {
                 biased;
-                told = &mut telling => told?,
+                recorded = &mut recording => recorded?,
                 output = &mut ending => {
-                    telling.await?;
+                    recording.await?;
                     break output;
                 }
             }
         };
         trace::tool_answered(&span, &output);
         drop(span);
-        listening.record_rest().await?;
+        progress.record_rest().await?;
         Ok(output)
     }
 
     /// The timeout of the call and the grace period after it. A caller's timeout applies to workers as it is; for the
     /// server's own tools it cannot exceed the operator's limit.
     fn time_limit(&self, spec: &ToolSpec, scope: &ToolScope) -> (Duration, Duration) {
-        let asked = scope.call_metadata.as_ref().and_then(|parcel| parcel.timeout);
-        let usual = spec.timeout.unwrap_or_else(|| self.limits.get().timeout);
-        match asked {
-            Some(asked) if spec.kind == ToolKind::Worker => (asked, WORKER_GRACE),
-            Some(asked) => (asked.min(usual), Duration::ZERO),
-            None => (usual, Duration::ZERO),
+        let caller_timeout = scope.call_metadata.as_ref().and_then(|metadata| metadata.timeout);
+        let tool_timeout = spec.timeout.unwrap_or_else(|| self.limits.get().timeout);
+        match caller_timeout {
+            Some(caller_timeout) if spec.kind == ToolKind::Worker => (caller_timeout, WORKER_GRACE),
+            Some(caller_timeout) => (caller_timeout.min(tool_timeout), Duration::ZERO),
+            None => (tool_timeout, Duration::ZERO),
         }
     }
 
     fn truncate_output(&self, output: ToolOutput, scope: &ToolScope) -> ToolOutput {
-        let is_for_program = scope.call_metadata.as_ref().is_some_and(|parcel| !parcel.for_model);
+        let is_for_program = scope.call_metadata.as_ref().is_some_and(|metadata| !metadata.for_model);
         let most = match is_for_program {
             true => self.limits.get().output_bytes.max(PROGRAM_OUTPUT_BYTES),
             false => self.limits.get().output_bytes,
@@ -501,48 +501,53 @@ impl ToolExecutor {
 /// The context of calls made by a batch or a plugin: they return text, and the outer call's binary arguments and chunk
 /// sink are not passed on.
 fn nested_context(context: &CallContext) -> Cow<'_, CallContext> {
-    let Some(parcel) = &context.scope.call_metadata else { return Cow::Borrowed(context) };
-    let parcel = CallMetadata { binary: BTreeMap::new(), chunks: None, for_model: true, ..CallMetadata::clone(parcel) };
-    let scope = ToolScope { call_metadata: Some(Arc::new(parcel)), ..context.scope.clone() };
+    let Some(metadata) = &context.scope.call_metadata else { return Cow::Borrowed(context) };
+    let metadata =
+        CallMetadata { binary: BTreeMap::new(), chunks: None, for_model: true, ..CallMetadata::clone(metadata) };
+    let scope = ToolScope { call_metadata: Some(Arc::new(metadata)), ..context.scope.clone() };
     Cow::Owned(CallContext { scope, ..context.clone() })
 }
 
 /// In a granted folder outside the configured roots, where commands run unconfined, every tool with effects needs
 /// approval.
 fn granted_folder_mode(spec: &ToolSpec, scope: &ToolScope) -> ApprovalMode {
-    let asks = scope.folder_grant.as_ref().is_some_and(|grant| grant.asks_before_writing);
+    let needs_approval = scope.folder_grant.as_ref().is_some_and(|grant| grant.asks_before_writing);
     // The calls of an agent or a batch are decided individually.
-    let is_judged_later = policy::is_agent_tool(spec) || spec.is_batch();
-    if asks && spec.effect == ToolEffect::Writes && !is_judged_later { ApprovalMode::Ask } else { ApprovalMode::Allow }
+    let is_decided_per_call = policy::is_agent_tool(spec) || spec.is_batch();
+    if needs_approval && spec.effect == ToolEffect::Writes && !is_decided_per_call {
+        ApprovalMode::Ask
+    } else {
+        ApprovalMode::Allow
+    }
 }
 
 /// Binary arguments are passed separately, so the schema must not require them in the JSON arguments.
 fn without_binary_arguments<'a>(schema: &'a Arc<Value>, scope: &ToolScope) -> Cow<'a, Arc<Value>> {
-    let apart = |name: &Value| {
-        let parcel = scope.call_metadata.as_ref();
-        name.as_str().is_some_and(|name| parcel.is_some_and(|parcel| parcel.binary.contains_key(name)))
+    let is_binary = |name: &Value| {
+        let metadata = scope.call_metadata.as_ref();
+        name.as_str().is_some_and(|name| metadata.is_some_and(|metadata| metadata.binary.contains_key(name)))
     };
     let required = schema.get("required").and_then(Value::as_array);
-    if !required.is_some_and(|required| required.iter().any(apart)) {
+    if !required.is_some_and(|required| required.iter().any(is_binary)) {
         return Cow::Borrowed(schema);
     }
     let mut relaxed = Value::clone(schema);
     if let Some(required) = relaxed.get_mut("required").and_then(Value::as_array_mut) {
-        required.retain(|name| !apart(name));
+        required.retain(|name| !is_binary(name));
     }
     Cow::Owned(Arc::new(relaxed))
 }
 
 /// Worded for a model, or in the form that programs on the bridge match on.
 fn invalid_arguments(spec: &ToolSpec, scope: &ToolScope, problem: &SchemaViolation) -> ToolOutput {
-    if scope.call_metadata.as_ref().is_none_or(|parcel| parcel.for_model) {
+    if scope.call_metadata.as_ref().is_none_or(|metadata| metadata.for_model) {
         return ToolOutput::error(format!("arguments of {} do not fit its schema: {problem}", spec.name));
     }
-    let words = match &problem.parameter {
+    let text = match &problem.parameter {
         Some((name, reason)) => format!("Invalid parameter {name}: {reason}"),
         None => format!("Invalid parameters: {problem}"),
     };
-    ToolOutput::fault(ToolFault::Argument, words)
+    ToolOutput::fault(ToolFault::Argument, text)
 }
 
 fn interrupted_text(spec: &ToolSpec) -> String {

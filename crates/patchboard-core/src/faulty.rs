@@ -56,13 +56,13 @@ impl FaultyStore {
         *self.commits_left.lock().unwrap() = Some(commits);
     }
 
-    pub(crate) fn heal(&self) {
+    pub(crate) fn stop_failing(&self) {
         *self.fails.lock().unwrap() = None;
         *self.commits_left.lock().unwrap() = None;
     }
 
     /// From now on every commit waits for a permit of the returned semaphore.
-    pub(crate) fn hold(&self) -> Arc<Semaphore> {
+    pub(crate) fn block_commits(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         *self.gate.lock().unwrap() = Some(gate.clone());
         gate
@@ -95,8 +95,8 @@ impl FaultyStore {
 }
 
 /// Does the batch contain a matching event?
-pub(crate) fn contains_event(batch: &WriteBatch, wanted: fn(&Event) -> bool) -> bool {
-    batch.writes.iter().any(|write| matches!(write, StoreWrite::Event(record) if wanted(&record.event)))
+pub(crate) fn contains_event(batch: &WriteBatch, predicate: fn(&Event) -> bool) -> bool {
+    batch.writes.iter().any(|write| matches!(write, StoreWrite::Event(record) if predicate(&record.event)))
 }
 
 impl Store for FaultyStore {
@@ -110,7 +110,7 @@ impl Store for FaultyStore {
             }
             self.simulate_latency().await;
             let fails = *self.fails.lock().unwrap();
-            let is_over = match &mut *self.commits_left.lock().unwrap() {
+            let is_exhausted = match &mut *self.commits_left.lock().unwrap() {
                 Some(0) => true,
                 Some(left) => {
                     *left -= 1;
@@ -118,7 +118,7 @@ impl Store for FaultyStore {
                 }
                 None => false,
             };
-            if is_over || fails.is_some_and(|fails| fails(&batch)) {
+            if is_exhausted || fails.is_some_and(|fails| fails(&batch)) {
                 return Err(StoreError::Failed { attempted: "commit a batch", source: "the disk is gone".into() });
             }
             self.inner.commit(batch.clone()).await?;
@@ -137,11 +137,11 @@ impl Store for FaultyStore {
                 return Err(StoreError::Failed { attempted: "read events", source: "the disk is gone".into() });
             }
             let records = self.inner.events(&topic, from, limit).await?;
-            let spoiled = self.corrupt_from.lock().unwrap().clone();
-            let is_spoiled = |record: &Arc<Envelope>| {
-                spoiled.as_ref().is_some_and(|(topic, from)| record.topic == *topic && record.seq >= *from)
+            let corrupt_from = self.corrupt_from.lock().unwrap().clone();
+            let is_corrupt = |record: &Arc<Envelope>| {
+                corrupt_from.as_ref().is_some_and(|(topic, from)| record.topic == *topic && record.seq >= *from)
             };
-            if records.iter().any(is_spoiled) {
+            if records.iter().any(is_corrupt) {
                 return Err(StoreError::Corrupt { what: "event", source: "a bit has flipped".into() });
             }
             Ok(records)
@@ -197,22 +197,22 @@ impl Store for FaultyStore {
         self.inner.facts(query)
     }
 
-    fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        self.inner.kv_get(space, key)
+    fn kv_get(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.inner.kv_get(namespace, key)
     }
 
     fn kv_keys(
         &self,
-        space: &KvNamespace,
+        namespace: &KvNamespace,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        self.inner.kv_keys(space, prefix, after, limit)
+        self.inner.kv_keys(namespace, prefix, after, limit)
     }
 
-    fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
-        self.inner.kv_usage(space)
+    fn kv_usage(&self, namespace: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
+        self.inner.kv_usage(namespace)
     }
 
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {

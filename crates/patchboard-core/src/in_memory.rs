@@ -159,7 +159,7 @@ impl Store for InMemoryStore {
             let mut found: Vec<_> = state
                 .sessions
                 .iter()
-                .filter(|(key, session)| !session.cleared && is_wanted(key, session.owner.as_ref(), &filter))
+                .filter(|(key, session)| !session.cleared && matches_filter(key, session.owner.as_ref(), &filter))
                 .filter(|(_, session)| before.is_none_or(|before| position(session) < before))
                 .collect();
             found.sort_by_key(|(_, session)| Reverse(position(session)));
@@ -203,28 +203,28 @@ impl Store for InMemoryStore {
         })
     }
 
-    fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        self.with_tables(|state| Ok(state.kv.get(space).and_then(|kept| kept.get(key)).cloned()))
+    fn kv_get(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.with_tables(|state| Ok(state.kv.get(namespace).and_then(|values| values.get(key)).cloned()))
     }
 
     fn kv_keys(
         &self,
-        space: &KvNamespace,
+        namespace: &KvNamespace,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         self.with_tables(|state| {
-            let keys = state.kv.get(space).into_iter().flat_map(BTreeMap::keys);
-            let wanted = keys.filter(|key| key.starts_with(prefix) && after.is_none_or(|after| &***key > after));
-            Ok(wanted.take(limit.min(MAX_ITEMS)).cloned().collect())
+            let keys = state.kv.get(namespace).into_iter().flat_map(BTreeMap::keys);
+            let matching = keys.filter(|key| key.starts_with(prefix) && after.is_none_or(|after| &***key > after));
+            Ok(matching.take(limit.min(MAX_ITEMS)).cloned().collect())
         })
     }
 
-    fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
+    fn kv_usage(&self, namespace: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
         self.with_tables(|state| {
-            let kept = state.kv.get(space).into_iter().flatten();
-            Ok(kept.fold(KvUsage::default(), |size, (key, value)| KvUsage {
+            let values = state.kv.get(namespace).into_iter().flatten();
+            Ok(values.fold(KvUsage::default(), |size, (key, value)| KvUsage {
                 keys: size.keys + 1,
                 bytes: size.bytes + (key.len() + value.len()) as u64,
             }))
@@ -248,10 +248,10 @@ impl Store for InMemoryStore {
     fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<ResultPage<MessageRow>, StoreError>> {
         self.with_tables(|state| {
             let before = query.cursor.as_ref().map(pair::<i128, MessageId>).transpose()?;
-            let wanted = state.messages.values().filter(|row| query.state.is_none_or(|state| row.state == state));
-            let mut found: Vec<_> = wanted.map(|row| (place(row), *row)).collect();
-            found.retain(|(place, _)| before.is_none_or(|before| *place < before));
-            found.sort_by_key(|(place, _)| Reverse(*place));
+            let matching = state.messages.values().filter(|row| query.state.is_none_or(|state| row.state == state));
+            let mut found: Vec<_> = matching.map(|row| (sort_key(row), *row)).collect();
+            found.retain(|(sort_key, _)| before.is_none_or(|before| *sort_key < before));
+            found.sort_by_key(|(sort_key, _)| Reverse(*sort_key));
             Ok(page(found.into_iter(), query.limit, |(submitted_at, message)| format!("{submitted_at}.{message}")))
         })
     }
@@ -259,7 +259,7 @@ impl Store for InMemoryStore {
     fn open_messages(&self) -> BoxFuture<'_, Result<Vec<MessageRow>, StoreError>> {
         self.with_tables(|state| {
             let mut open: Vec<_> = state.messages.values().filter(|row| !row.state.is_final()).copied().collect();
-            open.sort_by_key(place);
+            open.sort_by_key(sort_key);
             Ok(open)
         })
     }
@@ -307,11 +307,11 @@ impl Store for InMemoryStore {
                 let ended = state.runs.values().filter(move |run| run.ended_at.is_some_and(|at| at < before));
                 ended.map(|run| run.row.run).collect::<Vec<_>>()
             };
-            let (runs, silenced) = (ended_before(retention.runs_before), ended_before(retention.events_before));
+            let (runs, runs_to_strip) = (ended_before(retention.runs_before), ended_before(retention.events_before));
             for run in runs.iter().take(MAX_PRUNED_RUNS) {
                 state.delete_run(*run);
             }
-            for run in silenced {
+            for run in runs_to_strip {
                 state.events.remove(&Topic::Run(run));
             }
             let has_more_messages = state.prune_messages(retention.runs_before);
@@ -389,7 +389,7 @@ impl StoreTables {
     }
 
     fn apply(&mut self, writes: Vec<StoreWrite>) {
-        let mut doomed = Vec::new();
+        let mut runs_to_delete = Vec::new();
         for write in writes {
             match write {
                 StoreWrite::Event(record) => self.events.entry(record.topic.clone()).or_default().push(record),
@@ -398,7 +398,7 @@ impl StoreTables {
                     if let Some(stored) = self.runs.get_mut(&run) {
                         stored.ended_at = Some(at);
                         stored.row.state = RunState::Ended(outcome);
-                        doomed.extend(stored.delete_at_end.then_some(run));
+                        runs_to_delete.extend(stored.delete_at_end.then_some(run));
                     }
                 }
                 StoreWrite::OpenModelCall(call) => {
@@ -427,7 +427,7 @@ impl StoreTables {
                     // The submission time does not change.
                     *stored = MessageRow { submitted_at: stored.submitted_at, ..row };
                 }
-                StoreWrite::PutValue { namespace: space, key, value, .. } => self.put_value(space, key, value),
+                StoreWrite::PutValue { namespace, key, value, .. } => self.put_value(namespace, key, value),
                 StoreWrite::Delivery(row) => {
                     let stored = self.deliveries.entry(row.id).or_insert_with(|| row.clone());
                     // Channel, key and time of receipt do not change.
@@ -440,7 +440,7 @@ impl StoreTables {
                 }
             }
         }
-        for run in doomed {
+        for run in runs_to_delete {
             self.delete_purged_run(run);
         }
     }
@@ -454,9 +454,9 @@ impl StoreTables {
         self.events.get(topic).and_then(|records| records.last()).map_or(Seq(0), |record| record.last_seq())
     }
 
-    fn newest_run(&self, wanted: impl Fn(&RunRow) -> bool) -> Option<RunRow> {
-        let wanted = self.runs.values().filter(|run| wanted(&run.row));
-        wanted.max_by_key(|run| run.number).map(|run| run.row.clone())
+    fn newest_run(&self, predicate: impl Fn(&RunRow) -> bool) -> Option<RunRow> {
+        let matching = self.runs.values().filter(|run| predicate(&run.row));
+        matching.max_by_key(|run| run.number).map(|run| run.row.clone())
     }
 
     fn calls_of(&self, run: RunId) -> impl Iterator<Item = &ModelCallRow> {
@@ -500,11 +500,11 @@ impl StoreTables {
         turns.push(TurnRow { number: turns.len() as u64 + 1, run: turn.run, at: turn.at, messages: turn.messages });
     }
 
-    fn put_value(&mut self, space: KvNamespace, key: Arc<str>, value: Option<Vec<u8>>) {
-        let kept = self.kv.entry(space).or_default();
+    fn put_value(&mut self, namespace: KvNamespace, key: Arc<str>, value: Option<Vec<u8>>) {
+        let values = self.kv.entry(namespace).or_default();
         match value {
-            Some(value) => drop(kept.insert(key, value)),
-            None => drop(kept.remove(&key)),
+            Some(value) => drop(values.insert(key, value)),
+            None => drop(values.remove(&key)),
         }
     }
 
@@ -540,13 +540,13 @@ impl StoreTables {
 
     /// Deletes final messages last changed before `before`, with their events; returns `true` if some are left.
     fn prune_messages(&mut self, before: Timestamp) -> bool {
-        let is_over = |row: &&MessageRow| row.state.is_final() && row.changed_at < before;
-        let over: Vec<_> = self.messages.values().filter(is_over).map(|row| row.message).collect();
-        for message in over.iter().take(MAX_PRUNED_RUNS) {
+        let is_expired = |row: &&MessageRow| row.state.is_final() && row.changed_at < before;
+        let expired: Vec<_> = self.messages.values().filter(is_expired).map(|row| row.message).collect();
+        for message in expired.iter().take(MAX_PRUNED_RUNS) {
             self.messages.remove(message);
             self.events.remove(&Topic::Message(*message));
         }
-        over.len() > MAX_PRUNED_RUNS
+        expired.len() > MAX_PRUNED_RUNS
     }
 
     fn add_fact(&mut self, new: NewFact) {
@@ -582,21 +582,23 @@ impl StoreTables {
 
     /// The owner's current facts up to number `newest`: matches by score, then, if requested, the rest by age.
     fn rank_facts(&self, query: &FactQuery, newest: u64) -> Vec<FactRow> {
-        let wanted: HashSet<String> = tokenize(&query.text).collect();
+        let query_words: HashSet<String> = tokenize(&query.text).collect();
         let mut ranked = Vec::new();
         for stored in &self.facts {
             if stored.owner != query.owner || stored.superseded || stored.fact.number > newest {
                 continue;
             }
             let FactRow { subject, predicate, object, .. } = &stored.fact;
-            let known: Vec<String> = tokenize(&format!("{subject} {predicate} {object}")).collect();
-            let is_known = |word: &&String| known.contains(word);
-            let found = wanted.iter().filter(is_known).count() as f32 / wanted.len().max(1) as f32;
-            let alike = match (&query.embedding, &stored.embedding) {
-                (Some((asked, left)), Some((space, right))) if asked == space => cosine(left, right).max(0.0),
+            let fact_words: Vec<String> = tokenize(&format!("{subject} {predicate} {object}")).collect();
+            let is_in_fact = |word: &&String| fact_words.contains(word);
+            let found = query_words.iter().filter(is_in_fact).count() as f32 / query_words.len().max(1) as f32;
+            let similarity = match (&query.embedding, &stored.embedding) {
+                (Some((query_space, left)), Some((fact_space, right))) if query_space == fact_space => {
+                    cosine(left, right).max(0.0)
+                }
                 _ => 0.0,
             };
-            ranked.push(FactRow { score: found + alike, ..stored.fact.clone() });
+            ranked.push(FactRow { score: found + similarity, ..stored.fact.clone() });
         }
         ranked.retain(|fact| query.fill_with_recent || fact.score > 0.0);
         ranked.sort_by(|left, right| right.score.total_cmp(&left.score).then(right.number.cmp(&left.number)));
@@ -618,11 +620,11 @@ impl StoredSession {
 }
 
 /// Sort key of the message in lists.
-fn place(row: &MessageRow) -> (i128, MessageId) {
+fn sort_key(row: &MessageRow) -> (i128, MessageId) {
     (row.submitted_at.as_nanosecond(), row.message)
 }
 
-fn is_wanted(key: &SessionKey, owner: Option<&Arc<str>>, filter: &SessionFilter) -> bool {
+fn matches_filter(key: &SessionKey, owner: Option<&Arc<str>>, filter: &SessionFilter) -> bool {
     if filter.owners.as_ref().is_some_and(|owners| !owner.is_some_and(|owner| owners.contains(owner))) {
         return false;
     }

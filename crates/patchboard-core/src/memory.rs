@@ -63,7 +63,7 @@ impl Memory {
         origin: &ConversationOrigin,
         session: &SessionKey,
         content: &str,
-        place: Option<(&Path, &FolderDocuments)>,
+        folder: Option<(&Path, &FolderDocuments)>,
         stop: &CancellationToken,
     ) -> Result<PromptContext, BoardError> {
         let turns = match self.options.episodic_window {
@@ -75,11 +75,11 @@ impl Memory {
         };
         let facts = self.relevant_facts(origin.memory_owner(), content, stop).await?;
         let own_soul = self.souls.soul(&agent.name);
-        let (soul, notes, folder) = match place {
+        let (soul, notes, folder) = match folder {
             None => (own_soul.as_deref(), None, None),
-            Some((folder, words)) => {
-                let soul = words.soul.as_deref().or(own_soul.as_deref()).unwrap_or(DEFAULT_SOUL);
-                (Some(soul), words.notes.as_deref(), Some(context::folder_instructions(folder)))
+            Some((folder, documents)) => {
+                let soul = documents.soul.as_deref().or(own_soul.as_deref()).unwrap_or(DEFAULT_SOUL);
+                (Some(soul), documents.notes.as_deref(), Some(context::folder_instructions(folder)))
             }
         };
         let preamble = [agent.system_prompt.as_deref(), soul, folder.as_deref(), notes];
@@ -154,9 +154,9 @@ impl Memory {
         if texts.is_empty() {
             return None;
         }
-        let wanted = texts.len();
+        let expected_count = texts.len();
         match tokio::time::timeout(EMBEDDING_TIMEOUT, embedder.embed(texts, stop.child_token())).await {
-            Ok(Ok(vectors)) if vectors.len() == wanted => Some((embedder.space().into(), vectors)),
+            Ok(Ok(vectors)) if vectors.len() == expected_count => Some((embedder.space().into(), vectors)),
             Ok(Ok(_)) => {
                 tracing::warn!(
                     "embedding model answered with the wrong number of vectors; facts are found by words only"

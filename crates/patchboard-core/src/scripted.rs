@@ -103,8 +103,8 @@ impl ModelProvider for ScriptedModel {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let script = self.scripts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let script = script.unwrap_or_else(|| say(&["ok"], 1, 1));
-        let beats = stream::iter(script).filter_map(|beat| async move {
-            match beat {
+        let steps = stream::iter(script).filter_map(|step| async move {
+            match step {
                 ScriptStep::Emit(event) => Some(Ok(event)),
                 ScriptStep::Fail(error) => Some(Err(error)),
                 ScriptStep::Wait(gate) => {
@@ -116,7 +116,7 @@ impl ModelProvider for ScriptedModel {
                 }
             }
         });
-        let stream: BoxStream<_> = Box::pin(beats);
+        let stream: BoxStream<_> = Box::pin(steps);
         Box::pin(std::future::ready(Ok(stream)))
     }
 }

@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 use crate::error::{BoardError, ErrorKind, RetryHint};
 use crate::id::SessionKey;
 
-type WaitingTurns = Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<SessionPermit>>>>>;
+type WaitingPermits = Arc<Mutex<HashMap<SessionKey, VecDeque<oneshot::Sender<SessionPermit>>>>>;
 
 /// Queues of the sessions in use. An idle session takes no memory.
 #[derive(Debug, Clone)]
 pub struct SessionQueues {
-    busy: WaitingTurns,
+    busy: WaitingPermits,
     max_waiting: Arc<AtomicUsize>,
 }
 
@@ -36,7 +36,7 @@ pub enum QueueSlot {
 impl SessionQueues {
     /// At most `max_waiting` requests wait for one session; further ones are refused.
     pub fn new(max_waiting: usize) -> Self {
-        Self { busy: WaitingTurns::default(), max_waiting: Arc::new(max_waiting.into()) }
+        Self { busy: WaitingPermits::default(), max_waiting: Arc::new(max_waiting.into()) }
     }
 
     /// Applies to future requests; those already queued stay.
@@ -52,32 +52,32 @@ impl SessionQueues {
             return Ok(QueueSlot::Ready(SessionPermit { queues: Some(self.clone()), session: session.clone() }));
         };
         // Waiters that gave up must not count against the limit.
-        waiting.retain(|place| !place.is_closed());
+        waiting.retain(|sender| !sender.is_closed());
         if waiting.len() >= self.max_waiting.load(Ordering::Relaxed) {
             let message = format!("session busy: {} requests are waiting for it", waiting.len());
             return Err(BoardError::new(ErrorKind::Exhausted, message).retry(RetryHint::Now));
         }
-        let (called, place) = oneshot::channel();
-        waiting.push_back(called);
-        Ok(QueueSlot::Waiting(place))
+        let (sender, receiver) = oneshot::channel();
+        waiting.push_back(sender);
+        Ok(QueueSlot::Waiting(receiver))
     }
 
     /// Is a request waiting for the session, besides the one that holds the permit?
     pub fn has_waiters(&self, session: &SessionKey) -> bool {
         let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        busy.get(session).is_some_and(|waiting| waiting.iter().any(|place| !place.is_closed()))
+        busy.get(session).is_some_and(|waiting| waiting.iter().any(|sender| !sender.is_closed()))
     }
 
     fn release_to_next(&self, session: &SessionKey) {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(waiting) = busy.get_mut(session) else { return };
         while let Some(next) = waiting.pop_front() {
-            let turn = SessionPermit { queues: Some(self.clone()), session: session.clone() };
-            match next.send(turn) {
+            let permit = SessionPermit { queues: Some(self.clone()), session: session.clone() };
+            match next.send(permit) {
                 Ok(()) => return,
                 // The waiter gave up. The undelivered permit is disarmed, since dropping it would lock `busy` again and
                 // deadlock.
-                Err(mut turn) => turn.queues = None,
+                Err(mut permit) => permit.queues = None,
             }
         }
         busy.remove(session);
@@ -87,8 +87,8 @@ impl SessionQueues {
 impl QueueSlot {
     pub async fn permit(self) -> Result<SessionPermit, BoardError> {
         match self {
-            Self::Ready(turn) => Ok(turn),
-            Self::Waiting(place) => place.await.map_err(|_| BoardError::shutting_down()),
+            Self::Ready(permit) => Ok(permit),
+            Self::Waiting(receiver) => receiver.await.map_err(|_| BoardError::shutting_down()),
         }
     }
 }

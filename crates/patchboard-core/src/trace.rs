@@ -62,8 +62,8 @@ pub struct SpanBackend {
 static SPAN_BACKEND: OnceLock<SpanBackend> = OnceLock::new();
 
 /// Registers the span backend. Only the first registration counts.
-pub fn install_backend(keeper: SpanBackend) {
-    SPAN_BACKEND.get_or_init(|| keeper);
+pub fn install_backend(backend: SpanBackend) {
+    SPAN_BACKEND.get_or_init(|| backend);
 }
 
 /// The `traceparent` to send with a call that leaves the process.
@@ -74,10 +74,10 @@ pub fn current_traceparent() -> Option<Arc<str>> {
 
 /// Sets the parent of a new span to that of its remote cause; invalid text is ignored.
 pub fn set_remote_parent(span: &Span, traceparent: Option<&str>) {
-    if let (Some(keeper), Some(text)) = (SPAN_BACKEND.get(), traceparent)
+    if let (Some(backend), Some(text)) = (SPAN_BACKEND.get(), traceparent)
         && let Some(position) = TraceParent::parse(text)
     {
-        (keeper.set_parent)(span, position);
+        (backend.set_parent)(span, position);
     }
 }
 
@@ -135,17 +135,22 @@ pub(crate) fn model_call(provider: &str, model: &str) -> Span {
     )
 }
 
-pub(crate) fn model_answered(span: &Span, by: Option<&str>, tokens: TokenCount, failed: Option<&ModelError>) {
+pub(crate) fn model_answered(
+    span: &Span,
+    answering_model: Option<&str>,
+    tokens: TokenCount,
+    failed: Option<&ModelError>,
+) {
     if span.is_disabled() {
         return;
     }
-    if let Some(model) = by {
+    if let Some(model) = answering_model {
         span.record(field::ANSWERED_BY, model);
     }
     span.record(field::INPUT_TOKENS, tokens.input);
     span.record(field::OUTPUT_TOKENS, tokens.output);
     if let Some(error) = failed {
-        let word = match error {
+        let label = match error {
             ModelError::NotConfigured(_) => "not_configured",
             ModelError::Rejected(_) => "rejected",
             ModelError::RateLimited(_) => "rate_limited",
@@ -154,7 +159,7 @@ pub(crate) fn model_answered(span: &Span, by: Option<&str>, tokens: TokenCount, 
             ModelError::Truncated(_) => "truncated",
             ModelError::Cancelled => "cancelled",
         };
-        span.record(field::ERROR, word);
+        span.record(field::ERROR, label);
     }
 }
 
@@ -172,7 +177,7 @@ pub(crate) fn tool_answered(span: &Span, output: &ToolOutput) {
     if !output.is_error || span.is_disabled() {
         return;
     }
-    let word = match output.data.as_ref().and_then(|data| data.fault) {
+    let label = match output.data.as_ref().and_then(|data| data.fault) {
         None => "tool_error",
         Some(ToolFault::Unavailable) => "unavailable",
         Some(ToolFault::QueueTimeout) => "queue_timeout",
@@ -185,7 +190,7 @@ pub(crate) fn tool_answered(span: &Span, output: &ToolOutput) {
         Some(ToolFault::NotFound) => "not_found",
         Some(ToolFault::Internal) => "internal",
     };
-    span.record(field::ERROR, word);
+    span.record(field::ERROR, label);
 }
 
 /// Records on the span of a request that it failed.

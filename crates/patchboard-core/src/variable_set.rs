@@ -108,8 +108,8 @@ impl VariableSet {
         Self { cursor: start, oldest_complete_cursor: start, variables: BTreeMap::new(), deleted: BTreeMap::new() }
     }
 
-    pub(crate) fn set(&mut self, wanted: SetVariable, at: Timestamp) -> Result<ChangeOutcome, String> {
-        let SetVariable { name, value, depends_on, if_version } = wanted;
+    pub(crate) fn set(&mut self, request: SetVariable, at: Timestamp) -> Result<ChangeOutcome, String> {
+        let SetVariable { name, value, depends_on, if_version } = request;
         check_name(&name)?;
         let before = self.variables.get(&name);
         self.check_version(&name, if_version)?;
@@ -132,7 +132,7 @@ impl VariableSet {
         }
         let version = match (before, self.deleted.get(&name)) {
             (Some(before), _) => before.version.saturating_add(1),
-            (None, Some(gone)) => gone.version.saturating_add(1),
+            (None, Some(deleted)) => deleted.version.saturating_add(1),
             (None, None) => 1,
         };
         let changed = self.cursor.saturating_add(1);
@@ -163,10 +163,10 @@ impl VariableSet {
         self.deleted.insert(name.clone(), DeletedVariable { version: variable.version, deleted_cursor: self.cursor });
         if self.deleted.len() > MAX_DELETED
             && let Some(oldest) =
-                self.deleted.iter().min_by_key(|(_, gone)| gone.deleted_cursor).map(|(name, _)| name.clone())
-            && let Some(forgotten) = self.deleted.remove(&oldest)
+                self.deleted.iter().min_by_key(|(_, deleted)| deleted.deleted_cursor).map(|(name, _)| name.clone())
+            && let Some(evicted) = self.deleted.remove(&oldest)
         {
-            self.oldest_complete_cursor = self.oldest_complete_cursor.max(forgotten.deleted_cursor);
+            self.oldest_complete_cursor = self.oldest_complete_cursor.max(evicted.deleted_cursor);
         }
         Some(ChangeOutcome { version: variable.version, stale: self.mark_dependents_stale(&name) })
     }
@@ -185,19 +185,20 @@ impl VariableSet {
             .map(|(name, variable)| (variable.changed_cursor, variable_change(name, variable)))
             .collect();
         if since > 0 {
-            let gone = self.deleted.iter().filter(|(name, gone)| gone.deleted_cursor > since && is_watched(name));
-            found.extend(gone.map(|(name, gone)| {
-                let DeletedVariable { version, deleted_cursor: changed } = *gone;
+            let deleted =
+                self.deleted.iter().filter(|(name, deleted)| deleted.deleted_cursor > since && is_watched(name));
+            found.extend(deleted.map(|(name, deleted)| {
+                let DeletedVariable { version, deleted_cursor: changed } = *deleted;
                 (changed, VariableChange { name: name.clone(), version, value: None, deleted: true, stale: false })
             }));
         }
         found.sort_by(|(left, one), (right, other)| (left, &one.name).cmp(&(right, &other.name)));
-        let mut room = MAX_WATCH_BYTES;
+        let mut remaining_bytes = MAX_WATCH_BYTES;
         let fit = |(_, mut change): (u64, VariableChange)| {
             let bytes = self.variables.get(&change.name).map_or(0, |variable| variable.bytes);
             if change.value.is_some() {
-                match room.checked_sub(bytes) {
-                    Some(left) => room = left,
+                match remaining_bytes.checked_sub(bytes) {
+                    Some(remaining) => remaining_bytes = remaining,
                     None => change.value = None,
                 }
             }
@@ -211,13 +212,13 @@ impl VariableSet {
         self.variables.iter().map(|(name, variable)| weight(name, variable)).sum()
     }
 
-    fn check_version(&self, name: &str, wanted: Option<u64>) -> Result<(), String> {
-        let Some(wanted) = wanted else { return Ok(()) };
+    fn check_version(&self, name: &str, expected: Option<u64>) -> Result<(), String> {
+        let Some(expected) = expected else { return Ok(()) };
         match self.variables.get(name).map(|variable| variable.version) {
-            Some(version) if version == wanted => Ok(()),
-            Some(version) => Err(format!("`{name}` is at version {version}, not {wanted}")),
-            None if wanted == 0 => Ok(()),
-            None => Err(format!("no variable is named `{name}`, so it is not at version {wanted}")),
+            Some(version) if version == expected => Ok(()),
+            Some(version) => Err(format!("`{name}` is at version {version}, not {expected}")),
+            None if expected == 0 => Ok(()),
+            None => Err(format!("no variable is named `{name}`, so it is not at version {expected}")),
         }
     }
 
@@ -225,14 +226,14 @@ impl VariableSet {
     fn find_cycle<'a>(&self, name: &str, depends_on: &'a [Arc<str>]) -> Option<&'a Arc<str>> {
         depends_on.iter().find(|&first| {
             let mut seen: BTreeSet<&str> = BTreeSet::new();
-            let mut ahead: Vec<&str> = vec![first];
-            while let Some(next) = ahead.pop() {
+            let mut pending: Vec<&str> = vec![first];
+            while let Some(next) = pending.pop() {
                 if next == name {
                     return true;
                 }
                 if seen.insert(next) {
                     let known = self.variables.get(next);
-                    ahead.extend(known.iter().flat_map(|variable| variable.depends_on.iter().map(|name| &**name)));
+                    pending.extend(known.iter().flat_map(|variable| variable.depends_on.iter().map(|name| &**name)));
                 }
             }
             false
@@ -248,11 +249,11 @@ impl VariableSet {
             }
         }
         let mut found: BTreeSet<Arc<str>> = BTreeSet::new();
-        let mut ahead = vec![name.clone()];
-        while let Some(next) = ahead.pop() {
+        let mut pending = vec![name.clone()];
+        while let Some(next) = pending.pop() {
             for &dependent in dependents.get(&*next).into_iter().flatten() {
                 if found.insert(dependent.clone()) {
-                    ahead.push(dependent.clone());
+                    pending.push(dependent.clone());
                 }
             }
         }

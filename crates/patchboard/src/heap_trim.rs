@@ -120,6 +120,7 @@ mod heap {
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod heap {
+    use super::MemoryUsage;
 
     pub(super) fn measure() -> Option<MemoryUsage> {
         None

@@ -60,13 +60,13 @@ impl ModelCatalogue {
     /// The agents' own providers, and further ones that runs may select.
     pub fn new(
         agents: &[Arc<AgentSpec>],
-        further: Vec<Arc<dyn ModelProvider>>,
+        extra_providers: Vec<Arc<dyn ModelProvider>>,
         window: Option<fn(&str) -> u32>,
     ) -> Self {
         let mut providers: Vec<ProviderEntry> = Vec::new();
         // Further providers come first: an agent's own provider may include fallbacks, which must not serve other
         // agents.
-        for provider in further.into_iter().chain(agents.iter().map(|agent| agent.provider.clone())) {
+        for provider in extra_providers.into_iter().chain(agents.iter().map(|agent| agent.provider.clone())) {
             if !providers.iter().any(|known| known.provider.name() == provider.name()) {
                 providers.push(ProviderEntry { provider, listing: tokio::sync::Mutex::default() });
             }
@@ -121,9 +121,9 @@ impl ModelCatalogue {
 
     /// The models of all providers, queried concurrently. The model of `agent` is marked as the default.
     pub async fn list(&self, agent: &AgentSpec, stop: &CancellationToken) -> ModelReport {
-        let asked = self.providers.iter().map(|entry| async move { (entry, entry.offered_models(stop).await) });
+        let requests = self.providers.iter().map(|entry| async move { (entry, entry.offered_models(stop).await) });
         let mut report = ModelReport::default();
-        for (entry, offered) in join_all(asked).await {
+        for (entry, offered) in join_all(requests).await {
             let provider: Arc<str> = entry.provider.name().into();
             let mut models: Vec<ListedModel> = Vec::new();
             match offered {
@@ -137,13 +137,13 @@ impl ModelCatalogue {
             }
             let is_own = *provider == *agent.provider.name();
             let exact = models.iter().position(|listed| listed.id == agent.model);
-            let alike = || models.iter().position(|listed| matches_listed_id(&listed.id, &agent.model));
-            let default = exact.or_else(alike).filter(|_| is_own);
-            report.models.extend(models.into_iter().enumerate().map(|(place, listed)| ModelSummary {
+            let matching = || models.iter().position(|listed| matches_listed_id(&listed.id, &agent.model));
+            let default = exact.or_else(matching).filter(|_| is_own);
+            report.models.extend(models.into_iter().enumerate().map(|(index, listed)| ModelSummary {
                 id: format!("{provider}/{}", listed.id).into(),
                 name: listed.name.unwrap_or(listed.id),
                 provider: provider.clone(),
-                is_default: default == Some(place),
+                is_default: default == Some(index),
             }));
         }
         report
@@ -160,7 +160,7 @@ impl ModelCatalogue {
     fn unknown_provider(&self, provider: &str, named: &str, own: &str) -> BoardError {
         let names = || self.providers.iter().map(|entry| entry.provider.name());
         let hint = match nearest(provider, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
+            Some(suggestion) => format!("did you mean `{suggestion}`?"),
             None => {
                 let all = names().collect::<Vec<_>>().join("`, `");
                 format!("there are `{all}`; a model of `{own}` with a `/` in its name is written `{own}/{named}`")
@@ -172,29 +172,29 @@ impl ModelCatalogue {
 
 impl ProviderEntry {
     async fn offered_models(&self, stop: &CancellationToken) -> Result<ModelListing, Arc<str>> {
-        let asking = async {
-            let mut kept = self.listing.lock().await;
-            if let Some(listing) = kept.as_ref().filter(|listing| listing.is_fresh()) {
+        let request = async {
+            let mut cached = self.listing.lock().await;
+            if let Some(listing) = cached.as_ref().filter(|listing| listing.is_fresh()) {
                 return listing.offered.clone();
             }
             let offered = match self.provider.models(stop.child_token()).await {
                 Ok(mut models) => {
-                    let is_cut = models.len() > MAX_LISTED;
+                    let is_truncated = models.len() > MAX_LISTED;
                     models.truncate(MAX_LISTED);
-                    Ok(ModelListing { models: models.into(), is_truncated: is_cut })
+                    Ok(ModelListing { models: models.into(), is_truncated })
                 }
                 // The caller cancelled, which is no failure of the provider, so it is not cached.
                 Err(ModelError::Cancelled) => return Err("cancelled".into()),
                 Err(error) => Err(error.to_string().into()),
             };
-            *kept = Some(CachedListing { fetched_at: Instant::now(), offered: offered.clone() });
+            *cached = Some(CachedListing { fetched_at: Instant::now(), offered: offered.clone() });
             offered
         };
-        let Ok(offered) = tokio::time::timeout(LISTING_TIMEOUT, asking).await else {
+        let Ok(offered) = tokio::time::timeout(LISTING_TIMEOUT, request).await else {
             let reason: Arc<str> = format!("did not answer within {} s", LISTING_TIMEOUT.as_secs()).into();
             // If another task is asking the provider at the moment, its result is cached instead.
-            if let Ok(mut kept) = self.listing.try_lock() {
-                *kept = Some(CachedListing { fetched_at: Instant::now(), offered: Err(reason.clone()) });
+            if let Ok(mut cached) = self.listing.try_lock() {
+                *cached = Some(CachedListing { fetched_at: Instant::now(), offered: Err(reason.clone()) });
             }
             return Err(reason);
         };
@@ -204,24 +204,24 @@ impl ProviderEntry {
 
 impl CachedListing {
     fn is_fresh(&self) -> bool {
-        let lasts = if self.offered.is_ok() { LISTING_TTL } else { FAILED_LISTING_TTL };
-        self.fetched_at.elapsed() < lasts
+        let ttl = if self.offered.is_ok() { LISTING_TTL } else { FAILED_LISTING_TTL };
+        self.fetched_at.elapsed() < ttl
     }
 }
 
-/// Does `wanted` mean the listed model? Servers accept shorter names than they list: `llama3.2` for `llama3.2:latest`,
-/// and a name without its date or with `-latest` for `NAME-20250929`.
-fn matches_listed_id(listed: &str, wanted: &str) -> bool {
-    let undated = wanted.strip_suffix("-latest").unwrap_or(wanted);
+/// Does `requested` mean the listed model? Servers accept shorter names than they list: `llama3.2` for
+/// `llama3.2:latest`, and a name without its date or with `-latest` for `NAME-20250929`.
+fn matches_listed_id(listed: &str, requested: &str) -> bool {
+    let undated = requested.strip_suffix("-latest").unwrap_or(requested);
     let is_date = |rest: &str| rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_digit());
-    listed == wanted
-        || listed.strip_prefix(wanted) == Some(":latest")
+    listed == requested
+        || listed.strip_prefix(requested) == Some(":latest")
         || listed.strip_prefix(undated).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_date)
 }
 
 fn unknown_model(provider: &str, model: &str, offered: &[ListedModel]) -> BoardError {
     let hint = match nearest(model, offered.iter().map(|listed| &*listed.id)) {
-        Some(meant) => format!("did you mean `{provider}/{meant}`?"),
+        Some(suggestion) => format!("did you mean `{provider}/{suggestion}`?"),
         None => "`patchboard models` lists them".to_owned(),
     };
     BoardError::invalid(format!("unknown model `{model}`: provider `{provider}` does not offer it; {hint}"))

@@ -56,11 +56,11 @@ pub fn is_agent_tool(tool: &ToolSpec) -> bool {
 /// The server's own tools offered to every program: read-only ones, and those that change only the caller's own session
 /// and memory or send to the user's apps.
 pub fn is_open_to_programs(tool: &ToolSpec) -> bool {
-    const AND_THESE: [&str; 5] = ["hub_send", "remember", "todo_write", "variable_set", "variable_delete"];
+    const OPEN_WRITING_TOOLS: [&str; 5] = ["hub_send", "remember", "todo_write", "variable_set", "variable_delete"];
     // Another host may have a tool of such a name where the server's own is disabled.
     let is_own = matches!(tool.kind, ToolKind::BuiltIn | ToolKind::App);
     tool.kind != ToolKind::Worker
-        && (tool.effect == ToolEffect::ReadOnly || (is_own && AND_THESE.contains(&&*tool.name)))
+        && (tool.effect == ToolEffect::ReadOnly || (is_own && OPEN_WRITING_TOOLS.contains(&&*tool.name)))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn trail(store: &Arc<FaultyStore>) -> (AuditTrail, TaskTracker) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_are_written_in_order_and_whoever_waits_for_the_tasks_waits_for_them() {
+async fn rows_are_written_in_order_and_the_task_tracker_waits_for_them() {
     let store = FaultyStore::slow(3);
     let (trail, tracker) = trail(&store);
     for number in 0..3 * MAX_BATCH_ROWS {
@@ -44,9 +44,9 @@ async fn rows_are_written_in_order_and_whoever_waits_for_the_tasks_waits_for_the
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_makes_callers_wait_and_loses_nothing() {
     let store = FaultyStore::new();
-    let gate = store.hold();
+    let gate = store.block_commits();
     let (trail, tracker) = trail(&store);
-    let total = MAX_WAITING + MAX_BATCH_ROWS + 1;
+    let total = MAX_PENDING_ROWS + MAX_BATCH_ROWS + 1;
     let adding = async {
         for number in 0..total {
             trail.add(row(number)).await;
@@ -55,7 +55,7 @@ async fn a_store_that_hangs_makes_callers_wait_and_loses_nothing() {
     tokio::pin!(adding);
     let waited = tokio::time::timeout(Duration::from_secs(3600), &mut adding).await;
     assert!(waited.is_err(), "there is no room for the last one");
-    assert_eq!(trail.pending().rows.len(), MAX_WAITING);
+    assert_eq!(trail.pending().rows.len(), MAX_PENDING_ROWS);
     gate.add_permits(total);
     adding.await;
     tracker.wait().await;
@@ -70,7 +70,7 @@ async fn a_store_that_fails_for_a_moment_loses_nothing() {
     trail.add(row(0)).await;
     trail.add(row(1)).await;
     tokio::time::sleep(RETRY_PAUSES.delay(0) + RETRY_PAUSES.delay(1)).await;
-    store.heal();
+    store.stop_failing();
     tracker.wait().await;
     assert_eq!(written(&store), [0, 1]);
 }
@@ -82,7 +82,7 @@ async fn a_store_that_fails_for_good_does_not_stop_what_comes_later() {
     store.fail(|_| true);
     trail.add(row(0)).await;
     tracker.wait().await;
-    store.heal();
+    store.stop_failing();
     trail.add(row(1)).await;
     tracker.wait().await;
     assert_eq!(written(&store), [1]);
@@ -95,7 +95,7 @@ async fn a_store_that_panics_does_not_stop_what_comes_later() {
     store.fail(|_| panic!("a store that panics"));
     trail.add(row(0)).await;
     tracker.wait().await;
-    store.heal();
+    store.stop_failing();
     trail.add(row(1)).await;
     tracker.wait().await;
     assert_eq!(written(&store), [1]);

@@ -45,9 +45,9 @@ struct CachedResult {
 
 impl ResultCache {
     pub(super) fn get(&mut self, key: &CacheKey, now: Instant) -> Option<ToolOutput> {
-        let kept = self.results.get(key)?;
-        if now < kept.expires_at {
-            return Some(kept.output.clone());
+        let cached = self.results.get(key)?;
+        if now < cached.expires_at {
+            return Some(cached.output.clone());
         }
         self.remove(key);
         None
@@ -55,16 +55,16 @@ impl ResultCache {
 
     pub(super) fn put(&mut self, key: CacheKey, output: ToolOutput, ttl: Duration, now: Instant) {
         let bytes = size(&key, &output);
-        let Some(until) = now.checked_add(ttl).filter(|_| bytes <= MAX_RESULT) else { return };
+        let Some(expires_at) = now.checked_add(ttl).filter(|_| bytes <= MAX_RESULT) else { return };
         self.remove(&key);
         self.counter += 1;
         self.bytes += bytes;
         self.order.push_back((key.clone(), self.counter));
-        self.results.insert(key, CachedResult { output, expires_at: until, bytes, number: self.counter });
+        self.results.insert(key, CachedResult { output, expires_at, bytes, number: self.counter });
         // The queue may contain removed entries, so it is bounded too.
         while self.bytes > MAX_BYTES || self.results.len() > MAX_RESULTS || self.order.len() > 2 * MAX_RESULTS {
             let Some((oldest, number)) = self.order.pop_front() else { break };
-            if self.results.get(&oldest).is_some_and(|kept| kept.number == number) {
+            if self.results.get(&oldest).is_some_and(|cached| cached.number == number) {
                 self.remove(&oldest);
             }
         }
@@ -72,16 +72,16 @@ impl ResultCache {
 
     /// Returns the number of removed results.
     pub(super) fn remove_session(&mut self, session: &str) -> usize {
-        let of_it: Vec<CacheKey> = self.results.keys().filter(|key| &*key.session == session).cloned().collect();
-        for key in &of_it {
+        let keys: Vec<CacheKey> = self.results.keys().filter(|key| &*key.session == session).cloned().collect();
+        for key in &keys {
             self.remove(key);
         }
-        of_it.len()
+        keys.len()
     }
 
     fn remove(&mut self, key: &CacheKey) {
-        if let Some(kept) = self.results.remove(key) {
-            self.bytes -= kept.bytes;
+        if let Some(cached) = self.results.remove(key) {
+            self.bytes -= cached.bytes;
         }
     }
 }

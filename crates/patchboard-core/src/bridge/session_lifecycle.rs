@@ -47,8 +47,8 @@ pub(crate) struct SessionLease {
 }
 
 impl SessionLease {
-    pub(super) fn new(bridge: &Bridge, id: Arc<str>, number: SessionSerial) -> Self {
-        Self { bridge: bridge.clone(), id, serial: Some(number) }
+    pub(super) fn new(bridge: &Bridge, id: Arc<str>, serial: SessionSerial) -> Self {
+        Self { bridge: bridge.clone(), id, serial: Some(serial) }
     }
 
     pub(super) fn session(&self) -> &Arc<str> {
@@ -58,8 +58,8 @@ impl SessionLease {
 
 impl Drop for SessionLease {
     fn drop(&mut self) {
-        if let Some(number) = self.serial {
-            self.bridge.sessions().end_call(&self.id, number, Instant::now());
+        if let Some(serial) = self.serial {
+            self.bridge.sessions().end_call(&self.id, serial, Instant::now());
         }
     }
 }
@@ -77,13 +77,13 @@ impl SessionCall {
 }
 
 impl Bridge {
-    pub(crate) async fn open(&self, wanted: &OpenSession, caller: &Caller) -> Result<(), BoardError> {
+    pub(crate) async fn open(&self, request: &OpenSession, caller: &Caller) -> Result<(), BoardError> {
         let opener = SessionOpener::of(caller);
         loop {
             // Before the check, or a notification in between would be lost.
             let cleaned_up = self.0.cleanup_done.notified();
-            let opening = self.sessions().open(wanted, &opener, self.0.clock.now(), Instant::now())?;
-            match opening {
+            let transition = self.sessions().open(request, &opener, self.0.clock.now(), Instant::now())?;
+            match transition {
                 SessionTransition::Done => return Ok(()),
                 SessionTransition::CleanUpFirst(ended) => drop(self.clean_up(ended).await),
                 SessionTransition::WaitForCleanup => cleaned_up.await,
@@ -92,12 +92,12 @@ impl Bridge {
     }
 
     /// Ends a session and returns the number of removed resources: itself, its tools, cached results and variables.
-    pub(crate) async fn close(&self, id: &str, who: BridgeCaller<'_>) -> u32 {
+    pub(crate) async fn close(&self, id: &str, caller: BridgeCaller<'_>) -> u32 {
         loop {
             // Before the check, or a notification in between would be lost.
             let cleaned_up = self.0.cleanup_done.notified();
-            let closing = self.sessions().close(id, who);
-            match closing {
+            let transition = self.sessions().close(id, caller);
+            match transition {
                 SessionTransition::Done => return 0,
                 SessionTransition::CleanUpFirst(ended) => {
                     return u32::try_from(self.clean_up(ended).await).unwrap_or(u32::MAX);
@@ -109,13 +109,13 @@ impl Bridge {
 
     /// Returns the number of removed resources. If the future is dropped half-way, another task continues.
     async fn clean_up(&self, ended: EndedSession) -> usize {
-        let mut cleaning = CleanupGuard { bridge: self, ended: Some(ended) };
-        let Some(ended) = &cleaning.ended else { return 0 };
+        let mut guard = CleanupGuard { bridge: self, ended: Some(ended) };
+        let Some(ended) = &guard.ended else { return 0 };
         if let Some(workers) = &self.0.workers {
             workers.session_closed(&ended.id);
         }
-        if let Some(gate) = &ended.tasks
-            && tokio::time::timeout(CALLS_TIMEOUT, gate.tracker.wait()).await.is_err()
+        if let Some(tasks) = &ended.tasks
+            && tokio::time::timeout(CALLS_TIMEOUT, tasks.tracker.wait()).await.is_err()
         {
             tracing::warn!("tools are still running in an ended session");
         }
@@ -123,36 +123,36 @@ impl Bridge {
         if ended.has_variables {
             resources += self.0.variables.delete_all(&session_key(&ended.id)).await;
         }
-        cleaning.finish();
+        guard.finish();
         resources
     }
 
     pub(crate) fn describe_session(
         &self,
         id: &str,
-        who: BridgeCaller<'_>,
+        caller: BridgeCaller<'_>,
     ) -> Option<(BTreeMap<String, String>, Timestamp)> {
-        self.sessions().describe(id, who, Instant::now())
+        self.sessions().describe(id, caller, Instant::now())
     }
 
-    pub(crate) fn touch_session(&self, id: &str, who: BridgeCaller<'_>) -> Option<SessionScope> {
-        self.sessions().touch(id, who, Instant::now())
+    pub(crate) fn touch_session(&self, id: &str, caller: BridgeCaller<'_>) -> Option<SessionScope> {
+        self.sessions().touch(id, caller, Instant::now())
     }
 
-    pub(crate) fn begin_call(&self, id: &str, who: BridgeCaller<'_>) -> Option<SessionCall> {
+    pub(crate) fn begin_call(&self, id: &str, caller: BridgeCaller<'_>) -> Option<SessionCall> {
         let mut sessions = self.sessions();
-        let seen = sessions.begin_call(id, who, Instant::now())?;
+        let snapshot = sessions.begin_call(id, caller, Instant::now())?;
         // Under the lock, so that a cleanup that begins now waits for this call.
-        let at_work = Some(seen.tasks.tracker.token());
+        let tracking_token = Some(snapshot.tasks.tracker.token());
         drop(sessions);
-        let number = (who == BridgeCaller::Client).then_some(seen.serial);
-        let stay = SessionLease { bridge: self.clone(), id: seen.id, serial: number };
+        let serial = (caller == BridgeCaller::Client).then_some(snapshot.serial);
+        let lease = SessionLease { bridge: self.clone(), id: snapshot.id, serial };
         Some(SessionCall {
-            scope: seen.scope,
-            call_chain: seen.call_chain,
-            _lease: stay,
-            tasks: seen.tasks,
-            tracking_token: at_work,
+            scope: snapshot.scope,
+            call_chain: snapshot.call_chain,
+            _lease: lease,
+            tasks: snapshot.tasks,
+            tracking_token,
         })
     }
 
@@ -161,7 +161,7 @@ impl Bridge {
         &self,
         session: &str,
         tools: Vec<WorkerTool>,
-        by: &Arc<str>,
+        registered_by: &Arc<str>,
         worker: Option<&WorkerId>,
     ) -> Result<(), BoardError> {
         match (worker, &self.0.workers) {
@@ -171,7 +171,7 @@ impl Bridge {
                 workers.tools_registered(worker, tools);
                 Ok(())
             }
-            (Some(_), None) | (None, _) => self.sessions().register(session, tools, by, Instant::now()),
+            (Some(_), None) | (None, _) => self.sessions().register(session, tools, registered_by, Instant::now()),
         }
     }
 
@@ -194,16 +194,16 @@ impl Bridge {
                 _ = sweep.tick() => {}
                 () = stop.cancelled() => return,
             }
-            let pruned = self.sessions().expire(Instant::now());
-            if pruned > 0 {
-                let count = i64::try_from(pruned).unwrap_or(i64::MAX);
+            let expired_count = self.sessions().expire(Instant::now());
+            if expired_count > 0 {
+                let count = i64::try_from(expired_count).unwrap_or(i64::MAX);
                 self.0.telemetry.emit(|| {
                     TelemetryEvent::new("bridge.session.pruned", self.0.clock.now())
                         .with_measure("count", MeasuredValue::Int(count))
                 });
             }
-            let over = self.sessions().ended_ids();
-            for id in over {
+            let ended_ids = self.sessions().ended_ids();
+            for id in ended_ids {
                 let ended = self.sessions().claim_cleanup(&id);
                 if let Some(ended) = ended {
                     stop.run_until_cancelled(self.clean_up(ended)).await;

@@ -169,12 +169,12 @@ impl SessionTable {
     /// Opens a session or refreshes an existing one. The quota applies to new ones only.
     pub(super) fn open(
         &mut self,
-        wanted: &OpenSession,
+        request: &OpenSession,
         opener: &SessionOpener,
         at: Timestamp,
         now: Instant,
     ) -> Result<SessionTransition, BoardError> {
-        let OpenSession { id, metadata, .. } = wanted;
+        let OpenSession { id, metadata, .. } = request;
         if id.trim().is_empty() || id.len() > MAX_ID {
             let message = format!("invalid_id: a session id has 1 to {MAX_ID} bytes");
             return Err(BoardError::invalid(message));
@@ -185,27 +185,27 @@ impl SessionTable {
                 "the session's metadata is too long: at most {MAX_METADATA} bytes"
             )));
         }
-        match &wanted.worker {
-            Some(worker) => self.open_for_worker(wanted, worker, at, now).map(|()| SessionTransition::Done),
-            None => self.open_for_client(wanted, opener, at, now),
+        match &request.worker {
+            Some(worker) => self.open_for_worker(request, worker, at, now).map(|()| SessionTransition::Done),
+            None => self.open_for_client(request, opener, at, now),
         }
     }
 
     fn open_for_client(
         &mut self,
-        wanted: &OpenSession,
+        request: &OpenSession,
         opener: &SessionOpener,
         at: Timestamp,
         now: Instant,
     ) -> Result<SessionTransition, BoardError> {
-        let id = &wanted.id;
+        let id = &request.id;
         match self.by_id.get_mut(id) {
             Some(session) if session.is_alive(now, self.ttl) => {
                 if session.kind != SessionKind::Client {
                     let message = "invalid_id: the server has a session of that id itself";
                     return Err(BoardError::new(ErrorKind::Conflict, message));
                 }
-                session.refresh(wanted, now);
+                session.refresh(request, now);
                 return Ok(SessionTransition::Done);
             }
             Some(_) => self.remove_session(id),
@@ -230,16 +230,16 @@ impl SessionTable {
             return Err(BoardError::new(ErrorKind::Exhausted, message));
         }
         self.quota.check(opener, self.max_client_sessions)?;
-        let place = SessionScope {
+        let scope = SessionScope {
             session: session_key(id),
             owner: MemoryOwner::account("bridge", id),
             folder: None,
             folder_grant: None,
         };
         self.quota.add(opener);
-        let session = self.insert(id, SessionKind::Client, place, at, now);
+        let session = self.insert(id, SessionKind::Client, scope, at, now);
         session.opener = Some(opener.clone());
-        session.refresh(wanted, now);
+        session.refresh(request, now);
         Ok(SessionTransition::Done)
     }
 
@@ -247,32 +247,32 @@ impl SessionTable {
     /// their own: an ended session must not return because a worker is late.
     fn open_for_worker(
         &mut self,
-        wanted: &OpenSession,
+        request: &OpenSession,
         worker: &WorkerId,
         at: Timestamp,
         now: Instant,
     ) -> Result<(), BoardError> {
-        let id = &wanted.id;
+        let id = &request.id;
         if let Some(session) = self.by_id.get_mut(id) {
             let is_own = matches!(&session.kind, SessionKind::Worker(owner) if owner == worker);
             if is_own {
-                session.refresh(wanted, now);
+                session.refresh(request, now);
             }
-            let is_there = is_own
+            let is_available = is_own
                 || (session.is_accessible_to(BridgeCaller::Worker(&worker.0)) && session.is_alive(now, self.ttl));
-            return if is_there { Ok(()) } else { Err(not_found(id)) };
+            return if is_available { Ok(()) } else { Err(not_found(id)) };
         }
         if self.worker_sessions.contains_key(worker) || self.ending.contains_key(id) {
             return Err(not_found(id));
         }
         self.evict_idle();
-        let place = SessionScope {
+        let scope = SessionScope {
             session: session_key(id),
             owner: MemoryOwner::account("bridge", id),
             folder: None,
             folder_grant: None,
         };
-        self.insert(id, SessionKind::Worker(worker.clone()), place, at, now).refresh(wanted, now);
+        self.insert(id, SessionKind::Worker(worker.clone()), scope, at, now).refresh(request, now);
         self.worker_sessions.insert(worker.clone(), id.clone());
         Ok(())
     }
@@ -281,44 +281,44 @@ impl SessionTable {
     /// and reveals nothing about the conversation. It counts as in use until [`end_call`](Self::end_call).
     pub(super) fn agent_session(
         &mut self,
-        place: SessionScope,
-        nesting: Option<CallChain>,
-        fresh: impl FnOnce() -> Arc<str>,
+        scope: SessionScope,
+        call_chain: Option<CallChain>,
+        new_id: impl FnOnce() -> Arc<str>,
         at: Timestamp,
         now: Instant,
     ) -> (Arc<str>, SessionSerial) {
-        let known = self.agent_sessions.get(&place.session).cloned();
+        let known = self.agent_sessions.get(&scope.session).cloned();
         if let Some(id) = known
             && let Some(session) = self.by_id.get_mut(&id)
         {
             session.used_at = now;
             session.active_calls += 1;
-            session.scope = place;
-            session.call_chain = nesting;
+            session.scope = scope;
+            session.call_chain = call_chain;
             return (id, session.serial);
         }
         self.evict_idle();
-        let id = fresh();
-        self.agent_sessions.insert(place.session.clone(), id.clone());
-        let session = self.insert(&id, SessionKind::Agent, place, at, now);
+        let id = new_id();
+        self.agent_sessions.insert(scope.session.clone(), id.clone());
+        let session = self.insert(&id, SessionKind::Agent, scope, at, now);
         session.active_calls = 1;
-        session.call_chain = nesting;
+        session.call_chain = call_chain;
         (id, session.serial)
     }
 
     /// Records a momentary use of the session.
-    pub(super) fn touch(&mut self, id: &str, who: BridgeCaller<'_>, now: Instant) -> Option<SessionScope> {
-        let (_, session) = self.find_accessible(id, who, now)?;
-        session.record_use(who, now);
+    pub(super) fn touch(&mut self, id: &str, caller: BridgeCaller<'_>, now: Instant) -> Option<SessionScope> {
+        let (_, session) = self.find_accessible(id, caller, now)?;
+        session.record_use(caller, now);
         Some(session.scope.clone())
     }
 
     /// Begins a call in the session. A client's call keeps the session alive until [`end_call`](Self::end_call); a
     /// worker's does not.
-    pub(super) fn begin_call(&mut self, id: &str, who: BridgeCaller<'_>, now: Instant) -> Option<SessionSnapshot> {
-        let (id, session) = self.find_accessible(id, who, now)?;
-        session.record_use(who, now);
-        if who == BridgeCaller::Client {
+    pub(super) fn begin_call(&mut self, id: &str, caller: BridgeCaller<'_>, now: Instant) -> Option<SessionSnapshot> {
+        let (id, session) = self.find_accessible(id, caller, now)?;
+        session.record_use(caller, now);
+        if caller == BridgeCaller::Client {
             session.active_calls += 1;
         }
         Some(SessionSnapshot {
@@ -331,8 +331,8 @@ impl SessionTable {
     }
 
     /// Ends a call.
-    pub(super) fn end_call(&mut self, id: &str, number: SessionSerial, now: Instant) {
-        let Some(session) = self.by_id.get_mut(id).filter(|session| session.serial == number) else { return };
+    pub(super) fn end_call(&mut self, id: &str, serial: SessionSerial, now: Instant) {
+        let Some(session) = self.by_id.get_mut(id).filter(|session| session.serial == serial) else { return };
         session.active_calls = session.active_calls.saturating_sub(1);
         session.used_at = now;
         if session.active_calls == 0 {
@@ -348,18 +348,18 @@ impl SessionTable {
     }
 
     /// Whether the id still belongs to that session.
-    pub(super) fn is_current(&self, id: &str, number: SessionSerial) -> bool {
-        self.by_id.get(id).is_some_and(|session| session.serial == number)
+    pub(super) fn is_current(&self, id: &str, serial: SessionSerial) -> bool {
+        self.by_id.get(id).is_some_and(|session| session.serial == serial)
     }
 
     pub(super) fn describe(
         &mut self,
         id: &str,
-        who: BridgeCaller<'_>,
+        caller: BridgeCaller<'_>,
         now: Instant,
     ) -> Option<(BTreeMap<String, String>, Timestamp)> {
-        let (_, session) = self.find_accessible(id, who, now)?;
-        session.record_use(who, now);
+        let (_, session) = self.find_accessible(id, caller, now)?;
+        session.record_use(caller, now);
         Some((session.metadata.clone(), session.created_at))
     }
 
@@ -368,14 +368,14 @@ impl SessionTable {
         &mut self,
         id: &str,
         tools: Vec<WorkerTool>,
-        by: &Arc<str>,
+        registered_by: &Arc<str>,
         now: Instant,
     ) -> Result<(), BoardError> {
         let (_, session) = self.find_accessible(id, BridgeCaller::Client, now).ok_or_else(|| not_found(id))?;
         session.used_at = now;
-        let mut named = HashSet::new();
+        let mut names = HashSet::new();
         for tool in &tools {
-            if session.tools.contains_key(&tool.name) || !named.insert(tool.name.clone()) {
+            if session.tools.contains_key(&tool.name) || !names.insert(tool.name.clone()) {
                 let message = format!("duplicate_tool: {} is registered in session {id} already", tool.name);
                 return Err(BoardError::new(ErrorKind::Conflict, message));
             }
@@ -387,7 +387,9 @@ impl SessionTable {
             ));
         }
         for tool in tools {
-            session.tools.insert(tool.name.clone(), RegisteredTool { spec: tool.spec(), registered_by: by.clone() });
+            session
+                .tools
+                .insert(tool.name.clone(), RegisteredTool { spec: tool.spec(), registered_by: registered_by.clone() });
         }
         Ok(())
     }

@@ -40,10 +40,10 @@ impl Default for TelemetryBus {
 }
 
 impl TelemetryBus {
-    pub fn emit(&self, signal: impl FnOnce() -> TelemetryEvent) {
+    pub fn emit(&self, event: impl FnOnce() -> TelemetryEvent) {
         if self.0.receiver_count() > 0 {
             // The last subscriber may have disconnected meanwhile.
-            drop(self.0.send(Arc::new(signal())));
+            drop(self.0.send(Arc::new(event())));
         }
     }
 

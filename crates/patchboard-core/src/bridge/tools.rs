@@ -77,74 +77,75 @@ impl ContextToolHost for WorkerTools {
 impl WorkerTools {
     async fn call_in_chain(
         &self,
-        nesting: Option<&CallChain>,
+        call_chain: Option<&CallChain>,
         scope: &ToolScope,
         call: &ToolCall,
         arguments: &Value,
         stop: CancellationToken,
     ) -> ToolOutput {
-        if let Some(parcel) = &scope.call_metadata {
-            return self.call_pool(parcel, scope, call, arguments, stop).await;
+        if let Some(metadata) = &scope.call_metadata {
+            return self.call_pool(metadata, scope, call, arguments, stop).await;
         }
         // Held until the call ends, so that the session exists for as long as the tool may call back.
-        let stay = self.open_agent_session(scope, nesting);
-        let parcel = Arc::new(CallMetadata {
-            session: stay.session().clone(),
+        let lease = self.open_agent_session(scope, call_chain);
+        let metadata = Arc::new(CallMetadata {
+            session: lease.session().clone(),
             correlation: Some(call.id.0.clone()),
             for_model: true,
             ..CallMetadata::default()
         });
-        let scope = ToolScope { call_metadata: Some(parcel.clone()), ..scope.clone() };
-        self.call_pool(&parcel, &scope, call, arguments, stop).await
+        let scope = ToolScope { call_metadata: Some(metadata.clone()), ..scope.clone() };
+        self.call_pool(&metadata, &scope, call, arguments, stop).await
     }
 
     /// Opens the session that represents an agent's conversation to workers. Its id reveals nothing about the
     /// conversation.
-    fn open_agent_session(&self, scope: &ToolScope, nesting: Option<&CallChain>) -> SessionLease {
+    fn open_agent_session(&self, scope: &ToolScope, call_chain: Option<&CallChain>) -> SessionLease {
         let ToolScope { session, owner, folder, folder_grant, .. } = scope.clone();
-        let place = SessionScope { session, owner, folder, folder_grant };
-        let fresh = || format!("agent-{}", self.ids.next().simple()).into();
+        let session_scope = SessionScope { session, owner, folder, folder_grant };
+        let new_id = || format!("agent-{}", self.ids.next().simple()).into();
         let at = self.bridge.0.clock.now();
-        let (id, number) = self.bridge.sessions().agent_session(place, nesting.cloned(), fresh, at, Instant::now());
-        SessionLease::new(&self.bridge, id, number)
+        let (id, serial) =
+            self.bridge.sessions().agent_session(session_scope, call_chain.cloned(), new_id, at, Instant::now());
+        SessionLease::new(&self.bridge, id, serial)
     }
 
     async fn call_pool(
         &self,
-        parcel: &CallMetadata,
+        metadata: &CallMetadata,
         scope: &ToolScope,
         call: &ToolCall,
         arguments: &Value,
         stop: CancellationToken,
     ) -> ToolOutput {
-        let (config, number) = self.bridge.sessions().config(&parcel.session).unzip();
+        let (config, serial) = self.bridge.sessions().config(&metadata.session).unzip();
         let config: SessionConfig = config.unwrap_or_default();
-        let key = self.cache_key(config, parcel, call, arguments);
-        if let Some(known) = key.as_ref().and_then(|key| self.bridge.cache().get(key, Instant::now())) {
-            return mark_cached(known);
+        let key = self.cache_key(config, metadata, call, arguments);
+        if let Some(cached) = key.as_ref().and_then(|key| self.bridge.cache().get(key, Instant::now())) {
+            return mark_cached(cached);
         }
         if config.telemetry {
-            self.emit("tool.execution.start", parcel, call, None, None);
+            self.emit("tool.execution.start", metadata, call, None, None);
         }
         let started = Instant::now();
-        let traced = with_current_trace(parcel, scope);
-        let output = self.pool.call(traced.as_ref().unwrap_or(scope), call, arguments, stop).await;
+        let traced_scope = with_current_trace(metadata, scope);
+        let output = self.pool.call(traced_scope.as_ref().unwrap_or(scope), call, arguments, stop).await;
         if config.telemetry {
             let name = if output.is_error { "tool.execution.exception" } else { "tool.execution.stop" };
-            self.emit(name, parcel, call, Some(started.elapsed()), Some(&output));
+            self.emit(name, metadata, call, Some(started.elapsed()), Some(&output));
         }
-        if let (Some(key), Some(number), false) = (key, number, output.is_error) {
-            self.cache_result(key, number, &output, config);
+        if let (Some(key), Some(serial), false) = (key, serial, output.is_error) {
+            self.cache_result(key, serial, &output, config);
         }
         output
     }
 
     /// Caches the result only while the id still belongs to the calling session, so that no later session gets it.
-    fn cache_result(&self, key: CacheKey, number: SessionSerial, output: &ToolOutput, config: SessionConfig) {
+    fn cache_result(&self, key: CacheKey, serial: SessionSerial, output: &ToolOutput, config: SessionConfig) {
         let ttl = if config.cache_ttl.is_zero() { CACHE_TTL } else { config.cache_ttl };
         // The lock is held during `put`: results are removed after their session, so none can be added later.
         let sessions = self.bridge.sessions();
-        if sessions.is_current(&key.session, number) {
+        if sessions.is_current(&key.session, serial) {
             self.bridge.cache().put(key, output.clone(), ttl, Instant::now());
         }
     }
@@ -154,11 +155,11 @@ impl WorkerTools {
     fn cache_key(
         &self,
         config: SessionConfig,
-        parcel: &CallMetadata,
+        metadata: &CallMetadata,
         call: &ToolCall,
         arguments: &Value,
     ) -> Option<CacheKey> {
-        if !config.caching || parcel.chunks.is_some() || !parcel.binary.is_empty() {
+        if !config.caching || metadata.chunks.is_some() || !metadata.binary.is_empty() {
             return None;
         }
         let pool = self.pool.qualifier().unwrap_or_default();
@@ -171,55 +172,55 @@ impl WorkerTools {
         }
         // Workers receive the metadata too, so it is part of the key. Two entries differ on every call and do not
         // affect the result.
-        let metadata =
-            parcel.metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "correlation_id" | "timeout_ms"));
-        let metadata: Vec<_> = metadata.collect();
+        let key_metadata =
+            metadata.metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "correlation_id" | "timeout_ms"));
+        let key_metadata: Vec<_> = key_metadata.collect();
         Some(CacheKey {
-            session: parcel.session.clone(),
+            session: metadata.session.clone(),
             pool: pool.into(),
             tool: tool.name.clone(),
-            arguments: format!("{arguments} {metadata:?} {}", parcel.for_model).into(),
+            arguments: format!("{arguments} {key_metadata:?} {}", metadata.for_model).into(),
         })
     }
 
     fn emit(
         &self,
         name: &str,
-        parcel: &CallMetadata,
+        metadata: &CallMetadata,
         call: &ToolCall,
-        took: Option<Duration>,
+        duration: Option<Duration>,
         output: Option<&ToolOutput>,
     ) {
         let inner = &self.bridge.0;
         inner.telemetry.emit(|| {
-            let signal = TelemetryEvent::new(name, inner.clock.now())
-                .with_metadata("session_id", parcel.session.clone())
+            let event = TelemetryEvent::new(name, inner.clock.now())
+                .with_metadata("session_id", metadata.session.clone())
                 .with_metadata("tool", call.name.clone())
-                .with_correlation(parcel.correlation.clone());
-            let signal = match took {
-                Some(took) => {
-                    let nanoseconds = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX);
-                    signal.with_measure("duration", MeasuredValue::Int(nanoseconds))
+                .with_correlation(metadata.correlation.clone());
+            let event = match duration {
+                Some(duration) => {
+                    let nanoseconds = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+                    event.with_measure("duration", MeasuredValue::Int(nanoseconds))
                 }
-                None => signal,
+                None => event,
             };
             let size = output.and_then(|output| output.data.as_ref()).map(|data| {
                 data.json.as_ref().map_or(0, bytes::Bytes::len) + data.binary.as_ref().map_or(0, bytes::Bytes::len)
             });
             match size {
                 Some(size) => {
-                    signal.with_measure("response_size", MeasuredValue::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+                    event.with_measure("response_size", MeasuredValue::Int(i64::try_from(size).unwrap_or(i64::MAX)))
                 }
-                None => signal,
+                None => event,
             }
         });
     }
 }
 
 /// With tracing enabled, the worker's spans continue this call's span instead of the caller's.
-fn with_current_trace(parcel: &CallMetadata, scope: &ToolScope) -> Option<ToolScope> {
-    let parcel = CallMetadata { trace: Some(crate::trace::current_traceparent()?), ..parcel.clone() };
-    Some(ToolScope { call_metadata: Some(Arc::new(parcel)), ..scope.clone() })
+fn with_current_trace(metadata: &CallMetadata, scope: &ToolScope) -> Option<ToolScope> {
+    let metadata = CallMetadata { trace: Some(crate::trace::current_traceparent()?), ..metadata.clone() };
+    Some(ToolScope { call_metadata: Some(Arc::new(metadata)), ..scope.clone() })
 }
 
 fn mark_cached(output: ToolOutput) -> ToolOutput {

@@ -63,8 +63,8 @@ impl Bridge {
         }
         let Some(spec) = permitted(own_name, qualifier, name, context) else { return Ok(None) };
         let host = WorkerTools { pool: pool.clone(), bridge: self.clone(), ids: ids.clone() };
-        let offer = ToolSet::single(spec.clone(), RegisteredHost::Contextual(Arc::new(host)));
-        Ok(Some((spec, offer)))
+        let tool_set = ToolSet::single(spec.clone(), RegisteredHost::Contextual(Arc::new(host)));
+        Ok(Some((spec, tool_set)))
     }
 
     fn find_pool<'a>(
@@ -100,13 +100,13 @@ fn qualified_tool(name: &str, reachable: &ToolSet) -> Option<ToolSpec> {
 
 /// The tool under its own or its qualified name, whichever has the stricter approval rule. `None` if that rule denies
 /// it.
-fn permitted(own_name: &str, qualifier: &str, asked: &str, context: &NameContext<'_>) -> Option<ToolSpec> {
+fn permitted(own_name: &str, qualifier: &str, requested: &str, context: &NameContext<'_>) -> Option<ToolSpec> {
     let qualified = format!("{qualifier}.{own_name}");
     // If another tool has the plain name, that tool's rules do not apply here.
     let own = context.all.find(own_name).is_none().then_some(own_name);
     let mut names: Vec<&str> = own.into_iter().chain([&*qualified]).collect();
     // On a tie the caller gets the name that it used: `max_by_key` returns the last maximum.
-    names.sort_by_key(|name| *name == asked);
+    names.sort_by_key(|name| *name == requested);
     let specs = names.into_iter().map(spec);
     let strictest = specs.max_by_key(|spec| context.policy.decide(spec, context.surface))?;
     (context.policy.decide(&strictest, context.surface) != ApprovalMode::Deny).then_some(strictest)

@@ -89,11 +89,11 @@ impl From<StoreError> for VariableError {
 
 impl VariableStore {
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        let rooms = Mutex::new(SessionCache { by_session: HashMap::new(), evict_threshold: MAX_CACHED_SESSIONS });
+        let cache = Mutex::new(SessionCache { by_session: HashMap::new(), evict_threshold: MAX_CACHED_SESSIONS });
         Self(Arc::new(VariableShared {
             store,
             clock,
-            sessions: rooms,
+            sessions: cache,
             tick: AtomicU64::new(0),
             held_bytes: AtomicUsize::new(0),
         }))
@@ -112,87 +112,87 @@ impl VariableStore {
     }
 
     async fn try_delete_all(&self, session: &SessionKey) -> Result<usize, StoreError> {
-        let room = self.cached_session(session);
-        let mut state = room.state.lock().await;
+        let cached = self.cached_session(session);
+        let mut state = cached.state.lock().await;
         let now = self.0.clock.now();
-        let before = match self.0.loaded(session, &room, &mut state).await {
-            Ok(shelf) => shelf.clone(),
+        let before = match self.0.loaded(session, &cached, &mut state).await {
+            Ok(set) => set.clone(),
             // Unreadable variables can still be deleted.
             Err(StoreError::Corrupt { .. }) => {
-                VariableSet { cursor: *room.cursor_sender.borrow(), ..VariableSet::new(0) }
+                VariableSet { cursor: *cached.cursor_sender.borrow(), ..VariableSet::new(0) }
             }
             Err(error) => return Err(error),
         };
-        let is_kept =
+        let is_stored =
             !before.variables.is_empty() || !before.deleted.is_empty() || !matches!(*state, LoadState::Loaded(_));
         let count = before.variables.len();
-        if is_kept {
+        if is_stored {
             let after = VariableSet::new(first_cursor(now).max(before.cursor.saturating_add(1)));
             let mut writes = large_value_writes(session, &before, &after, now);
             writes.push(put_write(session, STORAGE_KEY.into(), None, now));
-            self.0.commit(&room, &mut state, writes, after).await?;
+            self.0.commit(&cached, &mut state, writes, after).await?;
         }
         drop(state);
-        drop(room);
+        drop(cached);
         self.evict_idle();
         Ok(count)
     }
 
-    async fn set(&self, session: &SessionKey, wanted: SetVariable) -> Result<ChangeOutcome, VariableError> {
-        self.update(session, |shelf, at| shelf.set(wanted, at)).await
+    async fn set(&self, session: &SessionKey, request: SetVariable) -> Result<ChangeOutcome, VariableError> {
+        self.update(session, |set, at| set.set(request, at)).await
     }
 
     /// `None` if there is no such variable.
     async fn delete(&self, session: &SessionKey, name: &str) -> Result<Option<ChangeOutcome>, VariableError> {
-        self.update(session, |shelf, _| Ok(shelf.delete(name))).await
+        self.update(session, |set, _| Ok(set.delete(name))).await
     }
 
     async fn get(&self, session: &SessionKey, name: &str) -> Result<Option<Variable>, VariableError> {
-        self.read_with(session, |shelf| shelf.variables.get(name).cloned()).await
+        self.read_with(session, |set| set.variables.get(name).cloned()).await
     }
 
     async fn list(&self, session: &SessionKey, prefix: &str) -> Result<Vec<(Arc<str>, Variable)>, VariableError> {
-        self.read_with(session, |shelf| {
-            let from = shelf.variables.range::<str, _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded));
-            let those = from.take_while(|(name, _)| name.starts_with(prefix));
-            those.map(|(name, variable)| (name.clone(), variable.clone())).collect()
+        self.read_with(session, |set| {
+            let from = set.variables.range::<str, _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded));
+            let matching = from.take_while(|(name, _)| name.starts_with(prefix));
+            matching.map(|(name, variable)| (name.clone(), variable.clone())).collect()
         })
         .await
     }
 
     /// Waits for a change newer than `since` (default: now) to variables that match `names` (all if empty). Returns
-    /// without changes after `patience`, or when cancelled.
+    /// without changes after `max_wait`, or when cancelled.
     async fn watch(
         &self,
         session: &SessionKey,
         names: &[Glob],
         since: Option<u64>,
-        patience: Duration,
+        max_wait: Duration,
         stop: &CancellationToken,
     ) -> Result<WatchUpdate, VariableError> {
-        let room = self.cached_session(session);
-        let mut bell = room.cursor_sender.subscribe();
-        let over = tokio::time::sleep(patience);
-        tokio::pin!(over);
+        let cached = self.cached_session(session);
+        let mut cursor_changed = cached.cursor_sender.subscribe();
+        let deadline = tokio::time::sleep(max_wait);
+        tokio::pin!(deadline);
         let mut since = since;
         loop {
-            bell.borrow_and_update();
-            let news = {
-                let mut state = room.state.lock().await;
-                let shelf = self.0.loaded(session, &room, &mut state).await?;
-                let since = *since.get_or_insert(shelf.cursor);
-                shelf.changes(names, since)
+            cursor_changed.borrow_and_update();
+            let update = {
+                let mut state = cached.state.lock().await;
+                let set = self.0.loaded(session, &cached, &mut state).await?;
+                let since = *since.get_or_insert(set.cursor);
+                set.changes(names, since)
             };
             self.evict_idle();
-            if news.reset || !news.changes.is_empty() {
-                return Ok(news);
+            if update.reset || !update.changes.is_empty() {
+                return Ok(update);
             }
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(news),
-                // `room` keeps the sender alive, so this never fails.
-                _ = bell.changed() => {}
-                () = &mut over => return Ok(news),
+                () = stop.cancelled() => return Ok(update),
+                // `cached` keeps the sender alive, so this never fails.
+                _ = cursor_changed.changed() => {}
+                () = &mut deadline => return Ok(update),
             }
         }
     }
@@ -200,16 +200,16 @@ impl VariableStore {
     async fn read_with<T>(
         &self,
         session: &SessionKey,
-        look: impl FnOnce(&VariableSet) -> T,
+        read: impl FnOnce(&VariableSet) -> T,
     ) -> Result<T, VariableError> {
-        let room = self.cached_session(session);
-        let seen = {
-            let mut state = room.state.lock().await;
-            look(self.0.loaded(session, &room, &mut state).await?)
+        let cached = self.cached_session(session);
+        let result = {
+            let mut state = cached.state.lock().await;
+            read(self.0.loaded(session, &cached, &mut state).await?)
         };
-        drop(room);
+        drop(cached);
         self.evict_idle();
-        Ok(seen)
+        Ok(result)
     }
 
     async fn update<T>(
@@ -217,12 +217,12 @@ impl VariableStore {
         session: &SessionKey,
         change: impl FnOnce(&mut VariableSet, Timestamp) -> Result<T, String>,
     ) -> Result<T, VariableError> {
-        let room = self.cached_session(session);
-        let mut state = room.state.lock().await;
+        let cached = self.cached_session(session);
+        let mut state = cached.state.lock().await;
         let now = self.0.clock.now();
-        let before = self.0.loaded(session, &room, &mut state).await?;
+        let before = self.0.loaded(session, &cached, &mut state).await?;
         let mut after = before.clone();
-        let done = change(&mut after, now).map_err(VariableError::Rejected)?;
+        let outcome = change(&mut after, now).map_err(VariableError::Rejected)?;
         if after.cursor != before.cursor {
             let mut writes = large_value_writes(session, before, &after, now);
             writes.push(put_write(
@@ -231,17 +231,17 @@ impl VariableStore {
                 Some(record::encode_variable_set(&after, is_stored_separately)),
                 now,
             ));
-            self.0.commit(&room, &mut state, writes, after).await?;
+            self.0.commit(&cached, &mut state, writes, after).await?;
         }
         drop(state);
-        drop(room);
+        drop(cached);
         self.evict_idle();
-        Ok(done)
+        Ok(outcome)
     }
 
     fn cached_session(&self, session: &SessionKey) -> Arc<CachedSession> {
-        let mut rooms = self.0.sessions();
-        let room = rooms.by_session.entry(session.clone()).or_insert_with(|| {
+        let mut cache = self.0.sessions();
+        let cached = cache.by_session.entry(session.clone()).or_insert_with(|| {
             let state = tokio::sync::Mutex::new(LoadState::NotLoaded);
             Arc::new(CachedSession {
                 state,
@@ -250,44 +250,45 @@ impl VariableStore {
                 held_bytes: AtomicUsize::new(0),
             })
         });
-        room.last_used.store(self.0.tick.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        room.clone()
+        cached.last_used.store(self.0.tick.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        cached.clone()
     }
 
     /// Unloads the least recently used sessions while a bound is exceeded.
     fn evict_idle(&self) {
-        let mut rooms = self.0.sessions();
-        let is_too_much = || self.0.held_bytes.load(Ordering::Relaxed) > MAX_HELD_BYTES;
-        if rooms.by_session.len() <= rooms.evict_threshold && !is_too_much() {
+        let mut cache = self.0.sessions();
+        let is_over_limit = || self.0.held_bytes.load(Ordering::Relaxed) > MAX_HELD_BYTES;
+        if cache.by_session.len() <= cache.evict_threshold && !is_over_limit() {
             return;
         }
-        let used = |room: &Arc<CachedSession>| room.last_used.load(Ordering::Relaxed);
+        let used = |cached: &Arc<CachedSession>| cached.last_used.load(Ordering::Relaxed);
         let mut by_use: Vec<(u64, SessionKey)> =
-            rooms.by_session.iter().map(|(session, room)| (used(room), session.clone())).collect();
+            cache.by_session.iter().map(|(session, cached)| (used(cached), session.clone())).collect();
         by_use.sort_unstable();
         for (_, session) in by_use {
-            if rooms.by_session.len() <= MAX_CACHED_SESSIONS / 4 * 3 && !is_too_much() {
+            if cache.by_session.len() <= MAX_CACHED_SESSIONS / 4 * 3 && !is_over_limit() {
                 break;
             }
-            let Some(room) = rooms.by_session.get(&session) else { continue };
+            let Some(cached) = cache.by_session.get(&session) else { continue };
             // A locked session is in use. Watchers keep theirs, but have to load the values again.
-            if let Ok(mut state) = room.state.try_lock()
+            if let Ok(mut state) = cached.state.try_lock()
                 && let LoadState::Loaded(_) = *state
             {
                 *state = LoadState::NotLoaded;
-                self.0.set_held_bytes(room, 0);
+                self.0.set_held_bytes(cached, 0);
             }
             // References are handed out under this lock only, so a count of one cannot grow meanwhile. A session whose
             // last commit is in doubt stays until that is settled.
-            let is_idle = Arc::strong_count(room) == 1;
-            let is_settled = room.state.try_lock().is_ok_and(|state| matches!(*state, LoadState::NotLoaded));
+            let is_idle = Arc::strong_count(cached) == 1;
+            let is_settled = cached.state.try_lock().is_ok_and(|state| matches!(*state, LoadState::NotLoaded));
             if is_idle && is_settled {
-                rooms.by_session.remove(&session);
+                cache.by_session.remove(&session);
             }
         }
         // Sessions in use cannot be evicted; raising the threshold avoids a scan on every call.
-        let left = rooms.by_session.len();
-        rooms.evict_threshold = if left > MAX_CACHED_SESSIONS { left.saturating_mul(2) } else { MAX_CACHED_SESSIONS };
+        let remaining = cache.by_session.len();
+        cache.evict_threshold =
+            if remaining > MAX_CACHED_SESSIONS { remaining.saturating_mul(2) } else { MAX_CACHED_SESSIONS };
     }
 }
 
@@ -299,7 +300,7 @@ impl VariableShared {
     async fn loaded<'a>(
         &self,
         session: &SessionKey,
-        room: &CachedSession,
+        cached: &CachedSession,
         state: &'a mut LoadState,
     ) -> Result<&'a VariableSet, StoreError> {
         if let LoadState::CommitInDoubt = state {
@@ -307,23 +308,23 @@ impl VariableShared {
             self.store.commit(WriteBatch { durability: Durability::Boundary, writes: Vec::new() }).await?;
         }
         if let LoadState::NotLoaded | LoadState::CommitInDoubt = state {
-            let shelf = match self.load(session).await? {
-                Some(shelf) => shelf,
-                None => VariableSet::new(match *room.cursor_sender.borrow() {
+            let set = match self.load(session).await? {
+                Some(set) => set,
+                None => VariableSet::new(match *cached.cursor_sender.borrow() {
                     0 => first_cursor(self.clock.now()),
-                    given_out => given_out,
+                    issued => issued,
                 }),
             };
-            self.set_held_bytes(room, shelf.total_bytes());
-            room.cursor_sender.send_if_modified(|cursor| {
-                let is_news = *cursor != 0 && *cursor != shelf.cursor;
-                *cursor = shelf.cursor;
-                is_news
+            self.set_held_bytes(cached, set.total_bytes());
+            cached.cursor_sender.send_if_modified(|cursor| {
+                let is_changed = *cursor != 0 && *cursor != set.cursor;
+                *cursor = set.cursor;
+                is_changed
             });
-            *state = LoadState::Loaded(shelf);
+            *state = LoadState::Loaded(set);
         }
         match state {
-            LoadState::Loaded(shelf) => Ok(shelf),
+            LoadState::Loaded(set) => Ok(set),
             LoadState::NotLoaded | LoadState::CommitInDoubt => Err(StoreError::Closed),
         }
     }
@@ -331,28 +332,28 @@ impl VariableShared {
     async fn load(&self, session: &SessionKey) -> Result<Option<VariableSet>, StoreError> {
         let corrupt =
             |error: record::RecordError| StoreError::Corrupt { what: "variables of a session", source: error.into() };
-        let space = KvNamespace::Session(session.clone());
-        let Some(bytes) = self.store.kv_get(&space, STORAGE_KEY).await? else { return Ok(None) };
-        let (mut shelf, apart) = record::decode_variable_set(&bytes).map_err(corrupt)?;
-        for name in apart {
-            let value = self.store.kv_get(&space, &separate_key(&name)).await?;
-            match (value, shelf.variables.get_mut(&name)) {
+        let namespace = KvNamespace::Session(session.clone());
+        let Some(bytes) = self.store.kv_get(&namespace, STORAGE_KEY).await? else { return Ok(None) };
+        let (mut set, separate_names) = record::decode_variable_set(&bytes).map_err(corrupt)?;
+        for name in separate_names {
+            let value = self.store.kv_get(&namespace, &separate_key(&name)).await?;
+            match (value, set.variables.get_mut(&name)) {
                 (Some(bytes), Some(variable)) => {
                     variable.value = Arc::new(record::decode_value(&bytes).map_err(corrupt)?);
                     variable.bytes = bytes.len();
                 }
                 // Value and record are written in one commit, so this should not happen; the other variables are still
                 // valid.
-                (None, _) | (_, None) => drop(shelf.variables.remove(&name)),
+                (None, _) | (_, None) => drop(set.variables.remove(&name)),
             }
         }
-        Ok(Some(shelf))
+        Ok(Some(set))
     }
 
     /// Commits, then publishes the new state. If the future is dropped half-way, `CommitInDoubt` remains.
     async fn commit(
         &self,
-        room: &CachedSession,
+        cached: &CachedSession,
         state: &mut LoadState,
         writes: Vec<StoreWrite>,
         after: VariableSet,
@@ -362,16 +363,16 @@ impl VariableShared {
             *state = before;
             return Err(error);
         }
-        self.set_held_bytes(room, after.total_bytes());
+        self.set_held_bytes(cached, after.total_bytes());
         let cursor = after.cursor;
         *state = LoadState::Loaded(after);
-        room.cursor_sender.send_replace(cursor);
+        cached.cursor_sender.send_replace(cursor);
         Ok(())
     }
 
     /// The caller must hold the session's state lock.
-    fn set_held_bytes(&self, room: &CachedSession, bytes: usize) {
-        let before = room.held_bytes.swap(bytes, Ordering::Relaxed);
+    fn set_held_bytes(&self, cached: &CachedSession, bytes: usize) {
+        let before = cached.held_bytes.swap(bytes, Ordering::Relaxed);
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.held_bytes.fetch_sub(before, Ordering::Relaxed);
     }
@@ -384,15 +385,14 @@ fn large_value_writes(
     after: &VariableSet,
     at: Timestamp,
 ) -> Vec<StoreWrite> {
-    let apart = |shelf: &VariableSet, name: &Arc<str>| {
-        shelf.variables.get(name).filter(|one| is_stored_separately(one)).cloned()
-    };
+    let separate_value =
+        |set: &VariableSet, name: &Arc<str>| set.variables.get(name).filter(|one| is_stored_separately(one)).cloned();
     let mut names: Vec<&Arc<str>> = before.variables.keys().chain(after.variables.keys()).collect();
     names.sort_unstable();
     names.dedup();
     let mut writes = Vec::new();
     for name in names {
-        let value = match (apart(before, name), apart(after, name)) {
+        let value = match (separate_value(before, name), separate_value(after, name)) {
             (Some(before), Some(after)) if before.set_cursor == after.set_cursor => continue,
             (_, Some(after)) => Some(record::encode_value(&after.value)),
             (Some(_), None) => None,

@@ -60,41 +60,41 @@ pub struct BudgetExhausted {
 }
 
 impl TokenBudget {
-    fn new(limit: Option<u64>, above: Option<Arc<TokenBudget>>) -> Self {
-        Self { limit, used: AtomicU64::new(0), reserved: AtomicU64::new(0), parent: above }
+    fn new(limit: Option<u64>, parent: Option<Arc<TokenBudget>>) -> Self {
+        Self { limit, used: AtomicU64::new(0), reserved: AtomicU64::new(0), parent }
     }
 
     /// Tokens left under the tightest limit once `after` more are spent; `u64::MAX` if there is no limit.
     pub fn remaining(&self, after: u64) -> Result<u64, BudgetExhausted> {
-        let mut left = u64::MAX;
-        for purse in self.self_and_parents() {
-            let Some(limit) = purse.limit else { continue };
-            let used = purse.used.load(Ordering::Relaxed);
-            let held = purse.reserved.load(Ordering::Relaxed);
-            match limit.saturating_sub(used).saturating_sub(held).saturating_sub(after) {
+        let mut remaining = u64::MAX;
+        for budget in self.self_and_parents() {
+            let Some(limit) = budget.limit else { continue };
+            let used = budget.used.load(Ordering::Relaxed);
+            let reserved = budget.reserved.load(Ordering::Relaxed);
+            match limit.saturating_sub(used).saturating_sub(reserved).saturating_sub(after) {
                 0 => return Err(BudgetExhausted { used, limit }),
-                some => left = left.min(some),
+                some => remaining = remaining.min(some),
             }
         }
-        Ok(left)
+        Ok(remaining)
     }
 
     /// Reserves tokens here and in all parents until the returned hold is dropped.
     pub fn hold(self: &Arc<Self>, tokens: u64) -> TokenHold {
-        for purse in self.self_and_parents() {
-            purse.reserved.fetch_add(tokens, Ordering::Relaxed);
+        for budget in self.self_and_parents() {
+            budget.reserved.fetch_add(tokens, Ordering::Relaxed);
         }
         TokenHold { budget: self.clone(), tokens }
     }
 
     pub fn spend(&self, tokens: u64) {
-        for purse in self.self_and_parents() {
-            purse.used.fetch_add(tokens, Ordering::Relaxed);
+        for budget in self.self_and_parents() {
+            budget.used.fetch_add(tokens, Ordering::Relaxed);
         }
     }
 
     fn self_and_parents(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |purse| purse.parent.as_deref())
+        std::iter::successors(Some(self), |budget| budget.parent.as_deref())
     }
 }
 
@@ -107,8 +107,8 @@ pub struct TokenHold {
 
 impl Drop for TokenHold {
     fn drop(&mut self) {
-        for purse in self.budget.self_and_parents() {
-            purse.reserved.fetch_sub(self.tokens, Ordering::Relaxed);
+        for budget in self.budget.self_and_parents() {
+            budget.reserved.fetch_sub(self.tokens, Ordering::Relaxed);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::store::{Durability, ModelCallRow, StoreWrite, UsageRow, WriteBatch};
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-struct Desk {
+struct Fixture {
     store: Arc<FaultyStore>,
     clock: Arc<ManualClock>,
     ledger: Arc<Ledger>,
@@ -31,7 +31,7 @@ fn session(name: &str) -> SessionKey {
     SessionKey::conversation("default", "web", name, "main")
 }
 
-impl Desk {
+impl Fixture {
     fn new(limits: BudgetLimits) -> Self {
         Self::on(FaultyStore::slow(1), limits)
     }
@@ -55,8 +55,8 @@ impl Desk {
         max_output: u32,
     ) -> Result<Reservation, BoardError> {
         let session = &session(name);
-        let wanted = ReservationRequest { session, agent, agent_limits, text_tokens, tool_tokens: 0, max_output };
-        self.ledger.reserve(wanted).await
+        let request = ReservationRequest { session, agent, agent_limits, text_tokens, tool_tokens: 0, max_output };
+        self.ledger.reserve(request).await
     }
 
     /// Puts the usage on record, then settles, as a run does.
@@ -115,36 +115,39 @@ fn refusal(result: Result<Reservation, BoardError>) -> String {
 
 #[tokio::test]
 async fn of_six_parallel_calls_a_budget_for_one_lets_one_through() {
-    let desk = Desk::new(limits(40, None, None));
-    let asked = future::join_all((0..6).map(|_| desk.reserve("a", 10, 100))).await;
-    let (granted, refused): (Vec<_>, Vec<_>) = asked.into_iter().partition(Result::is_ok);
+    let fixture = Fixture::new(limits(40, None, None));
+    let results = future::join_all((0..6).map(|_| fixture.reserve("a", 10, 100))).await;
+    let (granted, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     let granted: Vec<_> = granted.into_iter().map(Result::unwrap).collect();
-    assert_eq!(granted.iter().map(|held| (held.tokens, held.max_output)).collect::<Vec<_>>(), [(40, 30)]);
+    assert_eq!(
+        granted.iter().map(|reservations| (reservations.tokens, reservations.max_output)).collect::<Vec<_>>(),
+        [(40, 30)]
+    );
     let messages: Vec<String> = refused.into_iter().map(refusal).collect();
     assert_eq!(messages, ["token budget exceeded (session: 40/40)"; 5]);
 }
 
 #[tokio::test]
 async fn settling_counts_what_was_used_and_dropping_gives_back() {
-    let desk = Desk::new(BudgetLimits::default());
-    let first = desk.reserve("a", 10, 20).await.unwrap();
-    let second = desk.reserve("b", 1, 4).await.unwrap();
-    assert_eq!(desk.lines("a").await, [(0, 30), (0, 35), (0, 35)]);
-    desk.spend(first, 12).await;
-    assert_eq!(desk.lines("a").await, [(12, 0), (12, 5), (12, 5)]);
+    let fixture = Fixture::new(BudgetLimits::default());
+    let first = fixture.reserve("a", 10, 20).await.unwrap();
+    let second = fixture.reserve("b", 1, 4).await.unwrap();
+    assert_eq!(fixture.lines("a").await, [(0, 30), (0, 35), (0, 35)]);
+    fixture.spend(first, 12).await;
+    assert_eq!(fixture.lines("a").await, [(12, 0), (12, 5), (12, 5)]);
     drop(second);
-    assert_eq!(desk.lines("b").await, [(0, 0), (12, 0), (12, 0)]);
+    assert_eq!(fixture.lines("b").await, [(0, 0), (12, 0), (12, 0)]);
     // A call may cost more than was reserved: providers count their own way.
-    let third = desk.reserve("a", 1, 1).await.unwrap();
-    desk.spend(third, 100).await;
-    assert_eq!(desk.lines("a").await, [(112, 0); 3]);
+    let third = fixture.reserve("a", 1, 1).await.unwrap();
+    fixture.spend(third, 100).await;
+    assert_eq!(fixture.lines("a").await, [(112, 0); 3]);
 }
 
 #[tokio::test]
 async fn a_new_ledger_knows_what_was_spent() {
-    let desk = Desk::new(limits(50, None, None));
-    desk.spend(desk.reserve("a", 10, 20).await.unwrap(), 30).await;
-    let restarted = Desk::on(desk.store, limits(50, None, None));
+    let fixture = Fixture::new(limits(50, None, None));
+    fixture.spend(fixture.reserve("a", 10, 20).await.unwrap(), 30).await;
+    let restarted = Fixture::on(fixture.store, limits(50, None, None));
     assert_eq!(restarted.lines("a").await, [(30, 0); 3]);
     assert_eq!(refusal(restarted.reserve("a", 20, 1).await), "token budget exceeded (session: 30/50)");
 }
@@ -152,25 +155,25 @@ async fn a_new_ledger_knows_what_was_spent() {
 #[tokio::test]
 async fn days_and_months_begin_anew_in_utc() {
     // The clock starts at 2026-11-15T12:00:00Z.
-    let desk = Desk::new(limits(None, 100, 250));
-    desk.spend(desk.reserve("a", 10, 90).await.unwrap(), 100).await;
-    assert_eq!(refusal(desk.reserve("a", 1, 1).await), "token budget exceeded (daily: 100/100)");
-    desk.clock.advance_seconds(12 * HOUR - 1);
-    assert_eq!(refusal(desk.reserve("b", 1, 1).await), "token budget exceeded (daily: 100/100)");
-    desk.clock.advance_seconds(1);
-    let second_day = desk.reserve("a", 10, 500).await.unwrap();
+    let fixture = Fixture::new(limits(None, 100, 250));
+    fixture.spend(fixture.reserve("a", 10, 90).await.unwrap(), 100).await;
+    assert_eq!(refusal(fixture.reserve("a", 1, 1).await), "token budget exceeded (daily: 100/100)");
+    fixture.clock.advance_seconds(12 * HOUR - 1);
+    assert_eq!(refusal(fixture.reserve("b", 1, 1).await), "token budget exceeded (daily: 100/100)");
+    fixture.clock.advance_seconds(1);
+    let second_day = fixture.reserve("a", 10, 500).await.unwrap();
     assert_eq!(second_day.tokens, 100);
     // Settled after midnight, counted on the day it was reserved on.
-    desk.clock.advance_seconds(DAY);
-    desk.spend(second_day, 100).await;
-    assert_eq!(desk.lines("a").await, [(200, 0), (0, 0), (200, 0)]);
-    let third_day = desk.reserve("a", 10, 500).await.unwrap();
+    fixture.clock.advance_seconds(DAY);
+    fixture.spend(second_day, 100).await;
+    assert_eq!(fixture.lines("a").await, [(200, 0), (0, 0), (200, 0)]);
+    let third_day = fixture.reserve("a", 10, 500).await.unwrap();
     assert_eq!(third_day.tokens, 50, "the month leaves less than the day");
-    desk.spend(third_day, 50).await;
-    assert_eq!(refusal(desk.reserve("a", 1, 1).await), "token budget exceeded (monthly: 250/250)");
-    desk.clock.advance_seconds(14 * DAY);
-    assert_eq!(desk.lines("a").await, [(250, 0), (0, 0), (0, 0)], "2026-12-01; a session's total never resets");
-    assert!(desk.reserve("a", 10, 500).await.is_ok());
+    fixture.spend(third_day, 50).await;
+    assert_eq!(refusal(fixture.reserve("a", 1, 1).await), "token budget exceeded (monthly: 250/250)");
+    fixture.clock.advance_seconds(14 * DAY);
+    assert_eq!(fixture.lines("a").await, [(250, 0), (0, 0), (0, 0)], "2026-12-01; a session's total never resets");
+    assert!(fixture.reserve("a", 10, 500).await.is_ok());
 }
 
 #[tokio::test]
@@ -182,28 +185,28 @@ async fn the_narrowest_limit_is_named_in_the_order_session_day_month() {
         (limits(100, 100, 10), "monthly: 0/10"),
         (limits(100, 11, None), "daily: 0/11"),
     ] {
-        let desk = Desk::new(limits);
-        assert_eq!(refusal(desk.reserve("a", 11, 1).await), format!("token budget exceeded ({expected})"));
-        assert_eq!(desk.lines("a").await, [(0, 0); 3], "a refusal reserves nothing");
+        let fixture = Fixture::new(limits);
+        assert_eq!(refusal(fixture.reserve("a", 11, 1).await), format!("token budget exceeded ({expected})"));
+        assert_eq!(fixture.lines("a").await, [(0, 0); 3], "a refusal reserves nothing");
     }
-    assert!(Desk::new(limits(12, 12, 12)).reserve("a", 11, 1).await.is_ok(), "one token of answer is enough");
+    assert!(Fixture::new(limits(12, 12, 12)).reserve("a", 11, 1).await.is_ok(), "one token of answer is enough");
 }
 
 #[tokio::test]
 async fn agents_have_limits_of_their_own() {
-    let desk = Desk::new(limits(100, 1000, None));
+    let fixture = Fixture::new(limits(100, 1000, None));
     let frugal: Arc<str> = "frugal".into();
     let own = limits(50, 60, 70);
-    let held = desk.reserve_for(&frugal, own, "a", 10, 100).await.unwrap();
-    assert_eq!(held.tokens, 50, "the smaller of the two session limits");
-    desk.spend(held, 50).await;
-    let refused = desk.reserve_for(&frugal, own, "a", 1, 1).await;
+    let reservations = fixture.reserve_for(&frugal, own, "a", 10, 100).await.unwrap();
+    assert_eq!(reservations.tokens, 50, "the smaller of the two session limits");
+    fixture.spend(reservations, 50).await;
+    let refused = fixture.reserve_for(&frugal, own, "a", 1, 1).await;
     assert_eq!(refusal(refused), "token budget exceeded (session: 50/50)");
-    let refused = desk.reserve_for(&frugal, own, "b", 10, 1).await;
+    let refused = fixture.reserve_for(&frugal, own, "b", 10, 1).await;
     assert_eq!(refusal(refused), "token budget exceeded (daily: 50/60)");
-    assert!(desk.reserve("a", 10, 1).await.is_ok(), "other agents are not held to it");
-    desk.clock.advance_seconds(DAY);
-    let refused = desk.reserve_for(&frugal, own, "b", 20, 1).await;
+    assert!(fixture.reserve("a", 10, 1).await.is_ok(), "other agents are not held to it");
+    fixture.clock.advance_seconds(DAY);
+    let refused = fixture.reserve_for(&frugal, own, "b", 20, 1).await;
     assert_eq!(refusal(refused), "token budget exceeded (monthly: 50/70)");
 }
 
@@ -222,10 +225,10 @@ async fn a_refusal_says_what_was_needed_and_what_changes_it() {
         (limits(8, None, None), limits(9, None, None), "8 are left; raise `budgets.session` or start a new session"),
         (none, limits(None, 7, None), "7 are left; raise `agents.default.budget.daily` or wait until midnight UTC"),
     ] {
-        let desk = Desk::new(general);
-        let refused = desk.reserve_for(&desk.agent, own, "a", 11, 1).await.unwrap_err().message;
-        let (_, said) = refused.split_once(": this call needs about 12 tokens and ").unwrap();
-        assert_eq!(said, expected);
+        let fixture = Fixture::new(general);
+        let refused = fixture.reserve_for(&fixture.agent, own, "a", 11, 1).await.unwrap_err().message;
+        let (_, remedy) = refused.split_once(": this call needs about 12 tokens and ").unwrap();
+        assert_eq!(remedy, expected);
     }
 }
 
@@ -244,71 +247,71 @@ async fn the_answer_is_cut_to_what_is_left() {
         (Some(12), 10, 0, 1, (11, 1, true)),
         (None, u64::MAX, 5, 100, (u64::MAX, 1, true)),
     ] {
-        let desk = Desk::new(limits(limit, None, None));
+        let fixture = Fixture::new(limits(limit, None, None));
         let session = &session("a");
-        let wanted = ReservationRequest {
+        let request = ReservationRequest {
             session,
-            agent: &desk.agent,
+            agent: &fixture.agent,
             agent_limits: BudgetLimits::default(),
             text_tokens: text,
             tool_tokens: tools,
             max_output: output,
         };
-        let held = desk.ledger.reserve(wanted).await.unwrap();
-        let got = (held.tokens, held.max_output, held.tools_fit);
+        let reservations = fixture.ledger.reserve(request).await.unwrap();
+        let got = (reservations.tokens, reservations.max_output, reservations.tools_fit);
         assert_eq!(got, expected, "limit {limit:?}, {text}+{tools}+{output}");
     }
 }
 
 #[tokio::test]
 async fn idle_accounts_are_dropped_and_read_again() {
-    let desk = Desk::on(FaultyStore::new(), BudgetLimits::default());
-    desk.spend(desk.reserve("idle", 1, 1).await.unwrap(), 7).await;
-    let held = desk.reserve("busy", 3, 2).await.unwrap();
+    let fixture = Fixture::on(FaultyStore::new(), BudgetLimits::default());
+    fixture.spend(fixture.reserve("idle", 1, 1).await.unwrap(), 7).await;
+    let reservations = fixture.reserve("busy", 3, 2).await.unwrap();
     for number in 0..=MAX_IDLE_ACCOUNTS {
-        desk.lines(&number.to_string()).await;
+        fixture.lines(&number.to_string()).await;
     }
-    assert!(desk.ledger.accounts().by_scope.len() < MAX_IDLE_ACCOUNTS, "bounded");
-    assert_eq!(desk.lines("idle").await, [(7, 0), (7, 5), (7, 5)]);
-    assert_eq!(desk.lines("busy").await, [(0, 5), (7, 5), (7, 5)], "what is reserved is never forgotten");
-    desk.spend(held, 4).await;
-    assert_eq!(desk.lines("busy").await, [(4, 0), (11, 0), (11, 0)]);
+    assert!(fixture.ledger.accounts().by_scope.len() < MAX_IDLE_ACCOUNTS, "bounded");
+    assert_eq!(fixture.lines("idle").await, [(7, 0), (7, 5), (7, 5)]);
+    assert_eq!(fixture.lines("busy").await, [(0, 5), (7, 5), (7, 5)], "what is reserved is never forgotten");
+    fixture.spend(reservations, 4).await;
+    assert_eq!(fixture.lines("busy").await, [(4, 0), (11, 0), (11, 0)]);
 }
 
 #[tokio::test]
 async fn a_figure_read_before_an_eviction_is_not_believed() {
-    let desk = Desk::new(BudgetLimits::default());
-    let mut slow_reader = std::pin::pin!(desk.lines("a"));
+    let fixture = Fixture::new(BudgetLimits::default());
+    let mut slow_reader = std::pin::pin!(fixture.lines("a"));
     assert!((&mut slow_reader).now_or_never().is_none(), "it has read that nothing was spent");
-    desk.spend(desk.reserve("a", 10, 90).await.unwrap(), 100).await;
+    fixture.spend(fixture.reserve("a", 10, 90).await.unwrap(), 100).await;
     for number in 0..=MAX_IDLE_ACCOUNTS {
-        desk.lines(&number.to_string()).await;
+        fixture.lines(&number.to_string()).await;
     }
-    assert!(!desk.ledger.accounts().by_scope.contains_key(&BudgetScope::Session(session("a"))));
+    assert!(!fixture.ledger.accounts().by_scope.contains_key(&BudgetScope::Session(session("a"))));
     assert_eq!(slow_reader.await, [(100, 0); 3]);
-    assert_eq!(desk.lines("a").await, [(100, 0); 3]);
+    assert_eq!(fixture.lines("a").await, [(100, 0); 3]);
 }
 
 #[tokio::test]
 async fn a_ledger_that_cannot_read_reserves_nothing() {
-    let desk = Desk::new(limits(100, None, None));
-    desk.store.close().await.unwrap();
-    let error = desk.reserve("a", 1, 1).await.unwrap_err();
+    let fixture = Fixture::new(limits(100, None, None));
+    fixture.store.close().await.unwrap();
+    let error = fixture.reserve("a", 1, 1).await.unwrap_err();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unavailable, "storage: the store is closed"));
-    assert!(desk.ledger.accounts().by_scope.is_empty());
+    assert!(fixture.ledger.accounts().by_scope.is_empty());
 }
 
 #[derive(Debug, Clone)]
 enum Move {
     Reserve { session: usize, text: u64, output: u32 },
-    Settle { which: usize, share: u64 },
+    Settle { which: usize, percent: u64 },
     Drop { which: usize },
 }
 
 fn moves() -> impl Strategy<Value = Move> {
     prop_oneof![
         3 => (0usize..3, 0u64..80, 1u32..80).prop_map(|(session, text, output)| Move::Reserve { session, text, output }),
-        2 => (any::<usize>(), 0u64..=100).prop_map(|(which, share)| Move::Settle { which, share }),
+        2 => (any::<usize>(), 0u64..=100).prop_map(|(which, percent)| Move::Settle { which, percent }),
         1 => any::<usize>().prop_map(|which| Move::Drop { which }),
     ]
 }
@@ -323,32 +326,32 @@ proptest! {
         let names = ["a", "b", "c"];
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let desk = Desk::on(FaultyStore::new(), limits(session_limit, daily, monthly));
-            let mut held: Vec<Reservation> = Vec::new();
+            let fixture = Fixture::on(FaultyStore::new(), limits(session_limit, daily, monthly));
+            let mut reservations: Vec<Reservation> = Vec::new();
             for step in moves {
                 match step {
                     Move::Reserve { session, text, output } => {
-                        held.extend(desk.reserve(names[session], text, output).await);
+                        reservations.extend(fixture.reserve(names[session], text, output).await);
                     }
-                    Move::Settle { which, share } if !held.is_empty() => {
-                        let reservation = held.swap_remove(which % held.len());
-                        let used = reservation.tokens * share / 100;
-                        desk.spend(reservation, used).await;
+                    Move::Settle { which, percent } if !reservations.is_empty() => {
+                        let reservation = reservations.swap_remove(which % reservations.len());
+                        let used = reservation.tokens * percent / 100;
+                        fixture.spend(reservation, used).await;
                     }
-                    Move::Drop { which } if !held.is_empty() => drop(held.swap_remove(which % held.len())),
+                    Move::Drop { which } if !reservations.is_empty() => drop(reservations.swap_remove(which % reservations.len())),
                     Move::Settle { .. } | Move::Drop { .. } => {}
                 }
                 for name in names {
-                    let totals = desk.lines(name).await.map(|(used, reserved)| used + reserved);
+                    let totals = fixture.lines(name).await.map(|(used, reserved)| used + reserved);
                     for (total, limit) in totals.into_iter().zip([session_limit, daily, monthly]) {
                         assert!(total <= limit, "{total} of {limit}");
                     }
                 }
             }
-            drop(held);
-            let fresh = Desk::on(desk.store.clone(), limits(session_limit, daily, monthly));
+            drop(reservations);
+            let reloaded = Fixture::on(fixture.store.clone(), limits(session_limit, daily, monthly));
             for name in names {
-                assert_eq!(desk.lines(name).await, fresh.lines(name).await, "memory and store agree");
+                assert_eq!(fixture.lines(name).await, reloaded.lines(name).await, "memory and store agree");
             }
         });
     }

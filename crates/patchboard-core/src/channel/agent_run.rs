@@ -18,17 +18,20 @@ use crate::store::{RunRow, RunState};
 impl DeliveryTask {
     /// The agent's answer: from a new run, or from the run of an earlier process.
     pub(super) async fn agent_result(&mut self) -> TaskStep<AgentResult> {
-        let asked = match self.is_recovered {
+        let earlier = match self.is_recovered {
             true => self.find_earlier_run().await,
             false => TaskStep::Done(Ok(None)),
         };
-        let (run, heard) = match asked {
+        let (run, transcript) = match earlier {
             TaskStep::Suspend => return TaskStep::Suspend,
             TaskStep::Done(Err(error)) => return TaskStep::Done(Err(error)),
             // Its events may be pruned; its outcome is known all the same.
             TaskStep::Done(Ok(Some((row, outcome)))) => {
-                let heard = self.follow_run(row.run).await;
-                (row.run, heard.map(|heard| RunTranscript { outcome, session: Some(row.session), ..heard }))
+                let transcript = self.follow_run(row.run).await;
+                (
+                    row.run,
+                    transcript.map(|transcript| RunTranscript { outcome, session: Some(row.session), ..transcript }),
+                )
             }
             TaskStep::Done(Ok(None)) => match self.start_run().await {
                 Ok(run) => (run, self.follow_run(run).await),
@@ -37,15 +40,15 @@ impl DeliveryTask {
                 Err(error) => return TaskStep::Done(Err(error_text::start_failure(error))),
             },
         };
-        let heard = match heard {
-            Ok(heard) => heard,
+        let transcript = match transcript {
+            Ok(transcript) => transcript,
             Err(_) if self.runs.is_draining() => return TaskStep::Suspend,
             Err(error) => return TaskStep::Done(Err(error)),
         };
-        match heard.outcome {
-            RunOutcome::Completed => TaskStep::Done(Ok(self.final_text(run, heard).await)),
+        match transcript.outcome {
+            RunOutcome::Completed => TaskStep::Done(Ok(self.final_text(run, transcript).await)),
             RunOutcome::Failed => {
-                TaskStep::Done(Err(error_text::run_failure(heard.failure.as_deref().unwrap_or_default())))
+                TaskStep::Done(Err(error_text::run_failure(transcript.failure.as_deref().unwrap_or_default())))
             }
             // Interrupted by the shutdown of this process: the next one asks again.
             RunOutcome::Cancelled | RunOutcome::Interrupted if self.closing.is_cancelled() => TaskStep::Suspend,
@@ -117,34 +120,34 @@ impl DeliveryTask {
 
     /// Follows a run to its end. A followed run keeps going.
     async fn follow_run(&self, run: RunId) -> Result<RunTranscript, BoardError> {
-        let mut heard = RunTranscript::default();
+        let mut transcript = RunTranscript::default();
         let mut next = Seq::FIRST;
         let mut pauses = STORE_RETRY_PAUSES.retries();
         loop {
-            let failed = match self.runs.follow(&self.caller, run, next).await {
+            let error = match self.runs.follow(&self.caller, run, next).await {
                 Err(error) => error,
                 Ok(mut events) => loop {
                     match events.next().await {
                         Some(Ok(record)) => {
                             next = record.last_seq().next();
-                            if heard.apply(&record.event) {
-                                return Ok(heard);
+                            if transcript.apply(&record.event) {
+                                return Ok(transcript);
                             }
                         }
                         Some(Err(error)) => break error,
-                        None => return Ok(heard),
+                        None => return Ok(transcript),
                     }
                 },
             };
-            let Some(pause) = pauses.next() else { return Err(failed) };
+            let Some(pause) = pauses.next() else { return Err(error) };
             tokio::time::sleep(pause).await;
         }
     }
 
-    async fn final_text(&self, run: RunId, heard: RunTranscript) -> String {
-        let Some(session) = heard.session else { return heard.text };
+    async fn final_text(&self, run: RunId, transcript: RunTranscript) -> String {
+        let Some(session) = transcript.session else { return transcript.text };
         // The conversation may have been cleared or continued by now.
-        self.runs.final_answer(session, run).await.unwrap_or(heard.text)
+        self.runs.final_answer(session, run).await.unwrap_or(transcript.text)
     }
 }
 

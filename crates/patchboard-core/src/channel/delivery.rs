@@ -61,14 +61,14 @@ impl OpenDelivery {
 
 /// The origin of a message. Memories belong to the account or, where the adapter cannot tell it, to the conversation.
 pub(super) fn origin(channel: &str, message: &ChannelMessage) -> ConversationOrigin {
-    let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
-    let peer = given(&message.peer);
+    let non_empty = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+    let peer = non_empty(&message.peer);
     ConversationOrigin {
         channel: channel.to_owned(),
-        account: given(&message.account).or_else(|| peer.clone()).unwrap_or_else(|| UNKNOWN_ACCOUNT.to_owned()),
+        account: non_empty(&message.account).or_else(|| peer.clone()).unwrap_or_else(|| UNKNOWN_ACCOUNT.to_owned()),
         peer,
-        guild: given(&message.guild),
-        team: given(&message.team),
+        guild: non_empty(&message.guild),
+        team: non_empty(&message.team),
     }
 }
 

@@ -35,26 +35,26 @@ impl LoadTracker {
     pub(super) fn admit<T>(
         &self,
         channel: &ChannelOptions,
-        letter: &DeliveryPayload,
+        payload: &DeliveryPayload,
         enter: impl FnOnce() -> T,
     ) -> Result<(T, LoadPermit), usize> {
         let mut open = self.open();
         let count = open.by_channel.get(&channel.name).copied().unwrap_or_default();
-        if count >= channel.max_open_deliveries || open.bytes.saturating_add(letter.weight()) > MAX_BYTES {
+        if count >= channel.max_open_deliveries || open.bytes.saturating_add(payload.weight()) > MAX_BYTES {
             return Err(count);
         }
-        let held = self.count(&mut open, channel, letter, DeliveryState::Received);
-        Ok((enter(), held))
+        let permit = self.count(&mut open, channel, payload, DeliveryState::Received);
+        Ok((enter(), permit))
     }
 
     /// Counts a delivery accepted by an earlier process, regardless of the bounds.
     pub(super) fn admit_recovered(
         &self,
         channel: &ChannelOptions,
-        letter: &DeliveryPayload,
+        payload: &DeliveryPayload,
         state: DeliveryState,
     ) -> LoadPermit {
-        self.count(&mut self.open(), channel, letter, state)
+        self.count(&mut self.open(), channel, payload, state)
     }
 
     /// The number of open deliveries of a channel, and the bytes of all channels.
@@ -68,10 +68,10 @@ impl LoadTracker {
         &self,
         open: &mut OpenTotals,
         channel: &ChannelOptions,
-        letter: &DeliveryPayload,
+        payload: &DeliveryPayload,
         state: DeliveryState,
     ) -> LoadPermit {
-        let bytes = letter.weight();
+        let bytes = payload.weight();
         *open.by_channel.entry(channel.name.clone()).or_default() += 1;
         open.bytes = open.bytes.saturating_add(bytes);
         telemetry::delivery_state_changed(None, Some(state));
@@ -85,10 +85,10 @@ impl LoadTracker {
 
 impl LoadPermit {
     /// Updates the state and the size.
-    pub(super) fn update(&mut self, state: DeliveryState, letter: &DeliveryPayload) {
+    pub(super) fn update(&mut self, state: DeliveryState, payload: &DeliveryPayload) {
         telemetry::delivery_state_changed(Some(self.state), Some(state));
         self.state = state;
-        let bytes = letter.weight();
+        let bytes = payload.weight();
         let mut open = self.load.open();
         open.bytes = open.bytes.saturating_sub(self.bytes).saturating_add(bytes);
         self.bytes = bytes;

@@ -18,11 +18,11 @@ const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 impl ChannelService {
     /// Returns the open deliveries, oldest first.
     pub(crate) async fn recover_open(self: &Arc<Self>) -> Result<Vec<AcceptedDelivery>, BoardError> {
-        let mut arrived = Vec::new();
-        let mut homeless = 0_usize;
+        let mut recovered = Vec::new();
+        let mut orphaned = 0_usize;
         for row in self.store.open_deliveries().await? {
-            let letter = match record::decode_delivery_payload(&row.body) {
-                Ok(letter) => letter,
+            let payload = match record::decode_delivery_payload(&row.body) {
+                Ok(payload) => payload,
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                     tracing::error!(
@@ -33,38 +33,38 @@ impl ChannelService {
                 }
             };
             let Some(channel) = self.channel(&row.channel).cloned() else {
-                homeless += 1;
+                orphaned += 1;
                 self.expire_orphan(row).await;
                 continue;
             };
-            let from = origin(&channel.name, &letter.message);
-            let place = self.conversation_queues.enqueue(&conversation_key(&from))?;
-            let held = self.load.admit_recovered(&channel, &letter, row.state);
+            let from = origin(&channel.name, &payload.message);
+            let queue_slot = self.conversation_queues.enqueue(&conversation_key(&from))?;
+            let load_permit = self.load.admit_recovered(&channel, &payload, row.state);
             let DeliveryRow { id, key, state, received_at, .. } = row;
-            let delivery = OpenDelivery { id, channel, key, state, received_at, payload: letter };
-            arrived.push(AcceptedDelivery { delivery, place, load_permit: held, is_recovered: true });
+            let delivery = OpenDelivery { id, channel, key, state, received_at, payload };
+            recovered.push(AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered: true });
         }
-        if homeless > 0 {
-            tracing::warn!(deliveries = homeless, "messages wait for channels that are not configured any more");
+        if orphaned > 0 {
+            tracing::warn!(deliveries = orphaned, "messages wait for channels that are not configured any more");
         }
-        Ok(arrived)
+        Ok(recovered)
     }
 
     async fn expire_orphan(&self, row: DeliveryRow) {
         if self.now().duration_since(row.received_at) < MAX_AGE {
             return;
         }
-        let letter = DeliveryPayload {
+        let payload = DeliveryPayload {
             problem: Some("the channel is not configured any more".to_owned()),
             ..DeliveryPayload::default()
         };
-        let given_up = DeliveryRow {
+        let failed_row = DeliveryRow {
             state: DeliveryState::Failed,
             changed_at: self.now(),
-            body: record::encode_delivery_payload(&letter),
+            body: record::encode_delivery_payload(&payload),
             ..row
         };
-        let batch = WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Delivery(given_up)] };
+        let batch = WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Delivery(failed_row)] };
         if let Err(error) = self.store.commit(batch).await {
             tracing::warn!(%error, "an orphaned delivery could not be closed; the next start tries again");
         }

@@ -26,7 +26,7 @@ use crate::webhook::{ChannelError, ChannelMessage, ChannelOptions, DeliveryId, D
 /// channels, so that one with a slow agent or service cannot block the others.
 const MAX_CONCURRENT: usize = 64;
 /// Least share of a channel, however many there are.
-const LEAST_AT_ONCE: usize = 4;
+const MIN_CONCURRENT: usize = 4;
 /// Most bytes of context that an adapter may store with a message for its answer.
 const MAX_CONTEXT: usize = 16 * 1024;
 /// Equal webhooks that wait for each other; further ones are refused.
@@ -86,7 +86,7 @@ pub(super) enum PermitKind {
 #[derive(Debug)]
 pub(crate) struct AcceptedDelivery {
     pub(crate) delivery: OpenDelivery,
-    pub(crate) place: QueueSlot,
+    pub(crate) queue_slot: QueueSlot,
     pub(crate) load_permit: LoadPermit,
     /// Accepted by an earlier process, which may have started a run already.
     pub(crate) is_recovered: bool,
@@ -100,12 +100,12 @@ impl ChannelService {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn IdGenerator>,
     ) -> Self {
-        let share = (MAX_CONCURRENT / channels.len().max(1)).max(LEAST_AT_ONCE);
-        let places = || Arc::new(Semaphore::new(share));
+        let permits_per_kind = (MAX_CONCURRENT / channels.len().max(1)).max(MIN_CONCURRENT);
+        let new_permits = || Arc::new(Semaphore::new(permits_per_kind));
         let channel = |options: ChannelOptions| {
             (
                 options.name.clone(),
-                ChannelLanes { options: Arc::new(options), agent_permits: places(), send_permits: places() },
+                ChannelLanes { options: Arc::new(options), agent_permits: new_permits(), send_permits: new_permits() },
             )
         };
         Self {
@@ -127,9 +127,9 @@ impl ChannelService {
     }
 
     /// The permits of a channel.
-    pub(super) fn permits(&self, channel: &str, work: PermitKind) -> Option<&Arc<Semaphore>> {
+    pub(super) fn permits(&self, channel: &str, kind: PermitKind) -> Option<&Arc<Semaphore>> {
         let channel = self.channels.get(channel)?;
-        Some(match work {
+        Some(match kind {
             PermitKind::Asking => &channel.agent_permits,
             PermitKind::Sending => &channel.send_permits,
         })
@@ -146,8 +146,8 @@ impl ChannelService {
         webhook: Webhook,
         stop: CancellationToken,
     ) -> Result<ParsedWebhook, BoardError> {
-        let read = self.plugins()?.parse_incoming(&channel.plugin, webhook, stop).await;
-        let incoming = read.map_err(|error| match error {
+        let parsed = self.plugins()?.parse_incoming(&channel.plugin, webhook, stop).await;
+        let incoming = parsed.map_err(|error| match error {
             ChannelError::Unavailable(why) => unavailable(why),
             ChannelError::Rejected(why) => BoardError::invalid(format!("parse_incoming failed: {why}")),
             // The host has logged the cause, which may contain internals that the caller must not see.
@@ -168,42 +168,37 @@ impl ChannelService {
         mut message: ChannelMessage,
         digest: &str,
     ) -> Result<Option<AcceptedDelivery>, BoardError> {
-        let fresh = DeliveryId(self.ids.next());
+        let new_id = DeliveryId(self.ids.next());
         let keys = match message.id.take().filter(|id| !id.is_empty()) {
             Some(id) => DeliveryKeys::of_message(&id),
-            None => DeliveryKeys::of_content(digest, channel.replay_window, self.now(), fresh),
+            None => DeliveryKeys::of_content(digest, channel.replay_window, self.now(), new_id),
         };
         // Held until the delivery is recorded, so that the next equal one finds it.
         let _first = self.wait_for_duplicates(&channel.name, &keys.shared).await?;
-        let before = self.earlier(&channel.name, &keys).await?;
-        let mut letter = DeliveryPayload { message, ..DeliveryPayload::default() };
-        let (id, key, received_at) = match before {
-            None => (fresh, keys.own, None),
+        let earlier = self.earlier(&channel.name, &keys).await?;
+        let mut payload = DeliveryPayload { message, ..DeliveryPayload::default() };
+        let (id, key, received_at) = match earlier {
+            None => (new_id, keys.own, None),
             Some(row) => match earlier_runs_of_reported(&row) {
-                Some(asked_before) => {
-                    letter.earlier_runs = asked_before.saturating_add(1);
+                Some(earlier_runs) => {
+                    payload.earlier_runs = earlier_runs.saturating_add(1);
                     (row.id, row.key, Some(row.received_at))
                 }
                 None => return Ok(None),
             },
         };
-        let from = origin(&channel.name, &letter.message);
+        let from = origin(&channel.name, &payload.message);
         // Under one lock, so that the queue order equals the recorded order.
-        let entering =
+        let enqueue =
             || (self.conversation_queues.enqueue(&conversation_key(&from)), received_at.unwrap_or_else(|| self.now()));
-        let admitted = self.load.admit(channel, &letter, entering);
-        let ((place, received_at), held) = admitted.map_err(|open| too_many_waiting(&channel.name, open))?;
-        let place = place?;
-        let delivery = OpenDelivery {
-            id,
-            channel: channel.clone(),
-            key,
-            state: DeliveryState::Received,
-            received_at,
-            payload: letter,
-        };
+        let admitted = self.load.admit(channel, &payload, enqueue);
+        let ((queue_slot, received_at), load_permit) =
+            admitted.map_err(|open| too_many_waiting(&channel.name, open))?;
+        let queue_slot = queue_slot?;
+        let delivery =
+            OpenDelivery { id, channel: channel.clone(), key, state: DeliveryState::Received, received_at, payload };
         self.save(&delivery, Durability::Boundary).await?;
-        Ok(Some(AcceptedDelivery { delivery, place, load_permit: held, is_recovered: false }))
+        Ok(Some(AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered: false }))
     }
 
     /// Records the current state of a delivery.
@@ -272,8 +267,8 @@ impl ChannelService {
     }
 
     async fn wait_for_duplicates(&self, channel: &str, key: &str) -> Result<SessionPermit, BoardError> {
-        let place = self.duplicate_queues.enqueue(&SessionKey::conversation("", channel, key, ""));
-        place.map_err(|_| too_many_waiting(channel, MAX_WAITING_DUPLICATES))?.permit().await
+        let queue_slot = self.duplicate_queues.enqueue(&SessionKey::conversation("", channel, key, ""));
+        queue_slot.map_err(|_| too_many_waiting(channel, MAX_WAITING_DUPLICATES))?.permit().await
     }
 
     async fn earlier(&self, channel: &str, keys: &DeliveryKeys) -> Result<Option<DeliveryRow>, BoardError> {
@@ -297,8 +292,8 @@ impl ChannelService {
 
 /// The number of earlier runs of a failed delivery whose caller was told of the failure.
 fn earlier_runs_of_reported(row: &DeliveryRow) -> Option<u32> {
-    let letter = (row.state == DeliveryState::Failed).then(|| record::decode_delivery_payload(&row.body).ok())??;
-    letter.is_failure_reported.then_some(letter.earlier_runs)
+    let payload = (row.state == DeliveryState::Failed).then(|| record::decode_delivery_payload(&row.body).ok())??;
+    payload.is_failure_reported.then_some(payload.earlier_runs)
 }
 
 fn check(channel: &str, message: &ChannelMessage) -> Result<(), BoardError> {

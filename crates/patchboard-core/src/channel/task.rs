@@ -56,13 +56,13 @@ pub(crate) struct DeliveryTask {
 impl DeliveryTask {
     pub(crate) fn new(
         runs: Arc<dyn RunStarter>,
-        desk: Arc<ChannelService>,
+        service: Arc<ChannelService>,
         plugins: Arc<dyn PluginRuntime>,
-        arrived: AcceptedDelivery,
+        accepted: AcceptedDelivery,
         closing: CancellationToken,
         trace: Option<Arc<str>>,
     ) -> (Self, QueueSlot) {
-        let AcceptedDelivery { delivery, place, load_permit: held, is_recovered: is_left_over } = arrived;
+        let AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered } = accepted;
         let caller = Caller {
             surface: Surface::Webhook,
             principal: format!("channel:{}", delivery.channel.name).into(),
@@ -70,26 +70,13 @@ impl DeliveryTask {
             connection: ConnectionId(0),
             grants: GrantSet::NONE.with(Grant::Converse),
         };
-        (
-            Self {
-                runs,
-                service: desk,
-                plugins,
-                delivery,
-                load_permit: held,
-                caller,
-                is_recovered: is_left_over,
-                closing,
-                trace,
-            },
-            place,
-        )
+        (Self { runs, service, plugins, delivery, load_permit, caller, is_recovered, closing, trace }, queue_slot)
     }
 
-    pub(crate) async fn run(mut self, place: QueueSlot, waiting: Option<ResponseSender>) {
-        let Some(_turn) = self.turn(place).await else { return };
+    pub(crate) async fn run(mut self, queue_slot: QueueSlot, response_sender: Option<ResponseSender>) {
+        let Some(_session_permit) = self.acquire_session_permit(queue_slot).await else { return };
         if self.delivery.state == DeliveryState::Received {
-            match Box::pin(self.ask_and_record(waiting)).await {
+            match Box::pin(self.ask_and_record(response_sender)).await {
                 TaskStep::Done(true) => {}
                 TaskStep::Done(false) | TaskStep::Suspend => return,
             }
@@ -98,24 +85,24 @@ impl DeliveryTask {
     }
 
     /// Runs the agent and records the requests to send. `false` if the delivery is closed already.
-    async fn ask_and_record(&mut self, waiting: Option<ResponseSender>) -> TaskStep<bool> {
-        let heard = {
-            let Some(_asking) = self.acquire_permit(PermitKind::Asking).await else { return TaskStep::Suspend };
+    async fn ask_and_record(&mut self, response_sender: Option<ResponseSender>) -> TaskStep<bool> {
+        let step = {
+            let Some(_agent_permit) = self.acquire_permit(PermitKind::Asking).await else { return TaskStep::Suspend };
             self.agent_result().await
         };
-        let TaskStep::Done(mut said) = heard else { return TaskStep::Suspend };
-        if let Some(waiting) = waiting.filter(|waiting| !waiting.is_closed()) {
-            said = match self.respond_to_caller(waiting, said).await {
+        let TaskStep::Done(mut result) = step else { return TaskStep::Suspend };
+        if let Some(response_sender) = response_sender.filter(|response_sender| !response_sender.is_closed()) {
+            result = match self.respond_to_caller(response_sender, result).await {
                 Ok(step) => return step,
                 // The caller has disconnected.
-                Err(said) => said,
+                Err(result) => result,
             };
         }
-        if let Err(error) = &said {
+        if let Err(error) = &result {
             // The chat user learns only that there is no answer.
             self.log_problem(&error.to_string(), "a message could not be answered");
         }
-        let reply = self.reply(&said, false);
+        let reply = self.reply(&result, false);
         match self.format(reply).await {
             TaskStep::Suspend => TaskStep::Suspend,
             TaskStep::Done(Ok(outgoing)) => self.record_answer(outgoing).await,
@@ -129,16 +116,16 @@ impl DeliveryTask {
     /// The error returns the answer when the caller has disconnected.
     async fn respond_to_caller(
         &mut self,
-        waiting: ResponseSender,
-        said: AgentResult,
+        response_sender: ResponseSender,
+        result: AgentResult,
     ) -> Result<TaskStep<bool>, AgentResult> {
-        let reply = self.reply(&said, true);
-        if let Err(error) = said {
+        let reply = self.reply(&result, true);
+        if let Err(error) = result {
             // The caller may retry as soon as it sees the failure.
-            let _tried_again_later = self.service.hold_duplicates(&self.delivery).await;
+            let _duplicates_permit = self.service.hold_duplicates(&self.delivery).await;
             // `send` returns the error if the caller has disconnected.
-            if let Err(unheard) = waiting.send(Err(error)) {
-                return Err(unheard.map(|_| String::new()));
+            if let Err(unsent) = response_sender.send(Err(error)) {
+                return Err(unsent.map(|_| String::new()));
             }
             self.delivery.payload.is_failure_reported = true;
             self.close(DeliveryState::Failed, Some("the caller was told".to_owned())).await;
@@ -153,14 +140,14 @@ impl DeliveryTask {
         });
         let FormattedReply { requests, answer } = outgoing;
         // Responds before recording: a crash in between causes a duplicate answer rather than none.
-        if waiting.send(Ok(answer.unwrap_or(plain))).is_err() {
-            return Err(said);
+        if response_sender.send(Ok(answer.unwrap_or(plain))).is_err() {
+            return Err(result);
         }
         Ok(self.record_answer(FormattedReply { requests, answer: None }).await)
     }
 
-    fn reply(&self, said: &AgentResult, is_synchronous: bool) -> ChannelReply {
-        let (content, is_error) = match said {
+    fn reply(&self, result: &AgentResult, is_synchronous: bool) -> ChannelReply {
+        let (content, is_error) = match result {
             Ok(text) if text.trim().is_empty() => (error_text::NO_ANSWER.to_owned(), true),
             Ok(text) => (text.clone(), false),
             Err(error) => (error_text::user_text(error).to_owned(), true),
@@ -206,21 +193,21 @@ impl DeliveryTask {
         }
     }
 
-    async fn turn(&self, place: QueueSlot) -> Option<SessionPermit> {
+    async fn acquire_session_permit(&self, queue_slot: QueueSlot) -> Option<SessionPermit> {
         tokio::select! {
             biased;
             () = self.service.draining().cancelled() => None,
-            turn = place.permit() => turn.ok(),
+            permit = queue_slot.permit() => permit.ok(),
         }
     }
 
     /// Acquires one of the channel's permits; `None` while draining if none is free at once.
-    pub(super) async fn acquire_permit(&self, work: PermitKind) -> Option<OwnedSemaphorePermit> {
-        let places = self.service.permits(&self.delivery.channel.name, work)?;
+    pub(super) async fn acquire_permit(&self, kind: PermitKind) -> Option<OwnedSemaphorePermit> {
+        let permits = self.service.permits(&self.delivery.channel.name, kind)?;
         tokio::select! {
             biased;
-            () = self.service.draining().cancelled() => places.clone().try_acquire_owned().ok(),
-            place = places.clone().acquire_owned() => place.ok(),
+            () = self.service.draining().cancelled() => permits.clone().try_acquire_owned().ok(),
+            permit = permits.clone().acquire_owned() => permit.ok(),
         }
     }
 
@@ -259,7 +246,7 @@ impl DeliveryTask {
 fn bounded(outgoing: FormattedReply) -> Result<FormattedReply, String> {
     match outgoing.requests.len() {
         0..=MAX_REQUESTS => Ok(outgoing),
-        wanted => Err(format!("{wanted} requests for one answer; at most {MAX_REQUESTS} are sent")),
+        count => Err(format!("{count} requests for one answer; at most {MAX_REQUESTS} are sent")),
     }
 }
 

@@ -179,14 +179,14 @@ impl BoundedList {
 
 /// A required text argument of at most `max_characters`.
 fn required_text<'a>(arguments: &'a Value, name: &str, max_characters: usize) -> Result<&'a str, CoreToolError> {
-    let said = |reason: String| Err(CoreToolError::Rejected(reason));
+    let rejected = |reason: String| Err(CoreToolError::Rejected(reason));
     match arguments.get(name) {
-        Some(Value::String(text)) if text.trim().is_empty() => said(format!("`{name}` must not be empty")),
+        Some(Value::String(text)) if text.trim().is_empty() => rejected(format!("`{name}` must not be empty")),
         Some(Value::String(text)) if text.chars().count() > max_characters => {
-            said(format!("`{name}` is longer than {max_characters} characters"))
+            rejected(format!("`{name}` is longer than {max_characters} characters"))
         }
         Some(Value::String(text)) => Ok(text),
-        Some(_) | None => said(format!("`{name}` must be a text")),
+        Some(_) | None => rejected(format!("`{name}` must be a text")),
     }
 }
 

@@ -86,9 +86,9 @@ impl ContextToolHost for PluginTools {
             caller: self.caller.get().cloned(),
             context: CallContext { plugin_depth: context.plugin_depth.saturating_add(1), ..context.clone() },
         });
-        let called = PluginCall { tool: call.name.clone(), arguments: arguments.to_string().into(), functions };
+        let plugin_call = PluginCall { tool: call.name.clone(), arguments: arguments.to_string().into(), functions };
         Box::pin(async move {
-            let output = self.plugins.call(called, stop).await;
+            let output = self.plugins.call(plugin_call, stop).await;
             match output.is_error || output.data.is_some() || !is_json(&output.content) {
                 true => output,
                 false => {

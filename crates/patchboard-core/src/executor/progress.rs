@@ -37,25 +37,25 @@ impl<'a> ProgressReader<'a> {
     /// in a run; otherwise progress is discarded by the sender.
     pub(super) fn open(context: &'a CallContext, call: &'a ToolCall, spec: &ToolSpec) -> (Self, ToolScope) {
         let mut scope = context.scope.clone();
-        let heard = match context.recorder {
+        let text_receiver = match context.recorder {
             CallRecorder::RunLog { records_nodes: true, .. } => {
-                let (voice, heard) = mpsc::channel(CHANNEL_CAPACITY);
-                scope.progress = ProgressSink::new(voice);
-                Some(heard)
+                let (text_sender, text_receiver) = mpsc::channel(CHANNEL_CAPACITY);
+                scope.progress = ProgressSink::new(text_sender);
+                Some(text_receiver)
             }
             CallRecorder::RunLog { records_nodes: false, .. }
             | CallRecorder::AuditStore(_)
             | CallRecorder::AuditQueue(_) => None,
         };
-        let asked = match context.recorder {
+        let event_receiver = match context.recorder {
             CallRecorder::RunLog { .. } if is_agent_tool(spec) => {
-                let (asks, asked) = mpsc::channel(CHANNEL_CAPACITY);
-                scope.progress = scope.progress.with_event_sender(asks);
-                Some(asked)
+                let (event_sender, event_receiver) = mpsc::channel(CHANNEL_CAPACITY);
+                scope.progress = scope.progress.with_event_sender(event_sender);
+                Some(event_receiver)
             }
             CallRecorder::RunLog { .. } | CallRecorder::AuditStore(_) | CallRecorder::AuditQueue(_) => None,
         };
-        (Self { context, call, text_receiver: heard, event_receiver: asked, recorded_bytes: 0 }, scope)
+        (Self { context, call, text_receiver, event_receiver, recorded_bytes: 0 }, scope)
     }
 
     /// The next update; pending forever once all senders are dropped.
@@ -63,29 +63,29 @@ impl<'a> ProgressReader<'a> {
         tokio::select! {
             biased;
             event = receive_or_pend(&mut self.event_receiver) => ProgressUpdate::ApprovalEvent(event),
-            said = receive_or_pend(&mut self.text_receiver) => ProgressUpdate::Text(said),
+            text = receive_or_pend(&mut self.text_receiver) => ProgressUpdate::Text(text),
         }
     }
 
-    pub(super) async fn record(&mut self, heard: ProgressUpdate) -> Result<(), BoardError> {
+    pub(super) async fn record(&mut self, update: ProgressUpdate) -> Result<(), BoardError> {
         let CallRecorder::RunLog { writer, .. } = &self.context.recorder else { return Ok(()) };
-        let first = match heard {
-            ProgressUpdate::Text(said) => said,
+        let first = match update {
+            ProgressUpdate::Text(text) => text,
             ProgressUpdate::ApprovalEvent(event) => {
                 let entry = NewEvent { node: self.context.node, event };
                 return writer.append(vec![entry], vec![], Durability::Boundary).await;
             }
         };
         let mut pieces = TextChunks::default();
-        let mut said = Some(first);
-        while let Some(piece) = said {
+        let mut next_text = Some(first);
+        while let Some(piece) = next_text {
             let piece = &piece[..piece.floor_char_boundary(MAX_RECORDED_BYTES - self.recorded_bytes)];
             if !piece.is_empty() {
                 self.recorded_bytes += piece.len();
                 pieces.push(piece);
             }
-            said = match &mut self.text_receiver {
-                Some(heard) if !pieces.is_full() => heard.try_recv().ok(),
+            next_text = match &mut self.text_receiver {
+                Some(receiver) if !pieces.is_full() => receiver.try_recv().ok(),
                 Some(_) | None => None,
             };
         }
@@ -98,16 +98,16 @@ impl<'a> ProgressReader<'a> {
 
     /// Records the progress received before the call ended. Later progress is discarded.
     pub(super) async fn record_rest(&mut self) -> Result<(), BoardError> {
-        if let Some(heard) = &mut self.text_receiver {
-            heard.close();
+        if let Some(receiver) = &mut self.text_receiver {
+            receiver.close();
         }
-        if let Some(asked) = &mut self.event_receiver {
-            asked.close();
+        if let Some(receiver) = &mut self.event_receiver {
+            receiver.close();
         }
-        while let Some(said) = self.text_receiver.as_mut().and_then(|heard| heard.try_recv().ok()) {
-            self.record(ProgressUpdate::Text(said)).await?;
+        while let Some(text) = self.text_receiver.as_mut().and_then(|receiver| receiver.try_recv().ok()) {
+            self.record(ProgressUpdate::Text(text)).await?;
         }
-        while let Some(event) = self.event_receiver.as_mut().and_then(|asked| asked.try_recv().ok()) {
+        while let Some(event) = self.event_receiver.as_mut().and_then(|receiver| receiver.try_recv().ok()) {
             self.record(ProgressUpdate::ApprovalEvent(event)).await?;
         }
         Ok(())
@@ -115,10 +115,10 @@ impl<'a> ProgressReader<'a> {
 }
 
 async fn receive_or_pend<T>(from: &mut Option<mpsc::Receiver<T>>) -> T {
-    if let Some(listening) = from
-        && let Some(heard) = listening.recv().await
+    if let Some(receiver) = from
+        && let Some(received) = receiver.recv().await
     {
-        return heard;
+        return received;
     }
     *from = None;
     std::future::pending().await

@@ -112,36 +112,36 @@ impl ToolRegistry {
     }
 
     fn cached_tool_set(&self, allowed: Option<&[Glob]>, for_programs: bool, folder: Option<&Path>) -> ToolSet {
-        let lists: Vec<Arc<[ToolSpec]>> = self.hosts.iter().map(|host| host.tools(folder)).collect();
-        let is_it = |recent: &CachedToolSet| {
-            recent.allowed.as_deref() == allowed
-                && recent.for_programs == for_programs
-                && recent.host_tools.iter().zip(&lists).all(|(before, now)| Arc::ptr_eq(before, now))
+        let host_tools: Vec<Arc<[ToolSpec]>> = self.hosts.iter().map(|host| host.tools(folder)).collect();
+        let is_current = |cached: &CachedToolSet| {
+            cached.allowed.as_deref() == allowed
+                && cached.for_programs == for_programs
+                && cached.host_tools.iter().zip(&host_tools).all(|(before, now)| Arc::ptr_eq(before, now))
         };
-        let mut recent = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = recent.iter().find(|recent| is_it(recent)) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = cache.iter().find(|cached| is_current(cached)) {
             return known.tool_set.clone();
         }
-        let offer = self.assemble(allowed, for_programs, &lists);
-        recent.truncate(MAX_CACHED - 1);
+        let tool_set = self.assemble(allowed, for_programs, &host_tools);
+        cache.truncate(MAX_CACHED - 1);
         let allowed = allowed.map(<[Glob]>::to_vec);
-        recent.push_front(CachedToolSet { allowed, for_programs, host_tools: lists, tool_set: offer.clone() });
-        offer
+        cache.push_front(CachedToolSet { allowed, for_programs, host_tools, tool_set: tool_set.clone() });
+        tool_set
     }
 
-    fn assemble(&self, allowed: Option<&[Glob]>, for_programs: bool, lists: &[Arc<[ToolSpec]>]) -> ToolSet {
-        let mut taken: HashSet<Arc<str>> = HashSet::new();
+    fn assemble(&self, allowed: Option<&[Glob]>, for_programs: bool, host_tools: &[Arc<[ToolSpec]>]) -> ToolSet {
+        let mut taken_names: HashSet<Arc<str>> = HashSet::new();
         let mut tools: Vec<(ToolSpec, RegisteredHost)> = Vec::new();
-        for (host, list) in self.hosts.iter().zip(lists) {
+        for (host, list) in self.hosts.iter().zip(host_tools) {
             for spec in list.iter() {
-                let Some(spec) = with_free_name(spec, &**host, &taken) else {
+                let Some(spec) = with_free_name(spec, &**host, &taken_names) else {
                     tracing::debug!(tool.name = %spec.name, host = host.kind().name(), "tool name is taken; this one is not offered");
                     continue;
                 };
                 // Tools that are filtered out take their name too, so that a tool has the same name for every agent.
-                taken.insert(spec.name.clone());
-                let is_wanted = for_programs || !host.is_for_programs();
-                if is_wanted && allowed.is_none_or(|globs| globs.iter().any(|glob| glob.matches(&spec.name))) {
+                taken_names.insert(spec.name.clone());
+                let is_offered = for_programs || !host.is_for_programs();
+                if is_offered && allowed.is_none_or(|globs| globs.iter().any(|glob| glob.matches(&spec.name))) {
                     tools.push((spec, host.clone()));
                 }
             }
@@ -152,11 +152,11 @@ impl ToolRegistry {
 }
 
 /// The tool under its own or its qualified name, whichever is neither taken nor reserved.
-fn with_free_name(spec: &ToolSpec, host: &dyn ToolHost, taken: &HashSet<Arc<str>>) -> Option<ToolSpec> {
+fn with_free_name(spec: &ToolSpec, host: &dyn ToolHost, taken_names: &HashSet<Arc<str>>) -> Option<ToolSpec> {
     let is_free = |name: &str| {
         let is_reserved =
             RESERVED_PREFIXES.iter().any(|(prefix, kind)| name.starts_with(prefix) && host.kind() != *kind);
-        !is_reserved && !taken.contains(name)
+        !is_reserved && !taken_names.contains(name)
     };
     if is_free(&spec.name) {
         return Some(spec.clone());
@@ -179,15 +179,17 @@ impl ToolSet {
     }
 
     pub fn find(&self, name: &str) -> Option<(&ToolSpec, &RegisteredHost)> {
-        let at = self.specs.binary_search_by(|spec| (*spec.name).cmp(name)).ok()?;
-        Some((self.specs.get(at)?, self.hosts.get(at)?))
+        let index = self.specs.binary_search_by(|spec| (*spec.name).cmp(name)).ok()?;
+        Some((self.specs.get(index)?, self.hosts.get(index)?))
     }
 
-    /// The tools for which `keeps` returns true.
+    /// The tools for which `predicate` returns true.
     #[must_use]
-    pub fn filter(&self, keeps: impl Fn(&ToolSpec) -> bool) -> Self {
+    pub fn filter(&self, predicate: impl Fn(&ToolSpec) -> bool) -> Self {
         let all = self.specs.iter().zip(self.hosts.iter());
-        Self::from_tools(all.filter(|(spec, _)| keeps(spec)).map(|(spec, host)| (spec.clone(), host.clone())).collect())
+        Self::from_tools(
+            all.filter(|(spec, _)| predicate(spec)).map(|(spec, host)| (spec.clone(), host.clone())).collect(),
+        )
     }
 
     /// Is it a clone of the same set, not one assembled separately?

@@ -132,45 +132,45 @@ impl MessageActor {
     pub(super) fn new(
         hub: Hub,
         message: MessageId,
-        told: watch::Sender<Option<Arc<MessageReport>>>,
-        mail: ActorMailbox,
+        report_sender: watch::Sender<Option<Arc<MessageReport>>>,
+        mailbox: ActorMailbox,
     ) -> Self {
-        Self { hub, message, report_sender: told, mailbox: mail }
+        Self { hub, message, report_sender, mailbox }
     }
 
-    pub(super) async fn run(self, begin: ActorStart) {
+    pub(super) async fn run(self, start: ActorStart) {
         let hub = self.hub.clone();
         let message = self.message;
-        let (mut letters, error) = match self.start(begin).await {
-            Ok(mut work) => {
-                match work.run_loop().await {
+        let (mut mailbox, error) = match self.start(start).await {
+            Ok(mut active) => {
+                match active.run_loop().await {
                     Ok(()) => return,
                     // The rest is recorded; the next process goes on with it.
-                    Err(ActorStopped) if work.is_stored => {
-                        work.drain_responses().await;
+                    Err(ActorStopped) if active.is_stored => {
+                        active.drain_responses().await;
                         tracing::trace!(message.id = %message, "actor suspended");
                         return;
                     }
-                    Err(ActorStopped) => (work.mailbox, hub::unknown_message()),
+                    Err(ActorStopped) => (active.mailbox, hub::unknown_message()),
                 }
             }
-            Err(nothing) => nothing,
+            Err(failed) => failed,
         };
         // The message could not be stored or read: refuse the inputs in the mailbox, then remove the actor.
-        while !hub.remove_actor(message, &letters, false) {
-            while let Ok(letter) = letters.try_recv() {
-                letter.refuse(&error);
+        while !hub.remove_actor(message, &mailbox, false) {
+            while let Ok(input) = mailbox.try_recv() {
+                input.refuse(&error);
             }
         }
     }
 
-    async fn start(self, begin: ActorStart) -> Result<ActiveMessage, (mpsc::Receiver<ActorInput>, BoardError)> {
+    async fn start(self, start: ActorStart) -> Result<ActiveMessage, (mpsc::Receiver<ActorInput>, BoardError)> {
         let topic = Topic::Message(self.message);
-        match begin {
-            ActorStart::New { utterance, reply: taken } => {
+        match start {
+            ActorStart::New { utterance, reply: submit_reply } => {
                 let report = MessageReport::new(self.message, utterance, self.hub.now());
                 let writer = self.hub.log().open(topic, Seq::FIRST);
-                Ok(self.into_active(writer, report, Some(taken), false))
+                Ok(self.into_active(writer, report, Some(submit_reply), false))
             }
             ActorStart::Stored => {
                 let report = match self.load_report().await {
@@ -179,12 +179,12 @@ impl MessageActor {
                     Err(error) => return Err((self.mailbox.receiver, error.into())),
                 };
                 let writer = self.hub.log().open(topic, report.version.next());
-                let mut work = self.into_active(writer, report, None, true);
-                work.report_sender.send_replace(Some(Arc::new(work.report.clone())));
-                if !work.report.state.is_final() {
-                    work.await_reconnects();
+                let mut active = self.into_active(writer, report, None, true);
+                active.report_sender.send_replace(Some(Arc::new(active.report.clone())));
+                if !active.report.state.is_final() {
+                    active.await_reconnects();
                 }
-                Ok(work)
+                Ok(active)
             }
         }
     }
@@ -216,21 +216,16 @@ impl MessageActor {
         self,
         writer: TopicWriter,
         report: MessageReport,
-        taken: Option<ReportReply>,
+        submit_reply: Option<ReportReply>,
         is_stored: bool,
     ) -> ActiveMessage {
-        let Self {
-            hub,
-            message,
-            report_sender: told,
-            mailbox: ActorMailbox { receiver: letters, missed_app_change: missed },
-        } = self;
+        let Self { hub, message, report_sender, mailbox: ActorMailbox { receiver: mailbox, missed_app_change } } = self;
         ActiveMessage {
             hub,
             message,
-            report_sender: told,
-            mailbox: letters,
-            missed_app_change: missed,
+            report_sender,
+            mailbox,
+            missed_app_change,
             deferred_inputs: VecDeque::new(),
             writer,
             report,
@@ -241,7 +236,7 @@ impl MessageActor {
             models_allowed_at: None,
             unmatched_apps: Vec::new(),
             model_backoff: Backoff::new(dispatch::MODEL_PAUSES),
-            submit_reply: taken,
+            submit_reply,
             reopen_reply: None,
             join_ack: None,
             is_stored,
@@ -266,9 +261,9 @@ impl ActiveMessage {
     fn await_reconnects(&mut self) {
         let until = Instant::now() + self.hub.options().response_timeout;
         self.reconnect_deadline = Some(until);
-        let owing =
+        let pending_response =
             |app: &Arc<str>| PendingResponse { app: app.clone(), connection: None, until, inbox_retry_at: None };
-        self.pending_responses = self.report.pending().map(|attempt| owing(&attempt.app)).collect();
+        self.pending_responses = self.report.pending().map(|attempt| pending_response(&attempt.app)).collect();
     }
 
     async fn run_loop(&mut self) -> Result<(), ActorStopped> {
@@ -280,7 +275,7 @@ impl ActiveMessage {
             self.reply_to_waiters();
             let input = if self.is_over() && self.deferred_inputs.is_empty() {
                 match self.idle().await? {
-                    Some(letter) => Some(letter),
+                    Some(input) => Some(input),
                     None => return Ok(()),
                 }
             } else {
@@ -292,8 +287,8 @@ impl ActiveMessage {
 
     /// Records responses that apps sent before the shutdown; starts nothing else.
     async fn drain_responses(&mut self) {
-        while let Some(letter) = self.deferred_inputs.pop_front().or_else(|| self.mailbox.try_recv().ok()) {
-            if let ActorInput::Response { app, response, reply } = letter {
+        while let Some(input) = self.deferred_inputs.pop_front().or_else(|| self.mailbox.try_recv().ok()) {
+            if let ActorInput::Response { app, response, reply } = input {
                 let Ok(answer) = self.on_response(&app, response).await else { return };
                 drop(reply.send(answer));
             }
@@ -306,28 +301,28 @@ impl ActiveMessage {
 
     /// Waits for late inputs to an ended message. `None`: the actor was removed.
     async fn idle(&mut self) -> Result<Option<ActorInput>, ActorStopped> {
-        let lingers = self.hub.reserve_idle();
-        let until = Instant::now() + if lingers { IDLE_TIMEOUT } else { Duration::ZERO };
+        let has_idle_slot = self.hub.reserve_idle();
+        let until = Instant::now() + if has_idle_slot { IDLE_TIMEOUT } else { Duration::ZERO };
         loop {
-            let letter = tokio::select! {
+            let input = tokio::select! {
                 biased;
                 () = self.hub.shutdown().cancelled() => return Err(ActorStopped),
-                letter = self.mailbox.recv() => letter.ok_or(ActorStopped)?,
+                input = self.mailbox.recv() => input.ok_or(ActorStopped)?,
                 () = tokio::time::sleep_until(until) => {
-                    if self.hub.remove_actor(self.message, &self.mailbox, lingers) {
+                    if self.hub.remove_actor(self.message, &self.mailbox, has_idle_slot) {
                         return Ok(None);
                     }
                     continue;
                 }
             };
-            match letter {
+            match input {
                 // An ended message is not routed again.
                 ActorInput::AppJoined { .. } | ActorInput::AppLeft { .. } => {}
-                letter @ (ActorInput::Response { .. } | ActorInput::Resend { .. } | ActorInput::Cancel { .. }) => {
-                    if lingers {
+                input @ (ActorInput::Response { .. } | ActorInput::Resend { .. } | ActorInput::Cancel { .. }) => {
+                    if has_idle_slot {
                         self.hub.release_idle();
                     }
-                    return Ok(Some(letter));
+                    return Ok(Some(input));
                 }
             }
         }
@@ -335,14 +330,14 @@ impl ActiveMessage {
 
     /// The next input, or `None` when a deadline has passed.
     async fn next_input(&mut self) -> Result<Option<ActorInput>, ActorStopped> {
-        if let Some(letter) = self.deferred_inputs.pop_front() {
-            return Ok(Some(letter));
+        if let Some(input) = self.deferred_inputs.pop_front() {
+            return Ok(Some(input));
         }
         let due = self.next_deadline();
         tokio::select! {
             biased;
             () = self.hub.shutdown().cancelled() => Err(ActorStopped),
-            letter = self.mailbox.recv() => letter.map(Some).ok_or(ActorStopped),
+            input = self.mailbox.recv() => input.map(Some).ok_or(ActorStopped),
             () = tokio::time::sleep_until(due) => Ok(None),
         }
     }
@@ -353,16 +348,16 @@ impl ActiveMessage {
             let expiry = Instant::now() + self.time_to_expiry();
             return self.retry_at.map_or(expiry, |at| at.min(expiry));
         }
-        let owing = self
+        let deadlines = self
             .pending_responses
             .iter()
-            .map(|owing| owing.inbox_retry_at.map_or(owing.until, |at| at.min(owing.until)));
-        owing.min().unwrap_or_else(|| Instant::now() + MAX_SLEEP)
+            .map(|pending| pending.inbox_retry_at.map_or(pending.until, |at| at.min(pending.until)));
+        deadlines.min().unwrap_or_else(|| Instant::now() + MAX_SLEEP)
     }
 
     fn time_to_expiry(&self) -> Duration {
-        let left = self.report.expires_at().duration_since(self.hub.now());
-        Duration::try_from(left).unwrap_or(Duration::ZERO).min(MAX_SLEEP)
+        let remaining = self.report.expires_at().duration_since(self.hub.now());
+        Duration::try_from(remaining).unwrap_or(Duration::ZERO).min(MAX_SLEEP)
     }
 
     async fn handle(&mut self, input: Option<ActorInput>) -> Result<(), ActorStopped> {
@@ -372,8 +367,8 @@ impl ActiveMessage {
                 let answer = self.on_response(&app, response).await?;
                 drop(reply.send(answer));
             }
-            Some(ActorInput::AppJoined { app, ack: heard }) => {
-                self.join_ack = heard;
+            Some(ActorInput::AppJoined { app, ack }) => {
+                self.join_ack = ack;
                 self.on_app_joined(&app).await?;
             }
             Some(ActorInput::AppLeft { app, connection }) => {
@@ -400,17 +395,18 @@ impl ActiveMessage {
     async fn on_deadline(&mut self) -> Result<(), ActorStopped> {
         let now = Instant::now();
         self.retry_at = self.retry_at.filter(|at| *at > now);
-        let late = self.pending_responses.iter().filter(|owing| owing.until <= now);
+        let late = self.pending_responses.iter().filter(|pending| pending.until <= now);
         let late: Vec<(Arc<str>, Option<ConnectionId>, bool)> =
-            late.map(|owing| (owing.app.clone(), owing.connection, owing.inbox_retry_at.is_none())).collect();
-        for (app, connection, was_handed) in late {
+            late.map(|pending| (pending.app.clone(), pending.connection, pending.inbox_retry_at.is_none())).collect();
+        for (app, connection, was_delivered) in late {
             let failure = if connection.is_none() { AttemptFailure::Interrupted } else { AttemptFailure::Timeout };
-            self.silent_connection = connection.filter(|_| was_handed);
+            self.silent_connection = connection.filter(|_| was_delivered);
             self.fail_attempt(&app, failure).await?;
         }
-        let full = self.pending_responses.iter().filter(|owing| owing.inbox_retry_at.is_some_and(|at| at <= now));
-        let full: Vec<Arc<str>> = full.map(|owing| owing.app.clone()).collect();
-        for app in full {
+        let to_retry =
+            self.pending_responses.iter().filter(|pending| pending.inbox_retry_at.is_some_and(|at| at <= now));
+        let to_retry: Vec<Arc<str>> = to_retry.map(|pending| pending.app.clone()).collect();
+        for app in to_retry {
             self.push_to_inbox(&app).await?;
         }
         Ok(())
@@ -418,11 +414,11 @@ impl ActiveMessage {
 
     /// Compares with the roster when app changes may have been missed.
     async fn resync_apps(&mut self) -> Result<(), ActorStopped> {
-        let owing: Vec<(Arc<str>, Option<ConnectionId>)> =
-            self.pending_responses.iter().map(|owing| (owing.app.clone(), owing.connection)).collect();
-        for (app, connection) in owing {
+        let pending: Vec<(Arc<str>, Option<ConnectionId>)> =
+            self.pending_responses.iter().map(|pending| (pending.app.clone(), pending.connection)).collect();
+        for (app, connection) in pending {
             match (connection, self.hub.connection_of(&app)) {
-                (Some(had), now) if now != Some(had) => self.fail_attempt(&app, AttemptFailure::Disconnected).await?,
+                (Some(old), now) if now != Some(old) => self.fail_attempt(&app, AttemptFailure::Disconnected).await?,
                 (None, Some(_)) => self.on_app_joined(&app).await?,
                 (Some(_) | None, Some(_) | None) => {}
             }
@@ -437,8 +433,9 @@ impl ActiveMessage {
         if self.is_parked() && self.models_allowed_at.is_none_or(|from| from < now) {
             self.models_allowed_at = Some(now + MODEL_COOLDOWN);
         }
-        let owes = self.pending_responses.iter().any(|owing| owing.is_from(app) && owing.connection.is_none());
-        if owes {
+        let is_interrupted =
+            self.pending_responses.iter().any(|pending| pending.is_from(app) && pending.connection.is_none());
+        if is_interrupted {
             self.fail_attempt(app, AttemptFailure::Interrupted).await?;
             // The app had the message when the previous process ended. A second delivery under the same id is better
             // than none.
@@ -451,12 +448,12 @@ impl ActiveMessage {
     }
 
     fn is_awaiting(&self, app: &str, connection: ConnectionId) -> bool {
-        self.pending_responses.iter().any(|owing| owing.is_from(app) && owing.connection == Some(connection))
+        self.pending_responses.iter().any(|pending| pending.is_from(app) && pending.connection == Some(connection))
     }
 
     /// Records that this attempt gets no response.
     async fn fail_attempt(&mut self, app: &Arc<str>, failure: AttemptFailure) -> Result<(), ActorStopped> {
-        self.pending_responses.retain(|owing| !owing.is_from(app));
+        self.pending_responses.retain(|pending| !pending.is_from(app));
         self.record(vec![MessageEvent::Failed { app: app.clone(), failure }]).await
     }
 
@@ -473,15 +470,15 @@ impl ActiveMessage {
     }
 
     async fn push_to_inbox(&mut self, app: &Arc<str>) -> Result<(), ActorStopped> {
-        let (connection, hand_at) = match self.hub.push_to_inbox(app, self.delivery(app)) {
+        let (connection, inbox_retry_at) = match self.hub.push_to_inbox(app, self.delivery(app)) {
             InboxOutcome::Queued(connection) => (connection, None),
             // A full inbox counts against the response timeout.
             InboxOutcome::Full(connection) => (connection, Some(Instant::now() + INBOX_RETRY_INTERVAL)),
             InboxOutcome::Disconnected => return self.fail_attempt(app, AttemptFailure::Disconnected).await,
         };
-        for owing in self.pending_responses.iter_mut().filter(|owing| owing.is_from(app)) {
-            owing.connection = Some(connection);
-            owing.inbox_retry_at = hand_at;
+        for pending in self.pending_responses.iter_mut().filter(|pending| pending.is_from(app)) {
+            pending.connection = Some(connection);
+            pending.inbox_retry_at = inbox_retry_at;
         }
         Ok(())
     }
@@ -490,11 +487,11 @@ impl ActiveMessage {
     fn reply_to_waiters(&mut self) {
         self.join_ack = None;
         // The callers may have disconnected; the message is processed all the same.
-        if let Some(taken) = self.submit_reply.take() {
-            drop(taken.send(Ok(Arc::new(self.report.clone()))));
+        if let Some(submit_reply) = self.submit_reply.take() {
+            drop(submit_reply.send(Ok(Arc::new(self.report.clone()))));
         }
-        if let Some(reopened) = self.reopen_reply.take() {
-            drop(reopened.send(Ok(Arc::new(self.report.clone()))));
+        if let Some(reopen_reply) = self.reopen_reply.take() {
+            drop(reopen_reply.send(Ok(Arc::new(self.report.clone()))));
         }
     }
 }

@@ -60,29 +60,30 @@ impl ModelRouter {
         // One configuration for the whole call, whatever is reloaded meanwhile.
         let agent = self.agent.get();
         agent.provider.check()?;
-        let _turn = tokio::select! {
+        let _permit = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(BoardError::cancelled()),
-            turn = self.call_permits.acquire() => turn.map_err(|_| BoardError::shutting_down())?,
+            permit = self.call_permits.acquire() => permit.map_err(|_| BoardError::shutting_down())?,
         };
-        let question = RoutingPrompt::new(text, apps, refusals);
+        let prompt = RoutingPrompt::new(text, apps, refusals);
         let run = RunId(self.ids.next());
         // For budgets every call is a session of its own; in session lists all calls share one session.
-        let counted = session_of(&agent, &run.to_string());
-        let schemas: u64 = question.tools.iter().map(tokens::estimate_tool).sum();
-        let input = tokens::estimate(&question.system) + tokens::estimate_messages(&question.messages) + schemas;
-        let wanted = ReservationRequest {
-            session: &counted,
+        let budget_session = session_of(&agent, &run.to_string());
+        let schemas: u64 = prompt.tools.iter().map(tokens::estimate_tool).sum();
+        let input = tokens::estimate(&prompt.system) + tokens::estimate_messages(&prompt.messages) + schemas;
+        let reservation_request = ReservationRequest {
+            session: &budget_session,
             agent: &agent.name,
             agent_limits: agent.budget,
             text_tokens: input,
             tool_tokens: 0,
             max_output: agent.max_tokens.min(MAX_OUTPUT),
         };
-        let reservation = self.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
+        let reservation =
+            self.ledger.reserve(reservation_request).await.inspect_err(|_| crate::telemetry::budget_refused())?;
         let session = session_of(&agent, "router");
         let at = self.clock.now();
-        let opened = vec![
+        let opening_writes = vec![
             StoreWrite::OpenRun(RunRow {
                 run,
                 session: session.clone(),
@@ -107,26 +108,26 @@ impl ModelRouter {
                 at,
             }),
         ];
-        self.store.commit(WriteBatch { durability: Durability::Boundary, writes: opened }).await?;
+        self.store.commit(WriteBatch { durability: Durability::Boundary, writes: opening_writes }).await?;
         let started = tokio::time::Instant::now();
-        let mut heard = StreamAccumulator::default();
-        let request = question.request(agent.model.clone(), reservation.max_output);
-        let listened = read_stream(&agent, request, stop, &mut heard).await;
-        let estimated = heard.stop.is_none() || heard.usage.is_none();
-        let tokens = heard.usage.unwrap_or(TokenCount { input, output: heard.written });
-        let label = if listened.is_ok() { "ok" } else { "failed" };
+        let mut accumulator = StreamAccumulator::default();
+        let request = prompt.request(agent.model.clone(), reservation.max_output);
+        let result = read_stream(&agent, request, stop, &mut accumulator).await;
+        let estimated = accumulator.stop.is_none() || accumulator.usage.is_none();
+        let tokens = accumulator.usage.unwrap_or(TokenCount { input, output: accumulator.written });
+        let label = if result.is_ok() { "ok" } else { "failed" };
         crate::telemetry::model_call(label, tokens, started.elapsed());
-        let model = heard.model.clone().unwrap_or_else(|| agent.model.clone());
+        let model = accumulator.model.clone().unwrap_or_else(|| agent.model.clone());
         let at = self.clock.now();
-        let outcome = if listened.is_ok() { RunOutcome::Completed } else { RunOutcome::Failed };
-        let settled = vec![
+        let outcome = if result.is_ok() { RunOutcome::Completed } else { RunOutcome::Failed };
+        let closing_writes = vec![
             StoreWrite::SettleModelCall(UsageRow {
                 run,
                 number: 1,
                 at,
                 session,
                 agent: agent.name.clone(),
-                provider: heard.provider.clone().unwrap_or_else(|| agent.provider.name().into()),
+                provider: accumulator.provider.clone().unwrap_or_else(|| agent.provider.name().into()),
                 tokens,
                 cost_nanousd: self.prices.get().cost_nanousd(&model, tokens),
                 model,
@@ -135,12 +136,12 @@ impl ModelRouter {
             }),
             StoreWrite::CloseRun { run, outcome, at },
         ];
-        let stored = self.store.commit(WriteBatch { durability: Durability::Boundary, writes: settled }).await;
+        let stored = self.store.commit(WriteBatch { durability: Durability::Boundary, writes: closing_writes }).await;
         reservation.settle(tokens.total());
         stored?;
-        listened?;
-        let calls = heard.calls.iter().map(|(name, input)| (&**name, input));
-        Ok(question.read(calls))
+        result?;
+        let calls = accumulator.calls.iter().map(|(name, input)| (&**name, input));
+        Ok(prompt.parse_picks(calls))
     }
 }
 
@@ -159,29 +160,29 @@ async fn read_stream(
     agent: &AgentSpec,
     request: ModelRequest,
     stop: &CancellationToken,
-    heard: &mut StreamAccumulator,
+    accumulator: &mut StreamAccumulator,
 ) -> Result<(), ModelError> {
     let stop = stop.child_token();
-    let listening = async {
+    let reading = async {
         let mut events = agent.provider.stream(request, stop.clone()).await?;
         while let Some(event) = events.next().await {
-            heard.apply(event?);
+            accumulator.apply(event?);
         }
-        match heard.stop {
+        match accumulator.stop {
             Some(_) => Ok(()),
             None => Err(ModelError::Truncated("stream ended without a terminator".into())),
         }
     };
-    let listened = tokio::select! {
+    let result = tokio::select! {
         biased;
-        listened = tokio::time::timeout(MODEL_TIMEOUT, listening) => {
-            listened.unwrap_or_else(|_| Err(ModelError::Timeout("the model took too long to choose".into())))
+        result = tokio::time::timeout(MODEL_TIMEOUT, reading) => {
+            result.unwrap_or_else(|_| Err(ModelError::Timeout("the model took too long to choose".into())))
         }
         () = stop.cancelled() => Err(ModelError::Cancelled),
     };
     // Ends the upstream call if it is still running.
     stop.cancel();
-    listened
+    result
 }
 
 impl StreamAccumulator {

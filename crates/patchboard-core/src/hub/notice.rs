@@ -57,8 +57,8 @@ pub struct Notifier {
 
 impl Notifier {
     pub fn new(options: NoticeOptions, sinks: Vec<Arc<dyn NoticeSink>>, clock: Arc<dyn Clock>) -> Self {
-        let tray = Mutex::new(NoticeQueue::new(options));
-        Self { queue: tray, posted: Notify::new(), sinks, clock, opened: Instant::now() }
+        let queue = Mutex::new(NoticeQueue::new(options));
+        Self { queue, posted: Notify::new(), sinks, clock, opened: Instant::now() }
     }
 
     /// Never blocks, whatever the sinks do. Notices posted before [`run`](Self::run) are queued, within the bounds.
@@ -71,19 +71,19 @@ impl Notifier {
     /// Shows notices until `stop`; then the queued rest, for as long as the shutdown timeout. Must run only once.
     pub async fn run(&self, stop: CancellationToken) {
         // Sinks keep running for the shutdown timeout after `stop`.
-        let cut = CancellationToken::new();
-        let (outlets, feeds): (Vec<SinkWorker>, Vec<_>) =
-            self.sinks.iter().map(|sink| SinkWorker::new(sink.clone(), self.clock.clone(), cut.clone())).unzip();
-        let showing = join_all(outlets.into_iter().map(SinkWorker::run));
-        let handing_out = async {
+        let abort = CancellationToken::new();
+        let (workers, senders): (Vec<SinkWorker>, Vec<_>) =
+            self.sinks.iter().map(|sink| SinkWorker::new(sink.clone(), self.clock.clone(), abort.clone())).unzip();
+        let showing = join_all(workers.into_iter().map(SinkWorker::run));
+        let distributing = async {
             loop {
                 let (ready, next) = {
-                    let mut tray = self.lock_queue();
+                    let mut queue = self.lock_queue();
                     let now = self.now();
-                    (tray.take(now), tray.next_due(now))
+                    (queue.take(now), queue.next_due(now))
                 };
                 for notice in ready.into_iter().map(Arc::new) {
-                    feeds.iter().for_each(|feed| feed.try_send(notice.clone()));
+                    senders.iter().for_each(|sender| sender.try_send(notice.clone()));
                 }
                 tokio::select! {
                     () = self.posted.notified() => {}
@@ -94,18 +94,18 @@ impl Notifier {
             let now = self.now();
             let rest = self.lock_queue().close(now);
             for notice in rest.into_iter().map(Arc::new) {
-                feeds.iter().for_each(|feed| feed.try_send(notice.clone()));
+                senders.iter().for_each(|sender| sender.try_send(notice.clone()));
             }
             // Workers end when their senders are dropped and their queues are empty.
-            drop(feeds);
+            drop(senders);
             tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
-            cut.cancel();
+            abort.cancel();
             // `run` ends with `showing`, once all workers have stopped.
             std::future::pending::<()>().await;
         };
         tokio::select! {
             _ = showing => {}
-            () = handing_out => {}
+            () = distributing => {}
         }
     }
 

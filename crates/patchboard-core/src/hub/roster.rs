@@ -69,20 +69,20 @@ impl Roster {
 
     /// Removes the connection's app.
     pub(crate) fn leave(&mut self, connection: ConnectionId, now: Timestamp) -> Option<ConnectedApp> {
-        let at = self.connected.iter().position(|app| app.connection == connection)?;
-        let gone = self.connected.remove(at);
-        if let Some(known) = self.known.iter_mut().find(|known| has_name(known, &gone.profile.name)) {
+        let index = self.connected.iter().position(|app| app.connection == connection)?;
+        let removed = self.connected.remove(index);
+        if let Some(known) = self.known.iter_mut().find(|known| has_name(known, &removed.profile.name)) {
             known.seen_at = now;
         }
-        Some(gone)
+        Some(removed)
     }
 
     /// Remembers an unknown app that asked to register.
     pub(crate) fn remember_applicant(&mut self, name: &str, now: Timestamp) {
         if self.known_app(name).is_none() {
             let description = Arc::from("");
-            let unseen = AppProfile { name: name.into(), description, version: None, capabilities: Vec::new() };
-            self.remember(&Arc::new(unseen), now);
+            let profile = AppProfile { name: name.into(), description, version: None, capabilities: Vec::new() };
+            self.remember(&Arc::new(profile), now);
         }
     }
 
@@ -122,10 +122,11 @@ impl Roster {
             return;
         }
         if self.known.len() >= MAX_KNOWN {
-            let gone = |known: &&KnownApp| self.connected.iter().all(|app| !has_name(known, &app.profile.name));
+            let is_disconnected =
+                |known: &&KnownApp| self.connected.iter().all(|app| !has_name(known, &app.profile.name));
             // Apps that the operator approved or paired are evicted last, whatever other apps register.
             let rank = |known: &&KnownApp| (known.is_approved || known.token.is_some(), known.seen_at);
-            let oldest = self.known.iter().filter(gone).min_by_key(rank);
+            let oldest = self.known.iter().filter(is_disconnected).min_by_key(rank);
             if let Some(name) = oldest.map(|known| known.profile.name.clone()) {
                 self.forget(&name);
             }

@@ -76,70 +76,72 @@ pub struct LocalRouter {
 }
 
 impl LocalRouter {
-    pub fn route(&self, question: &RoutingRequest<'_>, matcher: &Matcher) -> LocalOutcome {
-        if let Some(answer) = self.route_by_user_choice(question) {
-            return answer;
+    pub fn route(&self, request: &RoutingRequest<'_>, matcher: &Matcher) -> LocalOutcome {
+        if let Some(outcome) = self.route_by_user_choice(request) {
+            return outcome;
         }
-        self.route_by_matcher(question, question.effective_text(), matcher)
+        self.route_by_matcher(request, request.effective_text(), matcher)
     }
 
     /// Direct address, follow-up and the user's rules: everything that the user decided.
-    fn route_by_user_choice(&self, question: &RoutingRequest<'_>) -> Option<LocalOutcome> {
-        let text = question.text;
-        if let Some((name, rest)) = direct::split_address(text) {
+    fn route_by_user_choice(&self, request: &RoutingRequest<'_>) -> Option<LocalOutcome> {
+        let text = request.text;
+        if let Some((name, stripped_text)) = direct::split_address(text) {
             let decide = |profile: &Arc<AppProfile>| {
                 let reason = format!("the message begins with the name of {}", profile.name);
-                decision(RoutingStage::Direct, &profile.name, Some(rest), reason)
+                decision(RoutingStage::Direct, &profile.name, Some(stripped_text), reason)
             };
-            if let Some(profile) = find(question.untried, name) {
+            if let Some(profile) = find(request.untried, name) {
                 return Some(LocalOutcome::Deliver(decide(profile)));
             }
-            if let Some(profile) = find(question.disconnected, name).filter(|_| !question.has_refusals()) {
+            if let Some(profile) = find(request.disconnected, name).filter(|_| !request.has_refusals()) {
                 return Some(LocalOutcome::WaitFor(profile.name.clone(), decide(profile)));
             }
         }
-        if let Some(profile) = question.follow_up.and_then(|app| find(question.untried, app)) {
+        if let Some(profile) = request.follow_up.and_then(|app| find(request.untried, app)) {
             let reason = format!("{} asked something a moment ago", profile.name);
             return Some(LocalOutcome::Deliver(decision(RoutingStage::FollowUp, &profile.name, None, reason)));
         }
-        let (stage, app, rest, reason) = self.rules.apply(text)?;
-        let decide = |profile: &Arc<AppProfile>| decision(stage, &profile.name, rest, reason.clone());
-        if let Some(profile) = find(question.untried, app) {
+        let (stage, app, stripped_text, reason) = self.rules.apply(text)?;
+        let decide = |profile: &Arc<AppProfile>| decision(stage, &profile.name, stripped_text, reason.clone());
+        if let Some(profile) = find(request.untried, app) {
             return Some(LocalOutcome::Deliver(decide(profile)));
         }
-        if question.has_refusals() {
+        if request.has_refusals() {
             return None;
         }
         // The user's rule names the app, so the message waits for it even if it was never seen.
-        let absent = find(question.disconnected, app).map_or_else(|| Arc::from(app), |profile| profile.name.clone());
-        Some(LocalOutcome::WaitFor(absent.clone(), decision(stage, &absent, rest, reason)))
+        let absent = find(request.disconnected, app).map_or_else(|| Arc::from(app), |profile| profile.name.clone());
+        Some(LocalOutcome::WaitFor(absent.clone(), decision(stage, &absent, stripped_text, reason)))
     }
 
-    fn route_by_matcher(&self, question: &RoutingRequest<'_>, text: &str, matcher: &Matcher) -> LocalOutcome {
-        let stage = if question.similarity.is_some() { RoutingStage::Meaning } else { RoutingStage::Matcher };
+    fn route_by_matcher(&self, request: &RoutingRequest<'_>, text: &str, matcher: &Matcher) -> LocalOutcome {
+        let stage = if request.similarity.is_some() { RoutingStage::Meaning } else { RoutingStage::Matcher };
         // Ranked together with the apps that refused, so that their share of the confidence does not go to the others.
-        let all: Vec<&AppProfile> = question.untried.iter().chain(question.refused).map(|profile| &**profile).collect();
-        let mut ranking = matcher.rank(text, &all, question.similarity);
-        let rest = question.stripped_text;
-        let chosen = match ranking.choose_among(self.policy, |one| find(question.untried, &one.app).is_some()) {
+        let all: Vec<&AppProfile> = request.untried.iter().chain(request.refused).map(|profile| &**profile).collect();
+        let mut ranking = matcher.rank(text, &all, request.similarity);
+        let stripped_text = request.stripped_text;
+        let chosen = match ranking.choose_among(self.policy, |one| find(request.untried, &one.app).is_some()) {
             RankingChoice::Deliver(chosen) => chosen,
             RankingChoice::Unsure => Vec::new(),
         };
         // Similarities exist for connected apps only.
-        let absent = if question.similarity.is_some() {
-            None
-        } else {
-            self.better_disconnected(question, text, matcher, &chosen)
-        };
+        let absent =
+            if request.similarity.is_some() { None } else { self.better_disconnected(request, text, matcher, &chosen) };
         if let Some((app, scored)) = absent {
             let reason = format!("it fits {app} best, which is not connected");
             let apps = vec![app.clone()];
-            let decision =
-                RoutingDecision { stage, apps, text: rest.map(Arc::from), reason: reason.into(), candidates: scored };
+            let decision = RoutingDecision {
+                stage,
+                apps,
+                text: stripped_text.map(Arc::from),
+                reason: reason.into(),
+                candidates: scored,
+            };
             return LocalOutcome::WaitFor(app, decision);
         }
         if chosen.is_empty() {
-            ranking.candidates.retain(|one| find(question.untried, &one.app).is_some());
+            ranking.candidates.retain(|one| find(request.untried, &one.app).is_some());
             return LocalOutcome::Unsure(scored(&ranking));
         }
         let candidates = scored(&ranking);
@@ -149,7 +151,7 @@ impl LocalRouter {
         LocalOutcome::Deliver(RoutingDecision {
             stage,
             apps,
-            text: rest.map(Arc::from),
+            text: stripped_text.map(Arc::from),
             reason: reason.into(),
             candidates,
         })
@@ -158,32 +160,32 @@ impl LocalRouter {
     /// A disconnected app that clearly fits better than the connected ones.
     fn better_disconnected(
         &self,
-        question: &RoutingRequest<'_>,
+        request: &RoutingRequest<'_>,
         text: &str,
         matcher: &Matcher,
         chosen: &[usize],
     ) -> Option<(Arc<str>, Vec<ScoredApp>)> {
         // A refused message goes on to connected apps, and one absent recipient must not delay several others.
-        if question.expected_back.is_empty() || question.has_refusals() || chosen.len() > 1 {
+        if request.expected_back.is_empty() || request.has_refusals() || chosen.len() > 1 {
             return None;
         }
         let all: Vec<&AppProfile> =
-            question.untried.iter().chain(question.expected_back).map(|profile| &**profile).collect();
+            request.untried.iter().chain(request.expected_back).map(|profile| &**profile).collect();
         let ranking = matcher.rank(text, &all, None);
         let RankingChoice::Deliver(best) = ranking.choose(self.policy) else { return None };
         let best = ranking.candidates.get(*best.first()?)?;
-        let is_absent = find(question.untried, &best.app).is_none();
-        let open_score = ranking.candidates.iter().find(|other| find(question.untried, &other.app).is_some());
+        let is_absent = find(request.untried, &best.app).is_none();
+        let open_score = ranking.candidates.iter().find(|other| find(request.untried, &other.app).is_some());
         let is_better = open_score.is_none_or(|open| best.score > open.score * WAIT_SCORE_FACTOR);
         (is_absent && is_better).then(|| (best.app.clone(), scored(&ranking)))
     }
 
     /// The catch-all decision, for when the local stages are unsure and no model decides. `None`: a person has to.
-    pub fn fallback(&self, question: &RoutingRequest<'_>, closest: &[ScoredApp]) -> Option<RoutingDecision> {
-        let rest = question.stripped_text;
-        if let Some(profile) = self.catch_all.as_deref().and_then(|name| find(question.untried, name)) {
+    pub fn fallback(&self, request: &RoutingRequest<'_>, closest: &[ScoredApp]) -> Option<RoutingDecision> {
+        let stripped_text = request.stripped_text;
+        if let Some(profile) = self.catch_all.as_deref().and_then(|name| find(request.untried, name)) {
             let reason = "nobody clearly fits, and this app gets what fits nobody".to_owned();
-            let mut decision = decision(RoutingStage::CatchAll, &profile.name, rest, reason);
+            let mut decision = decision(RoutingStage::CatchAll, &profile.name, stripped_text, reason);
             decision.candidates = closest.to_vec();
             return Some(decision);
         }
@@ -193,26 +195,26 @@ impl LocalRouter {
     /// The model's picks as a decision; `None` if it picked no app.
     pub fn decision_from_model(
         &self,
-        question: &RoutingRequest<'_>,
-        choice: &ModelPicks,
+        request: &RoutingRequest<'_>,
+        model_picks: &ModelPicks,
         closest: &[ScoredApp],
     ) -> Option<RoutingDecision> {
-        let first = choice.picks.first()?;
+        let first = model_picks.picks.first()?;
         Some(RoutingDecision {
             stage: RoutingStage::Model,
-            apps: choice.picks.iter().map(|pick| pick.app.clone()).collect(),
-            text: question.stripped_text.map(Arc::from),
+            apps: model_picks.picks.iter().map(|pick| pick.app.clone()).collect(),
+            text: request.stripped_text.map(Arc::from),
             reason: first.reason.clone().unwrap_or_else(|| "chosen by the model".into()),
             candidates: closest.to_vec(),
         })
     }
 }
 
-fn decision(stage: RoutingStage, app: &Arc<str>, rest: Option<&str>, reason: String) -> RoutingDecision {
+fn decision(stage: RoutingStage, app: &Arc<str>, stripped_text: Option<&str>, reason: String) -> RoutingDecision {
     RoutingDecision {
         stage,
         apps: vec![app.clone()],
-        text: rest.map(Arc::from),
+        text: stripped_text.map(Arc::from),
         reason: reason.into(),
         candidates: Vec::new(),
     }

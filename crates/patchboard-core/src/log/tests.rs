@@ -31,7 +31,7 @@ fn last() -> Event {
     Event::RunEnded { outcome: RunOutcome::Completed }
 }
 
-async fn tell(writer: &TopicWriter, events: Vec<Event>) {
+async fn append(writer: &TopicWriter, events: Vec<Event>) {
     writer.append(events, vec![], Durability::Delta).await.unwrap();
 }
 
@@ -63,10 +63,10 @@ async fn every_piece_has_its_number_and_any_number_can_be_followed_from() {
     let store = FaultyStore::new();
     let log = log_on(&store);
     let writer = log.open(topic(1), Seq::FIRST);
-    tell(&writer, vec![text(&["a", "b", "c"]), Event::RunFailed { message: "m".into() }]).await;
+    append(&writer, vec![text(&["a", "b", "c"]), Event::RunFailed { message: "m".into() }]).await;
     assert_eq!(writer.next_seq().await, Seq(5));
-    tell(&writer, vec![text(&["d", "e"])]).await;
-    tell(&writer, vec![last()]).await;
+    append(&writer, vec![text(&["d", "e"])]).await;
+    append(&writer, vec![last()]).await;
     let whole = read_all(log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced)).await;
     let words: Vec<&str> = whole.iter().map(|(_, word)| word.as_str()).collect();
     assert_eq!(words, ["a", "b", "c", r#"RunFailed { message: "m" }"#, "d", "e", "end"]);
@@ -90,14 +90,14 @@ async fn every_piece_has_its_number_and_any_number_can_be_followed_from() {
 }
 
 #[tokio::test]
-async fn a_writer_that_goes_does_not_take_the_next_one_along() {
+async fn a_dropped_writer_does_not_close_its_successor() {
     let log = log_on(&FaultyStore::new());
     let first = log.open(topic(1), Seq::FIRST);
-    tell(&first, vec![text(&["a"])]).await;
+    append(&first, vec![text(&["a"])]).await;
     let second = log.open(topic(1), Seq(2));
     drop(first);
     let followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
-    tell(&second, vec![text(&["b"]), last()]).await;
+    append(&second, vec![text(&["b"]), last()]).await;
     assert_gapless(&read_all(followed).await, 1, 3);
 }
 
@@ -106,7 +106,7 @@ async fn from_before_the_first_is_from_the_first() {
     let log = log_on(&FaultyStore::new());
     let writer = log.open(topic(1), Seq::FIRST);
     let early = log.follow(&topic(1), Seq(0), FollowerPacing::Unpaced);
-    tell(&writer, vec![text(&["a"]), last()]).await;
+    append(&writer, vec![text(&["a"]), last()]).await;
     let late = log.follow(&topic(1), Seq(0), FollowerPacing::Unpaced);
     assert_gapless(&read_all(early).await, 1, 2);
     assert_gapless(&read_all(late).await, 1, 2);
@@ -119,9 +119,9 @@ async fn from_a_number_not_yet_given_waits_for_it() {
     let mut ahead = log.follow(&topic(1), Seq(4), FollowerPacing::Unpaced);
     let mut beyond = log.follow(&topic(1), Seq(90), FollowerPacing::Unpaced);
     assert_eq!((now(&mut ahead), now(&mut beyond)), (None, None));
-    tell(&writer, vec![text(&["a", "b"])]).await;
+    append(&writer, vec![text(&["a", "b"])]).await;
     assert_eq!(now(&mut ahead), None);
-    tell(&writer, vec![text(&["c", "d", "e"]), last()]).await;
+    append(&writer, vec![text(&["c", "d", "e"]), last()]).await;
     assert_eq!(now(&mut ahead), Some(vec![(4, "d".into()), (5, "e".into())]));
     assert_eq!(read_all(beyond).await, [], "it ends with the run");
 }
@@ -130,10 +130,10 @@ async fn from_a_number_not_yet_given_waits_for_it() {
 async fn a_topic_opened_again_goes_on_where_it_stopped() {
     let store = FaultyStore::new();
     let log = log_on(&store);
-    tell(&log.open(topic(1), Seq::FIRST), vec![text(&["a", "b"])]).await;
+    append(&log.open(topic(1), Seq::FIRST), vec![text(&["a", "b"])]).await;
     let writer = log.open(topic(1), Seq(3));
     let followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
-    tell(&writer, vec![last()]).await;
+    append(&writer, vec![last()]).await;
     assert_gapless(&read_all(followed).await, 1, 3);
 }
 
@@ -143,43 +143,43 @@ async fn a_follower_far_behind_reads_the_store_and_then_the_tail_again() {
     let log = log_on(&store);
     let writer = log.open(topic(1), Seq::FIRST);
     let mut slow = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
-    tell(&writer, vec![text(&["first"])]).await;
+    append(&writer, vec![text(&["first"])]).await;
     assert_eq!(now(&mut slow), Some(vec![(1, "first".into())]));
     let records = (TAIL_RECORDS + REPLAY_RECORDS) as u64 * 2;
     for _ in 0..records {
-        tell(&writer, vec![text(&["x", "y"])]).await;
+        append(&writer, vec![text(&["x", "y"])]).await;
     }
     assert_eq!(lock_unpoisoned(&writer.live.tail).records.len(), TAIL_RECORDS, "the tail is bounded");
-    tell(&writer, vec![last()]).await;
+    append(&writer, vec![last()]).await;
     assert_gapless(&read_all(slow).await, 2, records * 2 + 2);
     let from_store = records as usize + 1 - TAIL_RECORDS;
     assert_eq!(store.replays(), from_store.div_ceil(REPLAY_RECORDS));
 }
 
 #[tokio::test]
-async fn a_failed_commit_takes_no_number_and_is_told_to_nobody() {
+async fn a_failed_commit_takes_no_number_and_is_not_published() {
     let store = FaultyStore::new();
     let log = log_on(&store);
     let writer = log.open(topic(1), Seq::FIRST);
     let mut followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
-    tell(&writer, vec![text(&["a"])]).await;
+    append(&writer, vec![text(&["a"])]).await;
     assert!(now(&mut followed).is_some());
     store.fail(|batch| contains_event(batch, |event| matches!(event, Event::AnswerText(_))));
     let error = writer.append(vec![text(&["lost", "lost"])], vec![], Durability::Delta).await.unwrap_err();
     assert_eq!(error.message, "storage: failed to commit a batch");
     assert_eq!(now(&mut followed), None);
     assert_eq!(writer.next_seq().await, Seq(2));
-    tell(&writer, vec![last()]).await;
+    append(&writer, vec![last()]).await;
     assert_eq!(read_all(followed).await, [(2, "end".into())]);
 }
 
 #[tokio::test]
-async fn nothing_is_told_before_it_is_stored() {
+async fn nothing_is_published_before_it_is_stored() {
     let store = FaultyStore::new();
     let log = log_on(&store);
     let writer = log.open(topic(1), Seq::FIRST);
     let mut followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
-    let gate = store.hold();
+    let gate = store.block_commits();
     let mut append = std::pin::pin!(writer.append(vec![last()], vec![], Durability::Boundary));
     assert!((&mut append).now_or_never().is_none());
     assert_eq!(now(&mut followed), None);
@@ -195,7 +195,7 @@ async fn a_writer_that_goes_away_ends_its_followers() {
     let waiting = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     let behind = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
     let mut waiting = waiting.peekable();
-    tell(&writer, vec![text(&["a"])]).await;
+    append(&writer, vec![text(&["a"])]).await;
     assert!(waiting.next().await.is_some());
     let mut next = std::pin::pin!(waiting.next());
     assert!((&mut next).now_or_never().is_none());
@@ -215,7 +215,7 @@ async fn only_the_pacing_follower_holds_the_writer_back() {
     let log = log_on(&FaultyStore::new());
     let writer = log.open(topic(1), Seq::FIRST);
     let _idle = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
-    tell(&writer, vec![wide(PACING_LEAD as usize); 3]).await;
+    append(&writer, vec![wide(PACING_LEAD as usize); 3]).await;
     assert!(!waits(&writer), "whoever sets no pace may fall behind");
 
     let mut pacing = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Paced);
@@ -229,7 +229,7 @@ async fn only_the_pacing_follower_holds_the_writer_back() {
     now(&mut pacing).unwrap();
     (&mut room).now_or_never().expect("one record behind is close enough");
 
-    tell(&writer, vec![wide(PACING_LEAD as usize)]).await;
+    append(&writer, vec![wide(PACING_LEAD as usize)]).await;
     assert!(waits(&writer));
     let mut room = std::pin::pin!(writer.wait_for_follower());
     assert!((&mut room).now_or_never().is_none());
@@ -290,9 +290,9 @@ proptest! {
         let writer = log.open(topic(1), Seq::FIRST);
         let write = async {
             for batch in &batches {
-                tell(&writer, batch.iter().map(|&pieces| wide(pieces)).collect()).await;
+                append(&writer, batch.iter().map(|&pieces| wide(pieces)).collect()).await;
             }
-            tell(&writer, vec![last()]).await;
+            append(&writer, vec![last()]).await;
             drop(writer);
         };
         let read = future::join_all(followers.iter().map(|joins| async {

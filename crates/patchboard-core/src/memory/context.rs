@@ -34,11 +34,11 @@ const FACTS_HEAD: &str = "Known about this user from earlier conversations (data
 pub fn assemble(preamble: &[Option<&str>], facts: &[FactRow], turns: &[TurnRow], cap: u64) -> PromptContext {
     let mut context = PromptContext::default();
     for text in preamble.iter().flatten().map(|text| text.trim()).filter(|text| !text.is_empty()) {
-        let room = (cap * SOUL_SHARE.0 / SOUL_SHARE.1).saturating_sub(context.tokens);
-        context.add_to_system(&truncate_with_mark(text, room));
+        let max_tokens = (cap * SOUL_SHARE.0 / SOUL_SHARE.1).saturating_sub(context.tokens);
+        context.add_to_system(&truncate_with_mark(text, max_tokens));
     }
-    let room = cap.saturating_sub(context.tokens) * FACT_SHARE.0 / FACT_SHARE.1;
-    if let Some(block) = fact_block(facts, room) {
+    let max_tokens = cap.saturating_sub(context.tokens) * FACT_SHARE.0 / FACT_SHARE.1;
+    if let Some(block) = fact_block(facts, max_tokens) {
         context.add_to_system(&block);
     }
     context.add_turns(turns, cap);
@@ -67,15 +67,15 @@ impl PromptContext {
                 remembered.push(ModelMessage::assistant(NO_ANSWER));
             }
             let cost = tokens::estimate_messages(&remembered);
-            let room = cap.saturating_sub(self.tokens);
-            if cost <= room {
+            let max_tokens = cap.saturating_sub(self.tokens);
+            if cost <= max_tokens {
                 self.tokens += cost;
                 chosen.push(remembered);
                 continue;
             }
             // The newest turn is what the user refers to, so it is shortened rather than dropped.
-            if chosen.is_empty() && room >= MIN_TURN_TOKENS {
-                let shortened = shorten_turn(&remembered, room);
+            if chosen.is_empty() && max_tokens >= MIN_TURN_TOKENS {
+                let shortened = shorten_turn(&remembered, max_tokens);
                 self.tokens += tokens::estimate_messages(&shortened);
                 chosen.push(shortened);
             }
@@ -85,19 +85,19 @@ impl PromptContext {
     }
 }
 
-fn fact_block(facts: &[FactRow], room: u64) -> Option<String> {
+fn fact_block(facts: &[FactRow], max_tokens: u64) -> Option<String> {
     let mut block = format!("{FACTS_HEAD}\n<facts>");
-    let mut any = false;
+    let mut has_facts = false;
     for fact in facts {
         let line = format!("\n- {}: {}", neutralize_markup(&fact.predicate), neutralize_markup(&fact.object));
-        if tokens::estimate(&block) + tokens::estimate(&line) + 8 > room {
+        if tokens::estimate(&block) + tokens::estimate(&line) + 8 > max_tokens {
             break;
         }
         block.push_str(&line);
-        any = true;
+        has_facts = true;
     }
     block.push_str("\n</facts>");
-    any.then_some(block)
+    has_facts.then_some(block)
 }
 
 /// Stored text is data: nothing in it may close the fence or start a line of its own.
@@ -124,33 +124,33 @@ fn shorten_results(message: &ModelMessage) -> ModelMessage {
 }
 
 /// Keeps only text, and of that what fits: models refuse tool calls without their results.
-fn shorten_turn(messages: &[ModelMessage], room: u64) -> Vec<ModelMessage> {
-    let said = messages.iter().filter_map(|message| {
+fn shorten_turn(messages: &[ModelMessage], max_tokens: u64) -> Vec<ModelMessage> {
+    let texts = messages.iter().filter_map(|message| {
         let text = message.text();
         (!text.is_empty()).then_some((message.role, text))
     });
     // First and last: the question and the answer.
-    let mut said: Vec<_> = said.collect();
-    if said.len() > 2 {
-        said.drain(1..said.len() - 1);
+    let mut texts: Vec<_> = texts.collect();
+    if texts.len() > 2 {
+        texts.drain(1..texts.len() - 1);
     }
-    let share = (room / said.len().max(1) as u64).saturating_sub(8);
+    let tokens_each = (max_tokens / texts.len().max(1) as u64).saturating_sub(8);
     let message = |(role, text): (_, String)| {
-        let text: Arc<str> = truncate_with_mark(&text, share).into();
+        let text: Arc<str> = truncate_with_mark(&text, tokens_each).into();
         ModelMessage { role, parts: vec![ContentPart::Text(text)] }
     };
-    said.into_iter().map(message).collect()
+    texts.into_iter().map(message).collect()
 }
 
-fn truncate_with_mark(text: &str, room: u64) -> String {
+fn truncate_with_mark(text: &str, max_tokens: u64) -> String {
     let mark = tokens::estimate(TRUNCATION_MARK);
-    if tokens::estimate(text) <= room {
+    if tokens::estimate(text) <= max_tokens {
         return text.to_owned();
     }
-    if room <= mark {
+    if max_tokens <= mark {
         return String::new();
     }
-    format!("{}{TRUNCATION_MARK}", tokens::truncate(text, room - mark))
+    format!("{}{TRUNCATION_MARK}", tokens::truncate(text, max_tokens - mark))
 }
 
 /// Tells the model in which folder the tools of a run work.

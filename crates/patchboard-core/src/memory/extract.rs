@@ -68,13 +68,13 @@ fn read_sentence(sentence: &str, found: &mut Vec<StatedFact>) {
 /// Tries every phrase at word `at`; returns how many words were consumed.
 fn match_phrase_at(words: &[&str], lower: &[String], at: usize, found: &mut Vec<StatedFact>) -> usize {
     let rest = lower.get(at..).unwrap_or_default();
-    for (phrase, told) in PHRASES {
-        let matches = rest.len() > phrase.len() && phrase.iter().zip(rest).all(|(wanted, word)| wanted == word);
+    for (phrase, kind) in PHRASES {
+        let matches = rest.len() > phrase.len() && phrase.iter().zip(rest).all(|(expected, word)| expected == word);
         if !matches {
             continue;
         }
         let start = at + phrase.len();
-        return match told {
+        return match kind {
             StatementKind::Fact(predicate, confidence) => {
                 let (object, used) = parse_object(words, lower, start, &[]);
                 push_fact(found, (*predicate).to_owned(), object, *confidence);
@@ -102,14 +102,14 @@ fn match_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec
         return 1;
     }
     for length in 1..=3 {
-        let is = at + 1 + length;
-        if lower.get(is).is_none_or(|word| word != "is" && word != "are") {
+        let verb_index = at + 1 + length;
+        if lower.get(verb_index).is_none_or(|word| word != "is" && word != "are") {
             continue;
         }
-        let names = lower.get(at + 1..is).unwrap_or_default();
+        let names = lower.get(at + 1..verb_index).unwrap_or_default();
         let is_plain =
             |word: &String| !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "'-".contains(c));
-        let ends_clause = words.get(at + 1..is).unwrap_or_default().iter().any(|word| clause_ends(word));
+        let ends_clause = words.get(at + 1..verb_index).unwrap_or_default().iter().any(|word| clause_ends(word));
         if !names.iter().all(is_plain) || ends_clause {
             return 1;
         }
@@ -117,7 +117,7 @@ fn match_possession(words: &[&str], lower: &[String], at: usize, found: &mut Vec
         if predicate.chars().count() > MAX_PREDICATE {
             return 1;
         }
-        let (object, used) = parse_object(words, lower, is + 1, &[]);
+        let (object, used) = parse_object(words, lower, verb_index + 1, &[]);
         push_fact(found, predicate, object, 0.75);
         return length + 2 + used;
     }

@@ -191,9 +191,9 @@ impl StoredRunEvent {
             event::Event::RunEnded { outcome } => {
                 Self::V1(chat_run_events::StoredChatEvent::RunEnded { outcome: (*outcome).into() })
             }
-            event::Event::RunBriefed(briefing) => Self::V2(StoredAgentEvent::Briefed(Box::new((&**briefing).into()))),
-            event::Event::NodeEntered { key, name, is_reentry: again } => {
-                Self::V2(StoredAgentEvent::NodeEntered { key: key.0, name: name.clone(), again: *again })
+            event::Event::RunBriefed(spec) => Self::V2(StoredAgentEvent::Briefed(Box::new((&**spec).into()))),
+            event::Event::NodeEntered { key, name, is_reentry } => {
+                Self::V2(StoredAgentEvent::NodeEntered { key: key.0, name: name.clone(), again: *is_reentry })
             }
             event::Event::NodeLeft(outcome) => Self::V2(StoredAgentEvent::NodeLeft(match outcome {
                 event::NodeOutcome::Done => StoredNodeOutcome::Done,
@@ -203,16 +203,14 @@ impl StoredRunEvent {
             event::Event::DraftText(pieces) => {
                 Self::V2(StoredAgentEvent::Draft { text: text(pieces), ends: ends(pieces) })
             }
-            event::Event::ToolArguments { call, name, is_first: begins, pieces } => {
-                Self::V2(StoredAgentEvent::Arguments {
-                    call: call.0.clone(),
-                    name: name.clone(),
-                    begins: *begins,
-                    text: text(pieces),
-                    ends: ends(pieces),
-                })
-            }
-            event::Event::ModelCallEnded(answered) => Self::V2(StoredAgentEvent::Answered(match answered {
+            event::Event::ToolArguments { call, name, is_first, pieces } => Self::V2(StoredAgentEvent::Arguments {
+                call: call.0.clone(),
+                name: name.clone(),
+                begins: *is_first,
+                text: text(pieces),
+                ends: ends(pieces),
+            }),
+            event::Event::ModelCallEnded(outcome) => Self::V2(StoredAgentEvent::Answered(match outcome {
                 event::ModelCallOutcome::Completed { stop, calls } => StoredModelOutcome::Whole {
                     stop: (*stop).into(),
                     calls: calls.iter().map(chat_run_events::StoredToolCall::from).collect(),
@@ -284,27 +282,27 @@ impl TryFrom<StoredAgentEvent> for event::Event {
 }
 
 impl From<&run_spec::RunSpec> for StoredBriefing {
-    fn from(briefing: &run_spec::RunSpec) -> Self {
-        let conversation::ConversationOrigin { channel, account, peer, guild, team } = briefing.origin.clone();
+    fn from(spec: &run_spec::RunSpec) -> Self {
+        let conversation::ConversationOrigin { channel, account, peer, guild, team } = spec.origin.clone();
         Self {
-            client_id: briefing.client_id.clone(),
-            thread: briefing.thread.clone(),
-            agent_asked: briefing.requested_agent.clone(),
-            strategy: match briefing.strategy {
+            client_id: spec.client_id.clone(),
+            thread: spec.thread.clone(),
+            agent_asked: spec.requested_agent.clone(),
+            strategy: match spec.strategy {
                 run_spec::StrategyKind::React => StoredStrategy::React,
                 run_spec::StrategyKind::Dup => StoredStrategy::Dup,
                 run_spec::StrategyKind::Tot => StoredStrategy::Tot,
                 run_spec::StrategyKind::Got => StoredStrategy::Got,
             },
-            adaptive: briefing.adaptive,
-            detached: briefing.detached,
-            verbose: briefing.verbose,
-            folder: briefing.folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
-            folder_granted: briefing.folder_granted,
+            adaptive: spec.adaptive,
+            detached: spec.detached,
+            verbose: spec.verbose,
+            folder: spec.folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
+            folder_granted: spec.folder_granted,
             origin: StoredOrigin { channel, account, peer, guild, team },
-            message: briefing.message.clone(),
-            system: briefing.system.clone(),
-            history: briefing.history.iter().map(chat_run_events::StoredModelMessage::from).collect(),
+            message: spec.message.clone(),
+            system: spec.system.clone(),
+            history: spec.history.iter().map(chat_run_events::StoredModelMessage::from).collect(),
         }
     }
 }

@@ -61,8 +61,8 @@ enum StoredRequestBody {
     Bytes(Vec<u8>),
 }
 
-pub(crate) fn encode_delivery_payload(letter: &webhook::DeliveryPayload) -> Vec<u8> {
-    let ChannelMessage { id: _, account, peer, guild, team, content, context } = letter.message.clone();
+pub(crate) fn encode_delivery_payload(payload: &webhook::DeliveryPayload) -> Vec<u8> {
+    let ChannelMessage { id: _, account, peer, guild, team, content, context } = payload.message.clone();
     chat_run_events::encode(&VersionedDeliveryPayload::V1(StoredDeliveryPayload {
         account,
         peer,
@@ -70,12 +70,12 @@ pub(crate) fn encode_delivery_payload(letter: &webhook::DeliveryPayload) -> Vec<
         team,
         content,
         context,
-        asked_before: letter.earlier_runs,
-        cut_off: letter.interrupted_runs,
-        requests: letter.requests.iter().cloned().map(StoredChannelRequest::from).collect(),
-        sent: u32::try_from(letter.sent_count).unwrap_or(u32::MAX),
-        problem: letter.problem.clone(),
-        returned: letter.is_failure_reported,
+        asked_before: payload.earlier_runs,
+        cut_off: payload.interrupted_runs,
+        requests: payload.requests.iter().cloned().map(StoredChannelRequest::from).collect(),
+        sent: u32::try_from(payload.sent_count).unwrap_or(u32::MAX),
+        problem: payload.problem.clone(),
+        returned: payload.is_failure_reported,
     }))
 }
 

@@ -176,11 +176,11 @@ impl From<&message::MessageEvent> for StoredMessageEvent {
             message::MessageEvent::Failed { app, failure } => {
                 Self::Failed { app: app.clone(), failure: (*failure).into() }
             }
-            message::MessageEvent::Parked { state: rest, reason } => {
-                Self::Rested { rest: (*rest).into(), reason: reason.clone() }
+            message::MessageEvent::Parked { state, reason } => {
+                Self::Rested { rest: (*state).into(), reason: reason.clone() }
             }
-            message::MessageEvent::Ended { final_state: end, reason } => {
-                Self::Ended { end: (*end).into(), reason: reason.clone() }
+            message::MessageEvent::Ended { final_state, reason } => {
+                Self::Ended { end: (*final_state).into(), reason: reason.clone() }
             }
             message::MessageEvent::Reopened { app, by } => Self::Reopened { app: app.clone(), by: by.clone() },
         }
@@ -197,8 +197,10 @@ impl TryFrom<StoredMessageEvent> for message::MessageEvent {
             StoredMessageEvent::Sent { app } => Self::Sent { app },
             StoredMessageEvent::Answered { app, response } => Self::Answered { app, response: response.into() },
             StoredMessageEvent::Failed { app, failure } => Self::Failed { app, failure: failure.into() },
-            StoredMessageEvent::Rested { rest, reason } => Self::Parked { state: rest.into(), reason },
-            StoredMessageEvent::Ended { end, reason } => Self::Ended { final_state: end.into(), reason },
+            StoredMessageEvent::Rested { rest: state, reason } => Self::Parked { state: state.into(), reason },
+            StoredMessageEvent::Ended { end: final_state, reason } => {
+                Self::Ended { final_state: final_state.into(), reason }
+            }
             StoredMessageEvent::Reopened { app, by } => Self::Reopened { app, by },
         })
     }

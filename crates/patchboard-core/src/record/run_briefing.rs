@@ -24,9 +24,9 @@ pub(super) struct StoredBriefingEntry {
 impl StoredBriefingEntry {
     /// `None` if version 2 can hold it.
     pub(super) fn from_event(node: Option<NodeId>, event: &event::Event) -> Option<Self> {
-        let event::Event::RunBriefed(briefing) = event else { return None };
-        let model = Some(briefing.model.clone()?);
-        Some(Self { node: node.map(|node| node.0), briefed: Box::new((&**briefing).into()), model })
+        let event::Event::RunBriefed(spec) = event else { return None };
+        let model = Some(spec.model.clone()?);
+        Some(Self { node: node.map(|node| node.0), briefed: Box::new((&**spec).into()), model })
     }
 }
 
@@ -35,7 +35,7 @@ impl TryFrom<StoredBriefingEntry> for event::NewEvent {
 
     fn try_from(stored: StoredBriefingEntry) -> Result<Self, BoxError> {
         let StoredBriefingEntry { node, briefed, model } = stored;
-        let briefing = run_spec::RunSpec { model, ..(*briefed).try_into()? };
-        Ok(Self { node: node.map(NodeId), event: event::Event::RunBriefed(Arc::new(briefing)) })
+        let spec = run_spec::RunSpec { model, ..(*briefed).try_into()? };
+        Ok(Self { node: node.map(NodeId), event: event::Event::RunBriefed(Arc::new(spec)) })
     }
 }

@@ -92,12 +92,12 @@ fn version_1_events_stay_readable_and_are_written_as_they_always_were() {
 
 #[test]
 fn that_a_call_may_have_run_survives_storage() {
-    let mut wanted = every_event().into_iter().find(|event| matches!(event, Event::ApprovalRequested(_))).unwrap();
-    let Event::ApprovalRequested(request) = &mut wanted else { unreachable!() };
+    let mut expected = every_event().into_iter().find(|event| matches!(event, Event::ApprovalRequested(_))).unwrap();
+    let Event::ApprovalRequested(request) = &mut expected else { unreachable!() };
     request.may_have_run = true;
-    let (version, bytes) = encode_entry(None, &wanted);
+    let (version, bytes) = encode_entry(None, &expected);
     assert_eq!(version, 1);
-    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, wanted));
+    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, expected));
 }
 
 #[test]

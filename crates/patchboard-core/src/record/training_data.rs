@@ -33,9 +33,9 @@ enum StoredStrength {
     Strong,
 }
 
-pub(crate) fn encode_training_data(lessons: &patchboard_matcher::TrainingData) -> Vec<u8> {
-    let examples = lessons.examples.iter().map(StoredExample::from).collect();
-    chat_run_events::encode(&VersionedTrainingData::V1 { count: lessons.label_count, examples })
+pub(crate) fn encode_training_data(training_data: &patchboard_matcher::TrainingData) -> Vec<u8> {
+    let examples = training_data.examples.iter().map(StoredExample::from).collect();
+    chat_run_events::encode(&VersionedTrainingData::V1 { count: training_data.label_count, examples })
 }
 
 pub(crate) fn decode_training_data(bytes: &[u8]) -> Result<patchboard_matcher::TrainingData, RecordError> {

@@ -44,14 +44,14 @@ struct StoredTombstone {
     changed: u64,
 }
 
-/// `is_apart` selects the variables whose values are not part of the record.
+/// `is_stored_separately` selects the variables whose values are not part of the record.
 pub(crate) fn encode_variable_set(
-    kept: &variable_set::VariableSet,
-    is_apart: fn(&variable_set::Variable) -> bool,
+    set: &variable_set::VariableSet,
+    is_stored_separately: fn(&variable_set::Variable) -> bool,
 ) -> Vec<u8> {
-    let one = |(name, variable): (&Arc<str>, &variable_set::Variable)| {
+    let stored_variable = |(name, variable): (&Arc<str>, &variable_set::Variable)| {
         let stored = StoredVariable {
-            value: (!is_apart(variable)).then(|| variable.value.to_string()),
+            value: (!is_stored_separately(variable)).then(|| variable.value.to_string()),
             version: variable.version,
             updated_at: variable.updated_at.to_string(),
             depends_on: variable.depends_on.to_vec(),
@@ -61,14 +61,14 @@ pub(crate) fn encode_variable_set(
         };
         (name.clone(), stored)
     };
-    let gone = |(name, gone): (&Arc<str>, &variable_set::DeletedVariable)| {
-        (name.clone(), StoredTombstone { version: gone.version, changed: gone.deleted_cursor })
+    let tombstone = |(name, deleted): (&Arc<str>, &variable_set::DeletedVariable)| {
+        (name.clone(), StoredTombstone { version: deleted.version, changed: deleted.deleted_cursor })
     };
     chat_run_events::encode(&VersionedVariableSet::V1 {
-        cursor: kept.cursor,
-        floor: kept.oldest_complete_cursor,
-        variables: kept.variables.iter().map(one).collect(),
-        gone: kept.deleted.iter().map(gone).collect(),
+        cursor: set.cursor,
+        floor: set.oldest_complete_cursor,
+        variables: set.variables.iter().map(stored_variable).collect(),
+        gone: set.deleted.iter().map(tombstone).collect(),
     })
 }
 
@@ -77,7 +77,8 @@ pub(crate) fn decode_variable_set(bytes: &[u8]) -> Result<(variable_set::Variabl
     let malformed = |source| RecordError::Malformed { version: 1, source };
     let VersionedVariableSet::V1 { cursor, floor, variables, gone } =
         chat_run_events::decode(bytes).map_err(malformed)?;
-    let apart = variables.iter().filter(|(_, stored)| stored.value.is_none()).map(|(name, _)| name.clone()).collect();
+    let separate_names =
+        variables.iter().filter(|(_, stored)| stored.value.is_none()).map(|(name, _)| name.clone()).collect();
     let variables = variables
         .into_iter()
         .map(|(name, stored)| Ok((name, variable_set::Variable::try_from(stored)?)))
@@ -89,7 +90,7 @@ pub(crate) fn decode_variable_set(bytes: &[u8]) -> Result<(variable_set::Variabl
             (name, variable_set::DeletedVariable { version, deleted_cursor: changed })
         })
         .collect();
-    Ok((variable_set::VariableSet { cursor, oldest_complete_cursor: floor, variables, deleted: gone }, apart))
+    Ok((variable_set::VariableSet { cursor, oldest_complete_cursor: floor, variables, deleted: gone }, separate_names))
 }
 
 /// Encodes a value that is stored separately.

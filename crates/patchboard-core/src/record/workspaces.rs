@@ -35,8 +35,8 @@ struct StoredWorkspaceThread {
     created_at: String,
 }
 
-pub(crate) fn encode_workspaces(kept: &[conversation::Workspace]) -> Vec<u8> {
-    let stored = kept.iter().map(|workspace| StoredWorkspace {
+pub(crate) fn encode_workspaces(workspaces: &[conversation::Workspace]) -> Vec<u8> {
+    let stored = workspaces.iter().map(|workspace| StoredWorkspace {
         id: workspace.id.clone(),
         name: workspace.name.clone(),
         created_at: workspace.created_at.to_string(),
@@ -52,10 +52,11 @@ pub(crate) fn decode_workspaces(bytes: &[u8]) -> Result<Vec<conversation::Worksp
     stored.into_iter().map(read).collect::<Result<_, _>>().map_err(malformed)
 }
 
-pub(crate) fn encode_workspace_threads(kept: &[conversation::WorkspaceThread]) -> Vec<u8> {
-    let stored = kept
-        .iter()
-        .map(|known| StoredWorkspaceThread { thread: known.thread.clone(), created_at: known.created_at.to_string() });
+pub(crate) fn encode_workspace_threads(threads: &[conversation::WorkspaceThread]) -> Vec<u8> {
+    let stored = threads.iter().map(|thread| StoredWorkspaceThread {
+        thread: thread.thread.clone(),
+        created_at: thread.created_at.to_string(),
+    });
     chat_run_events::encode(&VersionedWorkspaceThreads::V1(stored.collect()))
 }
 

@@ -61,12 +61,12 @@ impl AgentTools {
         let agent = name.strip_prefix(NAME_PREFIX).ok_or_else(|| format!("unknown tool: {name}"))?;
         let starter = self.starter.get().ok_or("the server is shutting down")?;
         let (message, thread) = parse_arguments(arguments)?;
-        let wanted = AgentCall { agent: agent.into(), message, thread };
-        let asked = starter.start_nested(context, wanted, stop).await;
-        let mut asked = asked.map_err(|refused| format!("{agent} could not begin: {refused}"))?;
+        let call = AgentCall { agent: agent.into(), message, thread };
+        let started = starter.start_nested(context, call, stop).await;
+        let mut nested_run = started.map_err(|refused| format!("{agent} could not begin: {refused}"))?;
         let mut failure: Option<Arc<str>> = None;
         let outcome = loop {
-            let record = match asked.events.next().await {
+            let record = match nested_run.events.next().await {
                 Some(Ok(record)) => record,
                 Some(Err(error)) => return Err(format!("{agent} cannot be followed: {error}")),
                 None => break RunOutcome::Interrupted,
@@ -97,10 +97,10 @@ impl AgentTools {
         };
         match outcome {
             RunOutcome::Completed => {
-                let answer = starter.final_answer(asked.session, asked.run).await;
+                let answer = starter.final_answer(nested_run.session, nested_run.run).await;
                 let answer = answer.map_err(|error| format!("{agent} answered: {error}"))?;
                 let json = Bytes::from(Value::from(answer.as_str()).to_string());
-                let metadata = [("run_id", asked.run.to_string()), ("thread_id", asked.thread.to_string())];
+                let metadata = [("run_id", nested_run.run.to_string()), ("thread_id", nested_run.thread.to_string())];
                 let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
                 Ok(ToolOutput::ok(answer).with_structured(StructuredOutput {
                     json: Some(json),

@@ -90,7 +90,7 @@ pub struct Driver {
     pub(super) started: tokio::time::Instant,
     pub(super) trace: Option<Arc<str>>,
     /// Held to the end: the session's next turn begins after this one is on record.
-    pub(super) _turn: SessionPermit,
+    pub(super) _session_permit: SessionPermit,
 }
 
 /// The settings of a run that are not part of its request.
@@ -101,61 +101,50 @@ pub(super) struct RunSetup {
     pub(super) records_nodes: bool,
     pub(super) verbose: bool,
     /// Held to the end of the run.
-    pub(super) turn: SessionPermit,
+    pub(super) session_permit: SessionPermit,
 }
 
 impl Driver {
-    pub(super) fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setting: RunSetup) -> Self {
-        let RunRequest {
-            run,
-            caller,
-            agent,
-            strategy,
-            origin,
-            session,
-            content,
-            call_chain: beneath,
-            control: stops,
-            trace,
-            ..
-        } = request;
-        let offer =
-            deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setting.folder.as_deref());
+    pub(super) fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setup: RunSetup) -> Self {
+        let RunRequest { run, caller, agent, strategy, origin, session, content, call_chain, control, trace, .. } =
+            request;
+        let tool_set =
+            deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setup.folder.as_deref());
         let owner = origin.memory_owner();
-        let nesting = beneath.unwrap_or_else(|| CallChain::root(session.clone(), agent.max_run_tokens));
+        let call_chain = call_chain.unwrap_or_else(|| CallChain::root(session.clone(), agent.max_run_tokens));
         Self {
             context: CallContext {
                 caller,
                 run,
-                call_chain: nesting,
+                call_chain,
                 scope: ToolScope {
                     session,
                     owner,
-                    folder: setting.folder,
-                    folder_grant: setting.folder_grant,
+                    folder: setup.folder,
+                    folder_grant: setup.folder_grant,
                     progress: ProgressSink::default(),
                     call_metadata: None,
                 },
-                tool_set: offer,
+                tool_set,
                 node: None,
-                recorder: CallRecorder::RunLog { writer: writer.clone(), records_nodes: setting.records_nodes },
+                recorder: CallRecorder::RunLog { writer: writer.clone(), records_nodes: setup.records_nodes },
                 plugin_depth: 0,
             },
             writer,
-            system: setting.system,
-            records_nodes: setting.records_nodes,
-            verbose: setting.verbose,
+            system: setup.system,
+            records_nodes: setup.records_nodes,
+            verbose: setup.verbose,
             model_calls: AtomicU32::new(0),
             missing_tools_note: Mutex::default(),
             max_output: agent.reasoning.max_output(strategy, agent.max_tokens),
             started: tokio::time::Instant::now(),
-            _turn: setting.turn,
+            _session_permit: setup.session_permit,
             deps,
             agent,
             origin,
             content,
-            work_stop: stops.cancel.child_token(),
-            control: stops,
+            work_stop: control.cancel.child_token(),
+            control,
             trace,
         }
     }
@@ -271,7 +260,7 @@ impl Driver {
         nodes: &mut NodeTracker,
         start: RunStart,
     ) -> Result<RunConclusion, BoardError> {
-        let mut progressing = RunLoop {
+        let mut run_loop = RunLoop {
             driver: self,
             nodes,
             tasks: TaskSet::new(),
@@ -280,13 +269,13 @@ impl Driver {
             outcome_unknown: HashSet::new(),
             announced: HashSet::new(),
         };
-        let ending = progressing.run_to_end(strategy, start).await?;
+        let ending = run_loop.run_to_end(strategy, start).await?;
         // Whatever still runs is stopped, and what it cost and did is recorded before the run's end is.
         self.work_stop.cancel();
-        let mut work = progressing.tasks;
-        while let Some(progress) = work.next().await {
+        let mut tasks = run_loop.tasks;
+        while let Some(progress) = tasks.next().await {
             if let WorkOutcome::Model(ModelCallResult { mut pending, .. }) = progress? {
-                work.run_alongside(self.record(&mut pending)).await?;
+                tasks.run_alongside(self.record(&mut pending)).await?;
             }
         }
         Ok(ending)
@@ -365,8 +354,8 @@ impl RunLoop<'_, '_> {
     async fn run_to_end(&mut self, strategy: &mut dyn Strategy, start: RunStart) -> Result<RunConclusion, BoardError> {
         match start {
             RunStart::Fresh(first) => self.start_call(*first),
-            RunStart::Resumed { steps, outcome_unknown: unsure, announced } => {
-                self.outcome_unknown = unsure;
+            RunStart::Resumed { steps, outcome_unknown, announced } => {
+                self.outcome_unknown = outcome_unknown;
                 self.announced = announced;
                 if let Some(ending) = self.perform(steps, PendingCommit::default()).await? {
                     return Ok(ending);
@@ -443,8 +432,8 @@ impl RunLoop<'_, '_> {
                     let node = self.nodes.node(node);
                     intents.push((node, self.intent_for(node, call, &mut pending)));
                 }
-                StrategyStep::AskModel { node, messages, tools, answer_kind: voice } => {
-                    self.queued_calls.push_back(QueuedModelCall { node, messages, tools, answer_kind: voice });
+                StrategyStep::AskModel { node, messages, tools, answer_kind } => {
+                    self.queued_calls.push_back(QueuedModelCall { node, messages, tools, answer_kind });
                 }
                 StrategyStep::Finish(StrategyOutcome::Completed) => {
                     return Ok(Some(RunConclusion { outcome: RunOutcome::Completed, failure: None, pending }));
@@ -468,7 +457,7 @@ impl RunLoop<'_, '_> {
         Ok(None)
     }
 
-    /// A call of the last process is intended already; whether it took effect is for the desk to deal with.
+    /// A call of the last process is intended already; whether it took effect is for the tool executor to decide.
     fn intent_for(&mut self, node: Option<NodeId>, call: ToolCall, pending: &mut PendingCommit) -> CallIntent {
         if self.outcome_unknown.remove(&call.id) {
             return CallIntent::with_unknown_outcome(call);
@@ -486,23 +475,23 @@ impl RunLoop<'_, '_> {
     /// Asks as many waiting questions as the budget has room for. While calls of this run are under way the others
     /// wait for what they give back; otherwise a refusal is final.
     async fn start_queued_calls(&mut self, pending: &mut PendingCommit) -> Result<Option<String>, BoardError> {
-        while let Some(question) = self.queued_calls.pop_front() {
-            let QueuedModelCall { node, messages, tools, answer_kind: voice } = question;
-            let entry = self.nodes.node(node);
-            let asked = if self.calls_in_flight > 0 { Some(messages.clone()) } else { None };
-            let preparing = self.driver.prepare_call(node, entry, messages, tools, voice);
-            let call = match (self.tasks.run_alongside(preparing).await, asked) {
+        while let Some(queued_call) = self.queued_calls.pop_front() {
+            let QueuedModelCall { node, messages, tools, answer_kind } = queued_call;
+            let node_id = self.nodes.node(node);
+            let requeue_messages = if self.calls_in_flight > 0 { Some(messages.clone()) } else { None };
+            let preparing = self.driver.prepare_call(node, node_id, messages, tools, answer_kind);
+            let call = match (self.tasks.run_alongside(preparing).await, requeue_messages) {
                 (Ok(call), _) => call,
                 (Err(refused), Some(messages)) if refused.kind == ErrorKind::Exhausted => {
-                    self.queued_calls.push_front(QueuedModelCall { node, messages, tools, answer_kind: voice });
+                    self.queued_calls.push_front(QueuedModelCall { node, messages, tools, answer_kind });
                     return Ok(None);
                 }
                 (Err(refused), _) => return Ok(Some(refused.message)),
             };
             let next = self.tasks.run_alongside(self.driver.writer.next_seq()).await;
             // What is pending takes its numbers first; the call's words come after.
-            let before: u64 = pending.events.iter().map(|entry| entry.event.seq_count()).sum();
-            let first_seq = Seq(next.0 + before);
+            let pending_seqs: u64 = pending.events.iter().map(|entry| entry.event.seq_count()).sum();
+            let first_seq = Seq(next.0 + pending_seqs);
             pending.writes.push(self.driver.open_row(&call, first_seq));
             self.record(pending).await?;
             self.start_call(call);

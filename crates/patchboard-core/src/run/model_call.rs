@@ -102,7 +102,7 @@ impl Driver {
         node: Option<NodeId>,
         mut messages: Vec<ModelMessage>,
         tools: ToolAvailability,
-        voice: AnswerKind,
+        answer_kind: AnswerKind,
     ) -> Result<PreparedModelCall, BoardError> {
         let agent = &self.agent;
         let (tools, schema_tokens): (Arc<[ToolSpec]>, u64) = match tools {
@@ -115,23 +115,24 @@ impl Driver {
             tracing::debug!(run.id = %self.context.run, "the request is estimated to be larger than the model's window");
         }
         let offered = !tools.is_empty();
-        let said_tokens = system_tokens + tokens::estimate_messages(&messages);
+        let message_tokens = system_tokens + tokens::estimate_messages(&messages);
         // A conversation that contains tool calls makes no sense to a model without the tools' schemas.
         let tools_are_needed = messages.iter().flat_map(|message| &message.parts).any(|part| match part {
             ContentPart::Text(_) => false,
             ContentPart::ToolCall(_) | ContentPart::ToolResult(_) => true,
         });
         let (text_tokens, tool_tokens) =
-            if tools_are_needed { (said_tokens + schema_tokens, 0) } else { (said_tokens, schema_tokens) };
-        let wanted = ReservationRequest {
+            if tools_are_needed { (message_tokens + schema_tokens, 0) } else { (message_tokens, schema_tokens) };
+        let reservation_request = ReservationRequest {
             session: &self.context.call_chain.charged_session,
             agent: &agent.name,
             agent_limits: agent.budget,
             text_tokens,
             tool_tokens,
-            max_output: self.remaining_output(said_tokens + schema_tokens)?,
+            max_output: self.remaining_output(message_tokens + schema_tokens)?,
         };
-        let reservation = self.deps.ledger.reserve(wanted).await.inspect_err(|_| crate::telemetry::budget_refused())?;
+        let reservation =
+            self.deps.ledger.reserve(reservation_request).await.inspect_err(|_| crate::telemetry::budget_refused())?;
         let (tools, estimated_input) = if reservation.tools_fit {
             (tools, text_tokens + tool_tokens)
         } else {
@@ -149,36 +150,27 @@ impl Driver {
             temperature: agent.temperature,
         };
         let number = self.model_calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let held = estimated_input.saturating_add(u64::from(request.max_tokens));
-        let held = self.context.call_chain.token_budget.hold(held);
-        Ok(PreparedModelCall {
-            key,
-            node,
-            answer_kind: voice,
-            number,
-            request,
-            reservation,
-            estimated_input,
-            token_hold: held,
-        })
+        let held_tokens = estimated_input.saturating_add(u64::from(request.max_tokens));
+        let token_hold = self.context.call_chain.token_budget.hold(held_tokens);
+        Ok(PreparedModelCall { key, node, answer_kind, number, request, reservation, estimated_input, token_hold })
     }
 
     /// Notes the missing tools once in the log and once in the reply; otherwise the model would just seem to ignore its
     /// tools.
-    fn note_missing_tools(&self, tool_tokens: u64, text_tokens: u64, narrowest: Option<&Headroom>) {
-        let Some(narrowest) = narrowest else { return };
+    fn note_missing_tools(&self, tool_tokens: u64, text_tokens: u64, tightest_limit: Option<&Headroom>) {
+        let Some(tightest_limit) = tightest_limit else { return };
         let note = format!(
             "answered without tools: describing them takes about {tool_tokens} tokens besides {text_tokens} for the \
              conversation, and the {} budget has {} of {} left; {}",
-            narrowest.budget,
-            narrowest.left(),
-            narrowest.limit,
-            narrowest.remedy()
+            tightest_limit.budget,
+            tightest_limit.remaining(),
+            tightest_limit.limit,
+            tightest_limit.remedy()
         );
-        let mut noted = self.missing_tools_note.lock().unwrap_or_else(PoisonError::into_inner);
-        if *noted == MissingToolsNote::None {
+        let mut note_state = self.missing_tools_note.lock().unwrap_or_else(PoisonError::into_inner);
+        if *note_state == MissingToolsNote::None {
             tracing::warn!(run.id = %self.context.run, agent = %self.agent.name, "{note}");
-            *noted = match self.context.caller.surface {
+            *note_state = match self.context.caller.surface {
                 // Anyone may be behind a webhook, and budgets cannot be changed from there, so the reply does not
                 // mention them.
                 Surface::Webhook => MissingToolsNote::Delivered,
@@ -191,11 +183,11 @@ impl Driver {
 
     /// The note still to be appended to the reply, at most once.
     fn take_missing_tools_note(&self) -> Option<String> {
-        let mut noted = self.missing_tools_note.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *noted, MissingToolsNote::Delivered) {
+        let mut note_state = self.missing_tools_note.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *note_state, MissingToolsNote::Delivered) {
             MissingToolsNote::Pending(note) => Some(note),
             before @ (MissingToolsNote::None | MissingToolsNote::Delivered) => {
-                *noted = before;
+                *note_state = before;
                 None
             }
         }
@@ -204,13 +196,13 @@ impl Driver {
     /// Tokens left for the answer by the run's own limit and by those of the runs that wait for it.
     fn remaining_output(&self, input: u64) -> Result<u32, BoardError> {
         match self.context.call_chain.token_budget.remaining(input) {
-            Ok(left) => Ok(u32::try_from(left).unwrap_or(u32::MAX).min(self.max_output)),
+            Ok(remaining) => Ok(u32::try_from(remaining).unwrap_or(u32::MAX).min(self.max_output)),
             Err(BudgetExhausted { used, limit }) => {
                 let needed = input.saturating_add(1);
-                let left = limit.saturating_sub(used);
+                let remaining = limit.saturating_sub(used);
                 let message = format!(
                     "the run's token limit is reached ({used}/{limit}): the next call needs about {needed} tokens and \
-                     {left} are left; raise `agents.{}.max_run_tokens`",
+                     {remaining} are left; raise `agents.{}.max_run_tokens`",
                     self.agent.name
                 );
                 Err(BoardError::new(ErrorKind::Exhausted, message))
@@ -243,26 +235,18 @@ impl Driver {
         stop: &CancellationToken,
     ) -> Result<ModelCallResult, BoardError> {
         let started = tokio::time::Instant::now();
-        let PreparedModelCall {
-            key,
-            node,
-            answer_kind: voice,
-            number,
-            request,
-            reservation,
-            estimated_input,
-            token_hold: held,
-        } = call;
-        let mut answer = StreamingAnswer::new(node, voice, self.records_nodes);
+        let PreparedModelCall { key, node, answer_kind, number, request, reservation, estimated_input, token_hold } =
+            call;
+        let mut answer = StreamingAnswer::new(node, answer_kind, self.records_nodes);
         let span = trace::model_call(self.agent.provider.name(), &request.model);
         let streamed = self.stream_answer(request, stop, &mut answer).instrument(span.clone()).await;
-        drop(held);
+        drop(token_hold);
         let result = match streamed {
             Ok(result) => result,
-            Err(unrecorded) => {
+            Err(error) => {
                 // The run ends here without a record, but the tokens received so far are spent.
                 reservation.settle(answer.count_tokens(estimated_input).total());
-                return Err(unrecorded);
+                return Err(error);
             }
         };
         let estimated = answer.stop.is_none() || answer.usage.is_none();
@@ -274,7 +258,7 @@ impl Driver {
             Err(_) => "failed",
         };
         crate::telemetry::model_call(label, tokens, started.elapsed());
-        if result.is_ok() && voice == AnswerKind::Reply && answer.calls.is_empty() {
+        if result.is_ok() && answer_kind == AnswerKind::Reply && answer.calls.is_empty() {
             answer.add_note(self.take_missing_tools_note());
         }
         trace::model_answered(&span, answer.model.as_deref(), tokens, result.as_ref().err());
@@ -308,13 +292,13 @@ impl Driver {
             Ok(Completion { text: answer.text, calls: answer.calls, stop })
         });
         if self.records_nodes {
-            let answered = match &result {
+            let outcome = match &result {
                 Ok(completion) => {
                     ModelCallOutcome::Completed { stop: completion.stop, calls: completion.calls.clone() }
                 }
                 Err(error) => ModelCallOutcome::Failed(format!("provider error: {error}").into()),
             };
-            pending.add_before_usage(NewEvent { node, event: Event::ModelCallEnded(answered) });
+            pending.add_before_usage(NewEvent { node, event: Event::ModelCallEnded(outcome) });
         }
         Ok(ModelCallResult { node: key, result, pending })
     }
@@ -352,9 +336,9 @@ impl Driver {
                 if let Some(ended) = ended {
                     return Ok(ended);
                 }
-                let said = answer.take_unrecorded();
-                if !said.is_empty() {
-                    storing = Some(Box::pin(self.writer.append(said, vec![], Durability::Delta)));
+                let events = answer.take_unrecorded();
+                if !events.is_empty() {
+                    storing = Some(Box::pin(self.writer.append(events, vec![], Durability::Delta)));
                 }
             }
             let chunk = tokio::select! {
@@ -362,7 +346,7 @@ impl Driver {
                 stored = async { storing.as_mut()?.await.err() }, if storing.is_some() => {
                     storing = None;
                     match stored {
-                        Some(unrecorded) => return Err(unrecorded),
+                        Some(error) => return Err(error),
                         None => continue,
                     }
                 }
@@ -402,11 +386,11 @@ struct StreamingAnswer {
 }
 
 impl StreamingAnswer {
-    fn new(node: Option<NodeId>, voice: AnswerKind, told: bool) -> Self {
+    fn new(node: Option<NodeId>, answer_kind: AnswerKind, records_arguments: bool) -> Self {
         Self {
             node,
-            answer_kind: voice,
-            records_arguments: told,
+            answer_kind,
+            records_arguments,
             call_ids: HashMap::new(),
             provider: None,
             model: None,
@@ -496,14 +480,14 @@ impl StreamingAnswer {
     }
 
     fn push_argument(&mut self, index: u32, name: Arc<str>, text: &str, ids: &dyn IdGenerator) {
-        let begins = !self.call_ids.contains_key(&index);
+        let is_first = !self.call_ids.contains_key(&index);
         let id = self.call_ids.entry(index).or_insert_with(|| call_id(ids)).clone();
         match self.unrecorded.last_mut() {
             Some(Event::ToolArguments { call, pieces, .. }) if *call == id && !pieces.is_full() => pieces.push(text),
             _ => self.unrecorded.push(Event::ToolArguments {
                 call: id,
                 name,
-                is_first: begins,
+                is_first,
                 pieces: TextChunks::of_single(text),
             }),
         }
@@ -522,8 +506,8 @@ impl StreamingAnswer {
                     ToolInput::Json(value) => tokens::estimate(&value.to_string()),
                     ToolInput::Malformed(text) => tokens::estimate(text),
                 });
-                let said = tokens::estimate(&self.text) + tokens::estimate(&self.reasoning);
-                let output = said + arguments.sum::<u64>();
+                let text_tokens = tokens::estimate(&self.text) + tokens::estimate(&self.reasoning);
+                let output = text_tokens + arguments.sum::<u64>();
                 let partial = partial.unwrap_or_default();
                 let input = if partial.input > 0 { partial.input } else { estimated_input };
                 TokenCount { input, output: output.max(partial.output) }
@@ -551,10 +535,10 @@ fn limit_depth(input: ToolInput) -> ToolInput {
 }
 
 fn exceeds_depth(value: &Value, depth: usize) -> bool {
-    let Some(left) = depth.checked_sub(1) else { return value.is_array() || value.is_object() };
+    let Some(remaining) = depth.checked_sub(1) else { return value.is_array() || value.is_object() };
     match value {
-        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, left)),
-        Value::Object(fields) => fields.values().any(|field| exceeds_depth(field, left)),
+        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, remaining)),
+        Value::Object(fields) => fields.values().any(|field| exceeds_depth(field, remaining)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

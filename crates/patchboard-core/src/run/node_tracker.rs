@@ -23,8 +23,8 @@ struct OpenNode {
 }
 
 impl NodeTracker {
-    pub(super) fn new(told: bool) -> Self {
-        Self { records_nodes: told, next: 0, open_nodes: BTreeMap::new() }
+    pub(super) fn new(records_nodes: bool) -> Self {
+        Self { records_nodes, next: 0, open_nodes: BTreeMap::new() }
     }
 
     /// The number of the node's current entry.
@@ -57,21 +57,21 @@ impl NodeTracker {
     /// The run ends: all nodes still entered are left as failed.
     pub(super) fn leave_all(&mut self, reason: &str) -> Vec<NewEvent> {
         let open = std::mem::take(&mut self.open_nodes);
-        let left = |open: OpenNode| NewEvent {
+        let left_event = |open: OpenNode| NewEvent {
             node: Some(open.node),
             event: Event::NodeLeft(NodeOutcome::Failed(reason.into())),
         };
-        open.into_values().map(left).collect()
+        open.into_values().map(left_event).collect()
     }
 
     /// After a crash: every open node is left as interrupted and entered again under the next number.
     pub(super) fn reenter_all(&mut self) -> Vec<NewEvent> {
-        let cut = std::mem::take(&mut self.open_nodes);
-        let mut entries: Vec<NewEvent> = cut
+        let interrupted = std::mem::take(&mut self.open_nodes);
+        let mut entries: Vec<NewEvent> = interrupted
             .values()
             .map(|open| NewEvent { node: Some(open.node), event: Event::NodeLeft(NodeOutcome::Interrupted) })
             .collect();
-        for (key, open) in cut {
+        for (key, open) in interrupted {
             entries.push(self.enter_next(key, open.name, true));
         }
         entries
@@ -87,10 +87,10 @@ impl NodeTracker {
         self.open_nodes.remove(&key);
     }
 
-    fn enter_next(&mut self, key: NodeKey, name: Arc<str>, again: bool) -> NewEvent {
+    fn enter_next(&mut self, key: NodeKey, name: Arc<str>, is_reentry: bool) -> NewEvent {
         let node = NodeId(self.next);
         self.next += 1;
         self.open_nodes.insert(key, OpenNode { node, name: name.clone() });
-        NewEvent { node: Some(node), event: Event::NodeEntered { key, name, is_reentry: again } }
+        NewEvent { node: Some(node), event: Event::NodeEntered { key, name, is_reentry } }
     }
 }

@@ -41,7 +41,7 @@ pub async fn resume(
     unfinished: &UnfinishedRun,
     spec: &RunSpec,
     request: RunRequest,
-    turn: SessionPermit,
+    session_permit: SessionPermit,
 ) -> Result<Result<StartedRun, String>, BoardError> {
     let topic = Topic::Run(unfinished.run.run);
     let mut replay = RunReplay::new(strategy::build(spec.strategy, strategy_spec(spec, &request)));
@@ -66,7 +66,7 @@ pub async fn resume(
         run: Some(unfinished.run.run),
         detail: "the server stopped during this run; it goes on from its last finished node".into(),
     }));
-    Ok(Ok(StartedRun::resume(deps.clone(), request, turn, spec, replay, next, (settled.0, writes)).await?))
+    Ok(Ok(StartedRun::resume(deps.clone(), request, session_permit, spec, replay, next, (settled.0, writes)).await?))
 }
 
 fn strategy_spec(spec: &RunSpec, request: &RunRequest) -> StrategySpec {
@@ -90,8 +90,8 @@ pub async fn close_interrupted(
     let topic = Topic::Run(row.run);
     let at = deps.clock.now();
     let (mut events, mut writes) = settle_open_calls(deps, store, &topic, &unfinished.open_calls).await?;
-    let left = |node| NewEvent { node: Some(node), event: Event::NodeLeft(NodeOutcome::Interrupted) };
-    events.extend(open_nodes(store, &topic).await?.into_iter().map(left));
+    let left_event = |node| NewEvent { node: Some(node), event: Event::NodeLeft(NodeOutcome::Interrupted) };
+    events.extend(open_nodes(store, &topic).await?.into_iter().map(left_event));
     events.push(Event::RunFailed { message: reason.into() }.into());
     events.push(Event::RunEnded { outcome: RunOutcome::Interrupted }.into());
     writes.push(StoreWrite::CloseRun { run: row.run, outcome: RunOutcome::Interrupted, at });
@@ -120,9 +120,9 @@ async fn settle_open_calls(
     let mut writes = Vec::with_capacity(calls.len());
     for call in calls {
         let tokens = TokenCount { input: call.estimated_input, output: received_tokens(store, topic, call).await? };
-        let note =
+        let usage =
             ModelCallUsage { tokens, provider: call.provider.clone(), model: call.model.clone(), estimated: true };
-        events.push(NewEvent { node: call.node, event: Event::ModelUsage(note) });
+        events.push(NewEvent { node: call.node, event: Event::ModelUsage(usage) });
         writes.push(StoreWrite::SettleModelCall(UsageRow {
             run: call.run,
             number: call.number,

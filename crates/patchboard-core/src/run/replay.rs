@@ -73,7 +73,7 @@ impl RunReplay {
         if self.diverged {
             return Err("its agent is configured otherwise now, so it cannot go on where it stopped");
         }
-        if self.interruptions.values().any(|&cuts| cuts >= MAX_INTERRUPTIONS) {
+        if self.interruptions.values().any(|&count| count >= MAX_INTERRUPTIONS) {
             return Err("the server stopped again and again in the same place");
         }
         Ok(())
@@ -83,13 +83,13 @@ impl RunReplay {
     pub(super) fn apply_record(&mut self, record: &Envelope) {
         let key = record.node.and_then(|node| self.nodes.key(node));
         match (&record.event, record.node, key) {
-            (Event::NodeEntered { key, name, is_reentry: again }, Some(node), _) => {
+            (Event::NodeEntered { key, name, is_reentry }, Some(node), _) => {
                 self.nodes.replay_enter(*key, node, name.clone());
-                if *again {
+                if *is_reentry {
                     *self.interruptions.entry(*key).or_default() += 1;
                 } else {
                     self.expect_step(
-                        |step| matches!(step, StrategyStep::Enter { node, name: wanted } if node == key && *wanted == &**name),
+                        |step| matches!(step, StrategyStep::Enter { node, name: expected } if node == key && *expected == &**name),
                     );
                 }
             }
@@ -105,15 +105,15 @@ impl RunReplay {
             (Event::AnswerText(pieces) | Event::DraftText(pieces), Some(node), _) => {
                 self.partial_text.entry(node).or_default().push_str(pieces.text());
             }
-            (Event::ModelCallEnded(answered), Some(node), Some(key)) => {
+            (Event::ModelCallEnded(outcome), Some(node), Some(key)) => {
                 let text = self.partial_text.remove(&node).unwrap_or_default();
-                self.answered(key, text, answered);
+                self.apply_answer(key, text, outcome);
             }
-            (Event::FindingRecorded(found), _, Some(key)) => {
+            (Event::FindingRecorded(recorded), _, Some(key)) => {
                 let of_node = |step: &StrategyStep| matches!(step, StrategyStep::Report { node, .. } if *node == key);
-                let same =
-                    |step: &StrategyStep| matches!(step, StrategyStep::Report { finding, .. } if finding == found);
-                if !self.take_step(|step| of_node(step) && same(step)) {
+                let is_same =
+                    |step: &StrategyStep| matches!(step, StrategyStep::Report { finding, .. } if finding == recorded);
+                if !self.take_step(|step| of_node(step) && is_same(step)) {
                     self.expect_step(of_node);
                 }
             }
@@ -133,23 +133,23 @@ impl RunReplay {
                 self.outcome_unknown.remove(call);
                 self.interruptions.clear();
                 self.expect_step(
-                    |step| matches!(step, StrategyStep::CallTool { call: wanted, .. } if wanted.id == *call),
+                    |step| matches!(step, StrategyStep::CallTool { call: expected, .. } if expected.id == *call),
                 );
                 self.results.push_back(StrategyInput::ToolFinished { call: call.clone(), output: output.clone() });
             }
-            (Event::ModelUsage(note), ..) => {
+            (Event::ModelUsage(usage), ..) => {
                 self.model_calls += 1;
-                self.used_tokens = self.used_tokens.saturating_add(note.tokens.total());
+                self.used_tokens = self.used_tokens.saturating_add(usage.tokens.total());
             }
             _ => {}
         }
     }
 
-    fn answered(&mut self, key: NodeKey, text: String, answered: &ModelCallOutcome) {
+    fn apply_answer(&mut self, key: NodeKey, text: String, outcome: &ModelCallOutcome) {
         self.model_calls += 1;
         self.interruptions.clear();
         self.expect_step(|step| matches!(step, StrategyStep::AskModel { node, .. } if *node == key));
-        let input = match answered {
+        let input = match outcome {
             ModelCallOutcome::Completed { stop, calls } => {
                 self.announced.extend(calls.iter().map(|call| call.id.clone()));
                 let completion = Completion { text, calls: calls.clone(), stop: *stop };

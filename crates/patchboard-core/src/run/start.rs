@@ -64,10 +64,10 @@ pub enum RunFolder {
 
 impl RunFolder {
     /// The folder of a run of the previous process, admitted again with the same kind of grant.
-    pub(crate) async fn readmit(folders: &dyn WorkingFolders, briefing: &RunSpec) -> Result<Self, BoardError> {
-        let Some(folder) = &briefing.folder else { return Ok(Self::Choose(FolderChoice::Configured)) };
+    pub(crate) async fn readmit(folders: &dyn WorkingFolders, run_spec: &RunSpec) -> Result<Self, BoardError> {
+        let Some(folder) = &run_spec.folder else { return Ok(Self::Choose(FolderChoice::Configured)) };
         let named = folder.to_string_lossy().into_owned();
-        let choice = if briefing.folder_granted { FolderChoice::Granted(named) } else { FolderChoice::Named(named) };
+        let choice = if run_spec.folder_granted { FolderChoice::Granted(named) } else { FolderChoice::Named(named) };
         let (folder, grant) = admit_folder(folders, &choice).await?;
         Ok(Self::Inherit(folder, grant))
     }
@@ -87,9 +87,9 @@ pub struct RunControl {
 }
 
 impl RunControl {
-    pub fn new(cancel: CancellationToken, kept: bool) -> Self {
-        let (suspend, kept) = (CancellationToken::new(), Arc::new(AtomicBool::new(kept)));
-        Self { cancel, suspend, detached: kept, ended: Arc::default() }
+    pub fn new(cancel: CancellationToken, detached: bool) -> Self {
+        let (suspend, detached) = (CancellationToken::new(), Arc::new(AtomicBool::new(detached)));
+        Self { cancel, suspend, detached, ended: Arc::default() }
     }
 }
 
@@ -112,24 +112,31 @@ pub(super) enum RunStart {
 
 impl StartedRun {
     /// Recalls, reserves and records. An error means that nothing was stored: no run, no tokens, no turn.
-    pub async fn start(deps: Arc<RunDeps>, request: RunRequest, turn: SessionPermit) -> Result<Self, BoardError> {
+    pub async fn start(
+        deps: Arc<RunDeps>,
+        request: RunRequest,
+        session_permit: SessionPermit,
+    ) -> Result<Self, BoardError> {
         let RunRequest { run, agent, session, client_id, content, kind, .. } = &request;
         let plan = kind.plan();
         agent.provider.check()?;
-        let place = match (&request.folder, plan) {
+        let resolved_folder = match (&request.folder, plan) {
             // A chat that names no folder has no use for the default folder's documents.
             (RunFolder::Choose(FolderChoice::Configured), None) => None,
             (folder, _) => Some(resolve_folder(&deps, folder).await?),
         };
         let recalled = {
-            let place = place.as_ref().map(|place| (&*place.folder, &place.instructions));
-            deps.memory.recall(agent, &request.origin, session, content, place, &request.control.cancel).await?
+            let folder = resolved_folder
+                .as_ref()
+                .map(|resolved_folder| (&*resolved_folder.folder, &resolved_folder.instructions));
+            deps.memory.recall(agent, &request.origin, session, content, folder, &request.control.cancel).await?
         };
-        let (folder, folder_grant) = place.map(|place| (place.folder, place.grant)).unzip();
+        let (folder, folder_grant) =
+            resolved_folder.map(|resolved_folder| (resolved_folder.folder, resolved_folder.grant)).unzip();
         let folder_grant = folder_grant.flatten();
         // React chats do not record nodes: their clients do not know node events.
-        let told = plan.is_some() || request.strategy != StrategyKind::React;
-        let brief = StrategySpec {
+        let records_nodes = plan.is_some() || request.strategy != StrategyKind::React;
+        let strategy_spec = StrategySpec {
             history: recalled.messages.clone(),
             user: ModelMessage::user(content.clone()),
             reasoning: agent.reasoning.clone(),
@@ -140,7 +147,7 @@ impl StartedRun {
             vec![NewEvent::from(Event::RunStarted { session: session.clone(), agent: agent.name.clone() })];
         let system: Arc<str> = recalled.system.into();
         if let Some(plan) = plan.filter(|_| request.call_chain.is_none()) {
-            let briefing = RunSpec {
+            let run_spec = RunSpec {
                 client_id: client_id.clone(),
                 thread: request.thread.clone(),
                 requested_agent: plan.agent.clone(),
@@ -156,7 +163,7 @@ impl StartedRun {
                 system: system.clone(),
                 history: recalled.messages,
             };
-            opening.push(Event::RunBriefed(Arc::new(briefing)).into());
+            opening.push(Event::RunBriefed(Arc::new(run_spec)).into());
         }
         let row = RunRow {
             run: *run,
@@ -168,16 +175,16 @@ impl StartedRun {
             input: content.clone(),
             state: RunState::Running,
         };
-        let mut strategy = strategy::build(request.strategy, brief);
+        let mut strategy = strategy::build(request.strategy, strategy_spec);
         let writer = Arc::new(deps.log.open(Topic::Run(*run), Seq::FIRST));
         let verbose = plan.is_some_and(|plan| plan.verbose);
         let driver = Driver::new(
             deps,
             request,
             writer,
-            RunSetup { system, folder, folder_grant, records_nodes: told, verbose, turn },
+            RunSetup { system, folder, folder_grant, records_nodes, verbose, session_permit },
         );
-        let mut nodes = NodeTracker::new(told);
+        let mut nodes = NodeTracker::new(records_nodes);
         let mut steps = Vec::new();
         strategy.advance(StrategyInput::Begin, &mut steps);
         let mut first = None;
@@ -186,8 +193,8 @@ impl StartedRun {
                 StrategyStep::Enter { node, name } => opening.extend(nodes.enter(node, name)),
                 StrategyStep::Leave { node, failed } => opening.extend(nodes.leave(node, failed)),
                 StrategyStep::Report { node, finding } => opening.extend(nodes.finding_entry(node, finding)),
-                StrategyStep::AskModel { node, messages, tools, answer_kind: voice } => {
-                    first = Some(driver.prepare_call(node, nodes.node(node), messages, tools, voice).await?);
+                StrategyStep::AskModel { node, messages, tools, answer_kind } => {
+                    first = Some(driver.prepare_call(node, nodes.node(node), messages, tools, answer_kind).await?);
                 }
                 // Rejected below: a run has to begin with a model call.
                 StrategyStep::CallTool { .. } | StrategyStep::Finish(_) => {}
@@ -208,8 +215,8 @@ impl StartedRun {
     pub(super) async fn resume(
         deps: Arc<RunDeps>,
         request: RunRequest,
-        turn: SessionPermit,
-        briefing: &RunSpec,
+        session_permit: SessionPermit,
+        run_spec: &RunSpec,
         replay: RunReplay,
         next: Seq,
         settled: (Vec<NewEvent>, Vec<StoreWrite>),
@@ -218,35 +225,26 @@ impl StartedRun {
             RunFolder::Inherit(_, grant) => grant.clone(),
             RunFolder::Choose(_) => None,
         };
-        let RunReplay {
-            strategy,
-            mut nodes,
-            steps,
-            outcome_unknown: unsure,
-            announced,
-            used_tokens: used,
-            model_calls: calls,
-            ..
-        } = replay;
+        let RunReplay { strategy, mut nodes, steps, outcome_unknown, announced, used_tokens, model_calls, .. } = replay;
         let (mut entries, writes) = settled;
         // The replay does not count interrupted calls; their tokens and numbers are used up too.
-        let (cut, cut_tokens) = settled_calls(&writes);
+        let (interrupted_calls, interrupted_tokens) = settled_calls(&writes);
         entries.extend(nodes.reenter_all());
         let writer = Arc::new(deps.log.open(Topic::Run(request.run), next));
-        let setting = RunSetup {
-            system: briefing.system.clone(),
-            folder: briefing.folder.clone(),
+        let setup = RunSetup {
+            system: run_spec.system.clone(),
+            folder: run_spec.folder.clone(),
             folder_grant,
             records_nodes: true,
-            verbose: briefing.verbose,
-            turn,
+            verbose: run_spec.verbose,
+            session_permit,
         };
-        let driver = Driver::new(deps, request, writer, setting);
-        driver.context.call_chain.token_budget.spend(used.saturating_add(cut_tokens));
-        driver.model_calls.store(calls.saturating_add(cut), Ordering::Relaxed);
+        let driver = Driver::new(deps, request, writer, setup);
+        driver.context.call_chain.token_budget.spend(used_tokens.saturating_add(interrupted_tokens));
+        driver.model_calls.store(model_calls.saturating_add(interrupted_calls), Ordering::Relaxed);
         driver.writer.append(entries, writes, Durability::Boundary).await?;
         crate::telemetry::run_started(driver.context.caller.surface.name());
-        Ok(Self { driver, strategy, nodes, start: RunStart::Resumed { steps, outcome_unknown: unsure, announced } })
+        Ok(Self { driver, strategy, nodes, start: RunStart::Resumed { steps, outcome_unknown, announced } })
     }
 }
 
@@ -270,8 +268,8 @@ async fn resolve_folder(deps: &RunDeps, folder: &RunFolder) -> Result<ResolvedFo
         RunFolder::Choose(choice) => admit_folder(&*deps.folders, choice).await?,
         RunFolder::Inherit(folder, grant) => (folder.clone(), grant.clone()),
     };
-    let words = deps.folders.documents(&folder).await;
-    Ok(ResolvedFolder { folder, grant, instructions: words })
+    let documents = deps.folders.documents(&folder).await;
+    Ok(ResolvedFolder { folder, grant, instructions: documents })
 }
 
 /// Every folder that a request chooses is opened here.

@@ -130,12 +130,12 @@ pub struct StrategySpec {
     pub tag: Arc<str>,
 }
 
-pub fn build(kind: StrategyKind, brief: StrategySpec) -> Box<dyn Strategy> {
+pub fn build(kind: StrategyKind, spec: StrategySpec) -> Box<dyn Strategy> {
     match kind {
-        StrategyKind::React => Box::new(react::React::new(brief)),
-        StrategyKind::Dup => Box::new(dup::Dup::new(brief)),
-        StrategyKind::Tot => Box::new(tot::Tot::new(brief)),
-        StrategyKind::Got => Box::new(got::Got::new(brief)),
+        StrategyKind::React => Box::new(react::React::new(spec)),
+        StrategyKind::Dup => Box::new(dup::Dup::new(spec)),
+        StrategyKind::Tot => Box::new(tot::Tot::new(spec)),
+        StrategyKind::Got => Box::new(got::Got::new(spec)),
     }
 }
 

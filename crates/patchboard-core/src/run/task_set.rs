@@ -17,8 +17,8 @@ impl<'a, T> TaskSet<'a, T> {
         Self { running: FuturesUnordered::new(), finished: VecDeque::new() }
     }
 
-    pub(super) fn push(&mut self, piece: BoxFuture<'a, T>) {
-        self.running.push(piece);
+    pub(super) fn push(&mut self, task: BoxFuture<'a, T>) {
+        self.running.push(task);
     }
 
     /// The result of the next finished task; `None` if no task is left.
@@ -32,13 +32,13 @@ impl<'a, T> TaskSet<'a, T> {
     /// Waits for `step` while the tasks are polled too. A task may hold what `step` waits for, such as the log's writer
     /// during a commit, and releases it only when it is polled.
     pub(super) async fn run_alongside<S>(&mut self, step: impl Future<Output = S>) -> S {
-        let Self { running, finished: done } = self;
+        let Self { running, finished } = self;
         tokio::pin!(step);
         loop {
             tokio::select! {
                 biased;
                 outcome = &mut step => return outcome,
-                Some(finished) = running.next() => done.push_back(finished),
+                Some(result) = running.next() => finished.push_back(result),
             }
         }
     }

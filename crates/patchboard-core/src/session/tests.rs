@@ -8,8 +8,8 @@ fn key() -> SessionKey {
     SessionKey::conversation("default", "web", "a", "main")
 }
 
-fn now(place: QueueSlot) -> Result<SessionPermit, QueueSlot> {
-    match place {
+fn now(slot: QueueSlot) -> Result<SessionPermit, QueueSlot> {
+    match slot {
         QueueSlot::Ready(turn) => Ok(turn),
         QueueSlot::Waiting(mut receiver) => match receiver.try_recv() {
             Ok(turn) => Ok(turn),
@@ -19,7 +19,7 @@ fn now(place: QueueSlot) -> Result<SessionPermit, QueueSlot> {
 }
 
 #[test]
-fn turns_come_in_the_order_of_asking() {
+fn permits_are_granted_in_the_order_of_requests() {
     let queues = SessionQueues::new(MAX_WAITING);
     let first = now(queues.enqueue(&key()).unwrap()).unwrap();
     let second = now(queues.enqueue(&key()).unwrap()).unwrap_err();
@@ -33,7 +33,7 @@ fn turns_come_in_the_order_of_asking() {
 }
 
 #[test]
-fn whoever_gives_up_is_passed_over() {
+fn abandoned_requests_are_skipped() {
     let queues = SessionQueues::new(MAX_WAITING);
     let first = now(queues.enqueue(&key()).unwrap()).unwrap();
     let quitter = queues.enqueue(&key()).unwrap();
@@ -45,7 +45,7 @@ fn whoever_gives_up_is_passed_over() {
 }
 
 #[test]
-fn a_turn_handed_to_a_place_that_is_dropped_unread_goes_on_to_the_next() {
+fn an_undelivered_permit_goes_to_the_next_request() {
     let queues = SessionQueues::new(MAX_WAITING);
     let first = now(queues.enqueue(&key()).unwrap()).unwrap();
     let called_but_gone = queues.enqueue(&key()).unwrap();
@@ -57,7 +57,7 @@ fn a_turn_handed_to_a_place_that_is_dropped_unread_goes_on_to_the_next() {
 }
 
 #[test]
-fn the_line_is_bounded_and_other_sessions_do_not_care() {
+fn the_queue_is_bounded_for_each_session() {
     let queues = SessionQueues::new(MAX_WAITING);
     let _running = now(queues.enqueue(&key()).unwrap()).unwrap();
     let _waiting: Vec<QueueSlot> = (0..MAX_WAITING).map(|_| queues.enqueue(&key()).unwrap()).collect();

@@ -9,12 +9,12 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates
         .into_iter()
         .map(|candidate| {
-            let letters = normalize(candidate);
+            let normalized = normalize(candidate);
             // A third of the longer word may differ; short words may have one error.
-            let slips = (word.len().max(letters.len()) / 3).max(1);
-            (distance(&word, &letters), slips, candidate)
+            let max_edits = (word.len().max(normalized.len()) / 3).max(1);
+            (distance(&word, &normalized), max_edits, candidate)
         })
-        .filter(|(distance, slips, _)| distance <= slips)
+        .filter(|(distance, max_edits, _)| distance <= max_edits)
         .min()
         .map(|(_, _, candidate)| candidate)
 }
@@ -22,7 +22,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// A hint for a `word` that is none of the candidates: the nearest candidate, or else `otherwise`.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
     match nearest(word, candidates) {
-        Some(meant) => format!("did you mean `{meant}`?"),
+        Some(suggestion) => format!("did you mean `{suggestion}`?"),
         None => otherwise.to_owned(),
     }
 }

@@ -19,19 +19,19 @@ const SAMPLED: u8 = 1;
 impl TraceParent {
     /// Later versions may append fields to these four; any other deviation from the form gives `None`.
     pub fn parse(text: &str) -> Option<Self> {
-        let (known, more) = text.split_at_checked(LENGTH)?;
+        let (known, rest) = text.split_at_checked(LENGTH)?;
         let mut parts = known.split('-');
         let [version] = parse_hex(parts.next()?)?;
         let trace = parse_hex(parts.next()?)?;
         let span = parse_hex(parts.next()?)?;
         let [flags] = parse_hex(parts.next()?)?;
-        let is_whole = match version {
-            0 => more.is_empty(),
+        let has_valid_length = match version {
+            0 => rest.is_empty(),
             0xff => false,
-            _ => more.is_empty() || more.starts_with('-'),
+            _ => rest.is_empty() || rest.starts_with('-'),
         };
-        let is_position = is_whole && parts.next().is_none() && trace != [0; 16] && span != [0; 8];
-        is_position.then_some(Self { trace, span, is_sampled: flags & SAMPLED != 0 })
+        let is_valid = has_valid_length && parts.next().is_none() && trace != [0; 16] && span != [0; 8];
+        is_valid.then_some(Self { trace, span, is_sampled: flags & SAMPLED != 0 })
     }
 }
 

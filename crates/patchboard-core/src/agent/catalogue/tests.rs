@@ -15,12 +15,12 @@ use crate::run_spec::StrategyKind;
 #[derive(Debug)]
 struct Lister {
     name: &'static str,
-    offers: Mutex<Option<Result<Vec<&'static str>, ModelError>>>,
-    asked: AtomicU32,
+    listing: Mutex<Option<Result<Vec<&'static str>, ModelError>>>,
+    request_count: AtomicU32,
 }
 
-fn lister(name: &'static str, offers: Option<Result<Vec<&'static str>, ModelError>>) -> Arc<Lister> {
-    Arc::new(Lister { name, offers: Mutex::new(offers), asked: AtomicU32::new(0) })
+fn lister(name: &'static str, listing: Option<Result<Vec<&'static str>, ModelError>>) -> Arc<Lister> {
+    Arc::new(Lister { name, listing: Mutex::new(listing), request_count: AtomicU32::new(0) })
 }
 
 fn refusing(name: &'static str) -> Arc<Lister> {
@@ -45,12 +45,12 @@ impl ModelProvider for Lister {
     }
 
     fn models(&self, _stop: CancellationToken) -> BoxFuture<'_, Result<Vec<ListedModel>, ModelError>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let offers = self.offers.lock().unwrap().clone();
+        self.request_count.fetch_add(1, Ordering::Relaxed);
+        let listing = self.listing.lock().unwrap().clone();
         let listed = |ids: Vec<&'static str>| ids.into_iter().map(|id| ListedModel { id: id.into(), name: None });
         Box::pin(async move {
-            match offers {
-                Some(offers) => offers.map(|ids| listed(ids).collect()),
+            match listing {
+                Some(listing) => listing.map(|ids| listed(ids).collect()),
                 None => std::future::pending().await,
             }
         })
@@ -77,9 +77,9 @@ fn agent(provider: &Arc<Lister>, model: &str) -> AgentSpec {
     }
 }
 
-fn catalogue(agent: &AgentSpec, further: &[&Arc<Lister>]) -> ModelCatalogue {
-    let further = further.iter().map(|provider| -> Arc<dyn ModelProvider> { (*provider).clone() });
-    ModelCatalogue::new(&[Arc::new(agent.clone())], further.collect(), Some(|name| name.len() as u32))
+fn catalogue(agent: &AgentSpec, extra_providers: &[&Arc<Lister>]) -> ModelCatalogue {
+    let extra_providers = extra_providers.iter().map(|provider| -> Arc<dyn ModelProvider> { (*provider).clone() });
+    ModelCatalogue::new(&[Arc::new(agent.clone())], extra_providers.collect(), Some(|name| name.len() as u32))
 }
 
 /// The provider and model chosen, or what is wrong with the name.
@@ -131,7 +131,7 @@ async fn the_window_is_that_of_the_chosen_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_provider_cannot_list_is_taken_at_its_word_within_two_seconds() {
+async fn models_of_a_provider_that_cannot_list_are_accepted_within_two_seconds() {
     let (hangs, refuses) = (lister("hangs", None), refusing("refuses"));
     let agent = agent(&hangs, "own");
     let catalogue = catalogue(&agent, &[&refuses]);
@@ -144,14 +144,14 @@ async fn what_a_provider_cannot_list_is_taken_at_its_word_within_two_seconds() {
         assert!(chosen(&catalogue, &agent, "another").await.is_ok());
     }
     assert_eq!(began.elapsed(), LISTING_TIMEOUT);
-    assert_eq!(hangs.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(hangs.request_count.load(Ordering::Relaxed), 1);
     tokio::time::advance(FAILED_LISTING_TTL).await;
     assert!(chosen(&catalogue, &agent, "another").await.is_ok());
-    assert_eq!(hangs.asked.load(Ordering::Relaxed), 2);
+    assert_eq!(hangs.request_count.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_are_asked_side_by_side_and_lists_are_kept_for_five_minutes() {
+async fn providers_are_asked_concurrently_and_lists_cached_for_five_minutes() {
     let (main, hangs) = (lister("main", Some(Ok(vec!["m-1:latest", "m-2"]))), lister("hangs", None));
     let also_hangs = lister("also", None);
     let agent = agent(&main, "m-1");
@@ -172,12 +172,12 @@ async fn all_are_asked_side_by_side_and_lists_are_kept_for_five_minutes() {
         unavailable: vec![silent("hangs"), silent("also")],
     };
     assert_eq!(report, expected);
-    *main.offers.lock().unwrap() = Some(Ok(vec!["m-1", "m-3"]));
+    *main.listing.lock().unwrap() = Some(Ok(vec!["m-1", "m-3"]));
     assert_eq!(catalogue.list(&agent, &stop).await, expected, "kept");
     tokio::time::advance(LISTING_TTL).await;
     let later = catalogue.list(&agent, &stop).await;
     assert_eq!(later.models, [summary("m-1", true), summary("m-3", false)]);
-    assert_eq!(main.asked.load(Ordering::Relaxed), 2);
+    assert_eq!(main.request_count.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,25 +190,25 @@ async fn a_configured_model_is_shown_and_may_be_chosen_whatever_its_provider_say
         ModelSummary { id: "refuses/own".into(), name: "own".into(), provider: "refuses".into(), is_default: true };
     assert_eq!(report.models, [expected]);
     assert_eq!(&*report.unavailable[0].reason, "provider refused the request (404)");
-    *refuses.offers.lock().unwrap() = Some(Ok(vec!["other"]));
+    *refuses.listing.lock().unwrap() = Some(Ok(vec!["other"]));
     tokio::time::advance(FAILED_LISTING_TTL).await;
     assert!(chosen(&catalogue, &agent, "own").await.is_ok());
     assert!(chosen(&catalogue, &agent, "strange").await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_who_ask_at_once_ask_the_provider_once() {
+async fn concurrent_requests_ask_the_provider_once() {
     let main = lister("main", Some(Ok(vec!["m-1", "m-2"])));
     let agent = agent(&main, "m-1");
     let catalogue = catalogue(&agent, &[]);
-    let asked = (0..20).map(|_| chosen(&catalogue, &agent, "m-2"));
-    assert!(join_all(asked).await.iter().all(Result::is_ok));
-    assert_eq!(main.asked.load(Ordering::Relaxed), 1);
+    let request_count = (0..20).map(|_| chosen(&catalogue, &agent, "m-2"));
+    assert!(join_all(request_count).await.iter().all(Result::is_ok));
+    assert_eq!(main.request_count.load(Ordering::Relaxed), 1);
 }
 
 #[test]
 fn short_names_mean_the_listed_model() {
-    for (listed, wanted, same) in [
+    for (listed, requested, same) in [
         ("m", "m", true),
         ("llama3.2:latest", "llama3.2", true),
         ("llama3.2:1b", "llama3.2", false),
@@ -218,6 +218,6 @@ fn short_names_mean_the_listed_model() {
         ("gpt-4o-mini", "gpt-4o", false),
         ("gpt-4o", "gpt-4", false),
     ] {
-        assert_eq!(matches_listed_id(listed, wanted), same, "{listed} {wanted}");
+        assert_eq!(matches_listed_id(listed, requested), same, "{listed} {requested}");
     }
 }

@@ -83,6 +83,7 @@ fn programs_call_each_others_tools_and_those_of_the_server_that_are_for_everyone
 
 #[test]
 fn agents_are_judged_by_what_they_do() {
+    use ApprovalMode::{Allow, Deny};
     let tool = ToolSpec {
         name: "agent.helper".into(),
         description: "".into(),

@@ -303,7 +303,7 @@ async fn after_a_crash_the_run_beneath_is_closed_and_the_call_is_left_to_the_ope
     bench.store.fail(|_| true);
     live.iter().for_each(|live| live.control.suspend.cancel());
     let_others_run().await;
-    bench.store.heal();
+    bench.store.stop_failing();
     let store = bench.store.clone();
     drop(bench);
     let_others_run().await;

@@ -100,7 +100,7 @@ async fn a_question_that_cannot_be_recorded_is_not_left_open() {
     bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::ApprovalRequested(_))));
     let (_, followed) = bench.begin("alice", "write it").await;
     assert_eq!(rest(followed).await[1..], ["call write {}", "usage 10+5"]);
-    bench.store.heal();
+    bench.store.stop_failing();
     assert_eq!(open_questions(&bench, &operator()).await, 0);
 }
 

@@ -125,7 +125,7 @@ async fn a_provider_that_does_not_even_answer_can_be_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_before_the_first_call_costs_nothing() {
     let bench = bench([]);
-    let gate = bench.store.hold();
+    let gate = bench.store.block_commits();
     let stop = CancellationToken::new();
     let mut asked = bench.board.ask(&caller(1), start("alice", "hi"), stop.clone());
     assert!((&mut asked).now_or_never().is_none());
@@ -155,7 +155,7 @@ async fn cancelling_stops_tools_and_records_that() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_run_starts_no_further_tool() {
     let bench = bench([call(&[("echo", json!({}))], 10, 5)]);
-    let gate = bench.store.hold();
+    let gate = bench.store.block_commits();
     // The start; the model's answer and the tool's intent are being recorded when the run is cancelled.
     gate.add_permits(1);
     let (run, followed) = bench.begin("alice", "go").await;
@@ -213,7 +213,7 @@ async fn a_follower_keeps_a_run_alive_and_one_that_returns_in_time_saves_it() {
 #[tokio::test(start_paused = true)]
 async fn an_ask_that_is_dropped_leaves_a_begun_run_alone() {
     let bench = bench([]);
-    let gate = bench.store.hold();
+    let gate = bench.store.block_commits();
     let mut asked = bench.ask(&caller(1), start("alice", "hi"));
     assert!((&mut asked).now_or_never().is_none());
     let_others_run().await;

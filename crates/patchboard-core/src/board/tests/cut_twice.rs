@@ -109,7 +109,7 @@ async fn fails_in_the_middle(strategy: &str, delay: usize) {
         let run = bench.ask(&on_runs(1), start()).await.unwrap();
         bench.board.0.tracker.close();
         bench.board.0.tracker.wait().await;
-        bench.store.heal();
+        bench.store.stop_failing();
         assert_eq!(bench.live_runs(), 0);
         assert!(bench.board.0.run_names.lock().unwrap().is_empty());
         assert!(bench.spent("any").await.iter().all(|(_, reserved)| *reserved == 0), "{strategy} after {kept}");

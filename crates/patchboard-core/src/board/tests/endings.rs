@@ -81,7 +81,7 @@ async fn a_store_that_hangs_does_not_hang_the_drain() {
     let bench = bench([hangs()]);
     let (_, mut followed) = bench.begin("alice", "hi").await;
     until(&mut followed, "text Hello").await;
-    let _never_opened = bench.store.hold();
+    let _never_opened = bench.store.block_commits();
     assert_eq!(bench.board.drain(Duration::from_secs(1)).await.unwrap(), DrainReport { cancelled: 1, suspended: 0 });
 }
 
@@ -93,7 +93,7 @@ async fn an_end_that_cannot_be_stored_is_not_told_and_is_made_up_at_the_next_sta
     assert_eq!(rest(followed).await, ["started default:web:alice:main by default"], "the stream just ends");
     assert_eq!(broken.live_runs(), 0);
     assert_eq!(broken.said("alice").await, [""; 0]);
-    broken.store.heal();
+    broken.store.stop_failing();
     assert_eq!(broken.chat("alice", "again").await.last().unwrap(), "end Completed", "the session is not stuck");
 
     let restarted = restart(&broken);
@@ -176,7 +176,7 @@ async fn a_start_that_cannot_be_stored_did_not_happen() {
     bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::RunStarted { .. })));
     let refused = bench.ask(&caller(1), start("alice", "hi")).await.unwrap_err();
     assert_eq!((refused.kind, refused.message.as_str()), (ErrorKind::Internal, "storage: failed to commit a batch"));
-    bench.store.heal();
+    bench.store.stop_failing();
     assert_eq!((bench.live_runs(), bench.spent("alice").await), (0, [(0, 0); 3]));
     assert_eq!(bench.store.unfinished_runs().await.unwrap(), []);
     assert_eq!(bench.chat("alice", "hi").await.last().unwrap(), "end Completed");

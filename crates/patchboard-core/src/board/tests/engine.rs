@@ -188,7 +188,7 @@ async fn two_unfinished_runs_of_one_name_do_not_keep_the_server_from_starting() 
     let (lost, followed) = begin_in(&bench, "a", "same", plan("react")).await;
     rest(followed).await;
     let_others_run().await;
-    bench.store.heal();
+    bench.store.stop_failing();
     let (run, mut followed) = begin_in(&bench, "b", "same", plan("react")).await;
     until(&mut followed, "text half").await;
     die(&bench, run).await;
@@ -296,7 +296,7 @@ async fn a_store_that_stalls_does_not_keep_a_cancelled_tool_at_work() {
     script.insert(0, wait);
     let (bench, rascals) = with_rascals([script], FaultyStore::new());
     let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
-    let gate = bench.store.hold();
+    let gate = bench.store.block_commits();
     asked.add_permits(1);
     // The answer with its intents; what the tool says has to wait.
     gate.add_permits(1);
@@ -381,7 +381,7 @@ async fn a_drain_does_not_take_up_again_what_was_cancelled() {
     let bench = bench([call(&[("hangs", json!({}))], 1, 1)]);
     let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
     until(&mut followed, "tool hangs").await;
-    let gate = bench.store.hold();
+    let gate = bench.store.block_commits();
     bench.ask(&on_runs(1), CancelRun(run)).await.unwrap();
     let opened = async {
         tokio::time::sleep(Duration::from_secs(2)).await;

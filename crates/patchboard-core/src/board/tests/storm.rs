@@ -95,7 +95,7 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
     }
     bench.board.0.tracker.close();
     bench.board.0.tracker.wait().await;
-    bench.store.heal();
+    bench.store.stop_failing();
     assert!(runs.len() > 20, "the storm was not just refusals: {}", runs.len());
     assert_eq!(bench.live_runs(), 0);
     for account in ACCOUNTS {

@@ -61,9 +61,9 @@ impl SessionQuota {
     }
 }
 
-fn exceeded(open: usize, who: &str) -> BoardError {
+fn exceeded(open: usize, subject: &str) -> BoardError {
     let message =
-        format!("session_quota_exceeded: {who} {open} sessions open, the rest is kept for others: close some");
+        format!("session_quota_exceeded: {subject} {open} sessions open, the rest is kept for others: close some");
     BoardError::new(ErrorKind::Exhausted, message)
 }
 

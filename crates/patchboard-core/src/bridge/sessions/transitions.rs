@@ -5,20 +5,20 @@ use super::*;
 impl SessionTable {
     /// Ends a session. `WaitForCleanup` while another task cleans it up; `Done` if the caller must not end it. Data
     /// that a client left under the id in an earlier process is deleted too.
-    pub(in crate::bridge) fn close(&mut self, id: &str, who: BridgeCaller<'_>) -> SessionTransition {
-        let is_known = self.by_id.get(id).map(|session| match who {
+    pub(in crate::bridge) fn close(&mut self, id: &str, caller: BridgeCaller<'_>) -> SessionTransition {
+        let is_known = self.by_id.get(id).map(|session| match caller {
             BridgeCaller::Client => session.kind == SessionKind::Client,
             // Workers echo the close of a session, by which time the id may belong to another one.
             BridgeCaller::Worker(worker) => matches!(&session.kind, SessionKind::Worker(owner) if *owner.0 == *worker),
         });
-        match (is_known, who) {
+        match (is_known, caller) {
             (Some(false), _) | (None, BridgeCaller::Worker(_)) => return SessionTransition::Done,
             (Some(true), _) => self.remove_session(id),
             (None, BridgeCaller::Client) if id.is_empty() || id.len() > MAX_ID => return SessionTransition::Done,
             (None, BridgeCaller::Client) => {
                 let id: Arc<str> = id.into();
-                let never_was = EndedSession { id: id.clone(), resources: 0, has_variables: true, tasks: None };
-                self.ending.entry(id).or_insert(Some(never_was));
+                let unknown_session = EndedSession { id: id.clone(), resources: 0, has_variables: true, tasks: None };
+                self.ending.entry(id).or_insert(Some(unknown_session));
             }
         }
         match self.ending.get_mut(id).and_then(Option::take) {
@@ -30,12 +30,12 @@ impl SessionTable {
     /// Removes expired sessions and returns their number.
     pub(in crate::bridge) fn expire(&mut self, now: Instant) -> usize {
         let ttl = self.ttl;
-        let old = self.by_id.iter().filter(|(_, session)| !session.is_alive(now, ttl));
-        let old: Vec<Arc<str>> = old.map(|(id, _)| id.clone()).collect();
-        for id in &old {
+        let expired = self.by_id.iter().filter(|(_, session)| !session.is_alive(now, ttl));
+        let expired: Vec<Arc<str>> = expired.map(|(id, _)| id.clone()).collect();
+        for id in &expired {
             self.remove_session(id);
         }
-        old.len()
+        expired.len()
     }
 
     /// Ids of ended sessions that no task is cleaning up.
@@ -62,20 +62,20 @@ impl SessionTable {
     pub(super) fn find_accessible(
         &mut self,
         id: &str,
-        who: BridgeCaller<'_>,
+        caller: BridgeCaller<'_>,
         now: Instant,
     ) -> Option<(Arc<str>, &mut BridgeSession)> {
         let ttl = self.ttl;
         let id = self.by_id.get_key_value(id)?.0.clone();
         let session = self.by_id.get_mut(&id)?;
-        (session.is_alive(now, ttl) && session.is_accessible_to(who)).then_some((id, session))
+        (session.is_alive(now, ttl) && session.is_accessible_to(caller)).then_some((id, session))
     }
 
     pub(super) fn insert(
         &mut self,
         id: &Arc<str>,
         kind: SessionKind,
-        place: SessionScope,
+        scope: SessionScope,
         at: Timestamp,
         now: Instant,
     ) -> &mut BridgeSession {
@@ -86,7 +86,7 @@ impl SessionTable {
         let session = BridgeSession {
             kind,
             opener: None,
-            scope: place,
+            scope,
             call_chain: None,
             metadata: BTreeMap::new(),
             config: SessionConfig::default(),
@@ -128,11 +128,11 @@ impl SessionTable {
             self.by_id.iter().filter(|(_, session)| session.kind != SessionKind::Client && session.active_calls == 0);
         let mut idle: Vec<(Instant, Arc<str>)> = idle.map(|(id, session)| (session.used_at, id.clone())).collect();
         // Several at once, since the search is expensive.
-        let some = idle.len().min(MAX_INTERNAL_SESSIONS / 100);
-        if some > 0 && some < idle.len() {
-            idle.select_nth_unstable(some - 1);
+        let count = idle.len().min(MAX_INTERNAL_SESSIONS / 100);
+        if count > 0 && count < idle.len() {
+            idle.select_nth_unstable(count - 1);
         }
-        for (_, id) in idle.iter().take(some) {
+        for (_, id) in idle.iter().take(count) {
             self.remove_session(id);
         }
     }
@@ -143,8 +143,8 @@ impl BridgeSession {
         self.active_calls > 0 || now.saturating_duration_since(self.used_at) < ttl
     }
 
-    pub(super) fn is_accessible_to(&self, who: BridgeCaller<'_>) -> bool {
-        match (&self.kind, who) {
+    pub(super) fn is_accessible_to(&self, caller: BridgeCaller<'_>) -> bool {
+        match (&self.kind, caller) {
             (SessionKind::Client, _) | (SessionKind::Agent, BridgeCaller::Worker(_)) => true,
             (SessionKind::Worker(owner), BridgeCaller::Worker(worker)) => *owner.0 == *worker,
             (SessionKind::Agent | SessionKind::Worker(_), BridgeCaller::Client) => false,
@@ -152,21 +152,21 @@ impl BridgeSession {
     }
 
     /// A worker's calls keep no session alive but its own.
-    pub(super) fn record_use(&mut self, who: BridgeCaller<'_>, now: Instant) {
-        let counts = match who {
+    pub(super) fn record_use(&mut self, caller: BridgeCaller<'_>, now: Instant) {
+        let counts_as_use = match caller {
             BridgeCaller::Client => true,
             BridgeCaller::Worker(_) => matches!(self.kind, SessionKind::Worker(_)),
         };
-        if counts {
+        if counts_as_use {
             self.used_at = now;
         }
     }
 
-    pub(super) fn refresh(&mut self, wanted: &OpenSession, now: Instant) {
-        if !wanted.metadata.is_empty() {
-            self.metadata.clone_from(&wanted.metadata);
+    pub(super) fn refresh(&mut self, request: &OpenSession, now: Instant) {
+        if !request.metadata.is_empty() {
+            self.metadata.clone_from(&request.metadata);
         }
-        self.config = wanted.config.unwrap_or(self.config);
+        self.config = request.config.unwrap_or(self.config);
         self.used_at = now;
     }
 }

@@ -30,18 +30,18 @@ impl EventFilter {
 
     /// Sets the share for all events and drops earlier rules if `patterns` is empty; else for events that match a
     /// pattern.
-    pub fn set_sampling(&mut self, share: f64, patterns: Vec<Glob>) -> Result<(), TooManyPatterns> {
-        let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
-        let kept = self.sampling_rules.iter().filter(|(known, _)| !patterns.contains(known)).count();
-        if kept + patterns.len() > MAX_PATTERNS {
+    pub fn set_sampling(&mut self, rate: f64, patterns: Vec<Glob>) -> Result<(), TooManyPatterns> {
+        let rate = if rate.is_nan() { 0.0 } else { rate.clamp(0.0, 1.0) };
+        let remaining_rules = self.sampling_rules.iter().filter(|(known, _)| !patterns.contains(known)).count();
+        if remaining_rules + patterns.len() > MAX_PATTERNS {
             return Err(TooManyPatterns);
         }
         if patterns.is_empty() {
-            self.default_rate = Some(share);
+            self.default_rate = Some(rate);
             self.sampling_rules.clear();
         }
         self.sampling_rules.retain(|(known, _)| !patterns.contains(known));
-        self.sampling_rules.extend(patterns.into_iter().map(|pattern| (pattern, share)));
+        self.sampling_rules.extend(patterns.into_iter().map(|pattern| (pattern, rate)));
         self.sampling_credit = vec![0.0; self.sampling_rules.len() + 1];
         Ok(())
     }
@@ -62,20 +62,20 @@ impl EventFilter {
             return false;
         }
         let rule = self.sampling_rules.iter().rposition(|(glob, _)| glob.matches(name));
-        let share = match rule {
-            Some(rule) => self.sampling_rules.get(rule).map_or(1.0, |(_, share)| *share),
+        let rate = match rule {
+            Some(rule) => self.sampling_rules.get(rule).map_or(1.0, |(_, rate)| *rate),
             None => self.default_rate.unwrap_or(1.0),
         };
         let slot = rule.map_or(0, |rule| rule + 1);
         if self.sampling_credit.len() <= slot {
             self.sampling_credit.resize(slot + 1, 0.0);
         }
-        let Some(owed) = self.sampling_credit.get_mut(slot) else { return true };
-        *owed += share;
+        let Some(credit) = self.sampling_credit.get_mut(slot) else { return true };
+        *credit += rate;
         // Tolerates rounding errors in sums of fractions.
-        let passes = *owed >= 1.0 - 1e-9;
+        let passes = *credit >= 1.0 - 1e-9;
         if passes {
-            *owed -= 1.0;
+            *credit -= 1.0;
         }
         passes
     }

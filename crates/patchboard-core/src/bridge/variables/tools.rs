@@ -83,9 +83,9 @@ impl VariableTools {
         let session = &scope.session;
         match tool {
             SET => {
-                let wanted = parse_set(arguments)?;
-                let name = wanted.name.clone();
-                let ChangeOutcome { version, stale } = variables.set(session, wanted).await?;
+                let request = parse_set(arguments)?;
+                let name = request.name.clone();
+                let ChangeOutcome { version, stale } = variables.set(session, request).await?;
                 Ok(json!({"name": name, "version": version, "stale": stale}))
             }
             GET => {
@@ -104,9 +104,9 @@ impl VariableTools {
             }
             DELETE => {
                 let name = parse_name(arguments)?;
-                let done = variables.delete(session, name).await?;
-                let is_deleted = done.is_some();
-                let stale = done.map(|done| done.stale).unwrap_or_default();
+                let outcome = variables.delete(session, name).await?;
+                let is_deleted = outcome.is_some();
+                let stale = outcome.map(|outcome| outcome.stale).unwrap_or_default();
                 Ok(json!({"name": name, "deleted": is_deleted, "stale": stale}))
             }
             LIST => {
@@ -121,10 +121,10 @@ impl VariableTools {
                 let names: Vec<Glob> =
                     parse_texts(arguments, "names")?.unwrap_or_default().into_iter().map(Glob::new).collect();
                 let since = arguments.get("since").and_then(Value::as_u64);
-                let patience = arguments.get("timeout_ms").and_then(Value::as_u64).unwrap_or(DEFAULT_WAIT_MS);
-                let patience = Duration::from_millis(patience.min(MAX_WAIT_MS));
-                let news = variables.watch(session, &names, since, patience, stop).await?;
-                Ok(watch_json(news))
+                let max_wait = arguments.get("timeout_ms").and_then(Value::as_u64).unwrap_or(DEFAULT_WAIT_MS);
+                let max_wait = Duration::from_millis(max_wait.min(MAX_WAIT_MS));
+                let update = variables.watch(session, &names, since, max_wait, stop).await?;
+                Ok(watch_json(update))
             }
             unknown => Err(VariableError::Rejected(format!("unknown tool: {unknown}"))),
         }
@@ -154,19 +154,19 @@ fn parse_texts(arguments: &Value, name: &str) -> Result<Option<Vec<Arc<str>>>, V
     texts.map(Some).ok_or_else(|| VariableError::Rejected(format!("`{name}` must be a list of texts")))
 }
 
-fn watch_json(news: WatchUpdate) -> Value {
-    let WatchUpdate { changes, cursor, reset } = news;
+fn watch_json(update: WatchUpdate) -> Value {
+    let WatchUpdate { changes, cursor, reset } = update;
     let one = |change: VariableChange| {
         let VariableChange { name, version, value, deleted, stale } = change;
-        let mut told = Map::new();
-        told.insert("name".to_owned(), json!(name));
-        told.insert("version".to_owned(), version.into());
+        let mut fields = Map::new();
+        fields.insert("name".to_owned(), json!(name));
+        fields.insert("version".to_owned(), version.into());
         if let Some(value) = value {
-            told.insert("value".to_owned(), Value::clone(&value));
+            fields.insert("value".to_owned(), Value::clone(&value));
         }
-        told.insert("deleted".to_owned(), deleted.into());
-        told.insert("stale".to_owned(), stale.into());
-        Value::Object(told)
+        fields.insert("deleted".to_owned(), deleted.into());
+        fields.insert("stale".to_owned(), stale.into());
+        Value::Object(fields)
     };
     let mut answer = Map::new();
     answer.insert("changes".to_owned(), changes.into_iter().map(one).collect());

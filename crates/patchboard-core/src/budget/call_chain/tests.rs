@@ -11,7 +11,7 @@ fn top(max_tokens: Option<u64>) -> CallChain {
 }
 
 #[test]
-fn those_beneath_know_who_waits_and_who_pays() {
+fn nested_runs_know_their_ancestors_and_the_charged_session() {
     let outer = top(None);
     let inner = outer.child(run(1), None).child(run(2), None);
     assert_eq!((outer.depth(), inner.depth()), (0, 2));
@@ -20,7 +20,7 @@ fn those_beneath_know_who_waits_and_who_pays() {
 }
 
 #[test]
-fn what_is_spent_beneath_is_spent_above() {
+fn nested_runs_spend_the_budgets_of_their_ancestors() {
     let outer = top(Some(100));
     let inner = outer.child(run(1), Some(60));
     let beside = outer.child(run(1), None);
@@ -28,12 +28,12 @@ fn what_is_spent_beneath_is_spent_above() {
         (outer.token_budget.remaining(10), inner.token_budget.remaining(10), beside.token_budget.remaining(10)),
         (Ok(90), Ok(50), Ok(90))
     );
-    let held = inner.token_budget.hold(40);
+    let token_hold = inner.token_budget.hold(40);
     assert_eq!(
         (outer.token_budget.remaining(10), inner.token_budget.remaining(10), beside.token_budget.remaining(10)),
         (Ok(50), Ok(10), Ok(50))
     );
-    drop(held);
+    drop(token_hold);
     inner.token_budget.spend(30);
     beside.token_budget.spend(50);
     assert_eq!(

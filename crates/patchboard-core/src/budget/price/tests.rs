@@ -33,7 +33,7 @@ fn the_first_matching_row_prices_both_directions() {
 
 #[test]
 fn no_table_costs_nothing_and_no_figure_overflows() {
-    let most = TokenCount { input: u64::MAX, output: u64::MAX };
-    assert_eq!(PriceTable::default().cost_nanousd("any", most), 0);
-    assert_eq!(table().cost_nanousd("gpt-4o", most), u64::MAX);
+    let max_tokens = TokenCount { input: u64::MAX, output: u64::MAX };
+    assert_eq!(PriceTable::default().cost_nanousd("any", max_tokens), 0);
+    assert_eq!(table().cost_nanousd("gpt-4o", max_tokens), u64::MAX);
 }

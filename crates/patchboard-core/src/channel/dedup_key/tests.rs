@@ -35,7 +35,7 @@ fn without_a_window_every_delivery_is_another_one() {
 }
 
 #[test]
-fn what_keys_have_in_common_can_be_told_from_them() {
+fn the_shared_part_of_a_key_can_be_read_from_it() {
     for keys in [
         keys(950, 300),
         keys(950, 0),

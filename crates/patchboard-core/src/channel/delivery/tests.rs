@@ -19,7 +19,7 @@ fn facts_belong_to_the_account_or_else_to_the_conversation() {
 }
 
 #[test]
-fn what_is_over_holds_no_words() {
+fn finished_deliveries_hold_no_message() {
     let channel = ChannelOptions {
         name: "tg".into(),
         plugin: "tg".into(),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn people_are_told_by_what_went_wrong() {
+fn every_error_kind_has_its_user_text() {
     let model = "The language model cannot be reached at the moment; please try again later.";
     let budget = "The token budget is used up; please try again later.";
     for (failure, expected) in [
@@ -33,7 +33,7 @@ fn a_provider_without_a_key_is_trouble_upstream() {
 }
 
 #[test]
-fn what_a_budget_would_have_needed_stays_inside() {
+fn budget_keys_are_redacted() {
     let whole =
         "token budget exceeded (daily: 9/10): this call needs about 5 tokens and 1 are left; raise `budgets.daily`";
     assert_eq!(run_failure(whole).message, "token budget exceeded (daily: 9/10)");

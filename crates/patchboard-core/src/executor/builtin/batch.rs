@@ -81,32 +81,32 @@ pub fn parse(arguments: &Value) -> Result<Vec<NamedCall>, String> {
 
 /// All results as one output; an error only if every call failed.
 pub fn render(results: &[(Arc<str>, ToolOutput)]) -> ToolOutput {
-    let share = result_share(results.iter().map(|(_, output)| output.content.len()).collect());
+    let result_limit = fair_result_limit(results.iter().map(|(_, output)| output.content.len()).collect());
     let mut content = String::new();
     for (number, (tool, output)) in results.iter().enumerate() {
-        let word = if output.is_error { "error" } else { "ok" };
-        let (tool, shown) = (cut(tool, NAME_BYTES), cut_with_size(&output.content, share));
+        let status = if output.is_error { "error" } else { "ok" };
+        let (tool, shown) = (cut(tool, NAME_BYTES), cut_with_size(&output.content, result_limit));
         if number > 0 {
             content.push_str("\n\n");
         }
         // Writing to a string cannot fail.
-        let _written = write!(content, "[{}] {tool}: {word}\n{shown}", number + 1);
+        let _written = write!(content, "[{}] {tool}: {status}\n{shown}", number + 1);
     }
     let is_error = results.iter().all(|(_, output)| output.is_error);
     ToolOutput { content: content.into(), is_error, data: None }
 }
 
 /// The limit of each result: short ones are shown whole, and the long ones share the remaining bytes.
-fn result_share(mut sizes: Vec<usize>) -> usize {
+fn fair_result_limit(mut sizes: Vec<usize>) -> usize {
     sizes.sort_unstable();
-    let mut left = TOTAL_BYTES;
+    let mut remaining = TOTAL_BYTES;
     for (index, &size) in sizes.iter().enumerate() {
-        let fair = left / (sizes.len() - index);
+        let fair = remaining / (sizes.len() - index);
         let size = size.min(RESULT_BYTES);
         if size > fair {
             return fair;
         }
-        left -= size;
+        remaining -= size;
     }
     RESULT_BYTES
 }

@@ -158,10 +158,10 @@ fn parse_key(arguments: &Value) -> Result<String, CoreToolError> {
     Ok(key.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn fact_query(scope: &ToolScope, words: &str, limit: usize) -> FactQuery {
+fn fact_query(scope: &ToolScope, text: &str, limit: usize) -> FactQuery {
     FactQuery {
         owner: scope.owner.clone(),
-        text: words.to_owned(),
+        text: text.to_owned(),
         embedding: None,
         limit,
         fill_with_recent: false,

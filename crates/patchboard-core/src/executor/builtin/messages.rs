@@ -36,8 +36,8 @@ pub(super) async fn recent(store: &dyn Store, scope: &ToolScope, arguments: &Val
     'pages: for _ in 0..TURN_PAGES {
         let query = TurnQuery { session: scope.session.clone(), limit: TURNS_PAGE, before };
         let ResultPage { items, next } = store.turns(query).await?;
-        let said = items.iter().rev().flat_map(|turn| turn.messages.iter().rev());
-        for (role, text) in said.map(|message| (message.role, message.text())) {
+        let page_messages = items.iter().rev().flat_map(|turn| turn.messages.iter().rev());
+        for (role, text) in page_messages.map(|message| (message.role, message.text())) {
             if text.is_empty() {
                 continue;
             }

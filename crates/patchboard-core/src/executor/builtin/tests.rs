@@ -17,13 +17,13 @@ use crate::port::ProgressSink;
 use crate::scripted::{FixedSoul, ManualClock};
 use crate::store::Store;
 
-pub(super) struct Bench {
+pub(super) struct Fixture {
     pub(super) store: Arc<FaultyStore>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) tools: CoreTools,
 }
 
-impl Bench {
+impl Fixture {
     pub(super) fn new() -> Self {
         Self::with(MemoryOptions::default(), None)
     }
@@ -102,7 +102,7 @@ impl Embedder for KindsOfWords {
 #[test]
 fn every_tool_is_offered_with_its_arguments() {
     let offered = |options| -> Vec<(String, Value, ToolEffect)> {
-        let specs = Bench::with(options, None).tools.tools(None);
+        let specs = Fixture::with(options, None).tools.tools(None);
         assert!(specs.iter().all(|spec| spec.kind == ToolKind::BuiltIn));
         specs.iter().map(|spec| (spec.name.to_string(), spec.input_schema["required"].clone(), spec.effect)).collect()
     };
@@ -126,15 +126,15 @@ fn every_tool_is_offered_with_its_arguments() {
 
 #[tokio::test]
 async fn a_store_that_fails_is_an_answer() {
-    let bench = Bench::new();
-    bench.store.fail(|_| true);
+    let fixture = Fixture::new();
+    fixture.store.fail(|_| true);
     let todos = json!({"todos": [{"id": "1", "content": "x"}]});
     for (name, arguments) in [("todo_write", todos), ("remember", json!({"key": "k", "value": "v"}))] {
-        let answer = bench.refused(ALICE, name, arguments).await;
+        let answer = fixture.refused(ALICE, name, arguments).await;
         assert_eq!(answer, format!("{name} failed: storage: failed to commit a batch"));
     }
-    bench.store.heal();
-    bench.store.close().await.unwrap();
+    fixture.store.stop_failing();
+    fixture.store.close().await.unwrap();
     for (name, arguments) in [
         ("todo_read", json!({})),
         ("recall", json!({"key": "k"})),
@@ -142,27 +142,27 @@ async fn a_store_that_fails_is_an_answer() {
         ("list_memories", json!({})),
         ("get_recent_messages", json!({})),
     ] {
-        let answer = bench.refused(ALICE, name, arguments).await;
+        let answer = fixture.refused(ALICE, name, arguments).await;
         assert_eq!(answer, format!("{name} failed: storage: the store is closed"));
     }
 }
 
 #[tokio::test]
 async fn limits_are_whole_numbers() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for name in ["search_memories", "list_memories", "get_recent_messages"] {
         for bad in [json!(0), json!(-1), json!(1.5), json!("10"), json!([])] {
-            let answer = bench.refused(ALICE, name, json!({"limit": bad})).await;
+            let answer = fixture.refused(ALICE, name, json!({"limit": bad})).await;
             assert_eq!(answer, "`limit` must be a whole number, 1 or more", "{name} {bad}");
         }
         for good in [json!(1), json!(u64::MAX), json!(null)] {
-            bench.ok(ALICE, name, json!({"limit": good})).await;
+            fixture.ok(ALICE, name, json!({"limit": good})).await;
         }
     }
 }
 
 #[tokio::test]
 async fn a_name_that_is_not_ours_is_no_tool() {
-    let bench = Bench::new();
-    assert_eq!(bench.refused(ALICE, "bash", json!({})).await, "unknown tool: bash");
+    let fixture = Fixture::new();
+    assert_eq!(fixture.refused(ALICE, "bash", json!({})).await, "unknown tool: bash");
 }

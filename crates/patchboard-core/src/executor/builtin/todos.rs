@@ -80,8 +80,8 @@ pub(super) async fn write(memory: &Memory, scope: &ToolScope, arguments: &Value)
 }
 
 pub(super) async fn read(store: &dyn Store, scope: &ToolScope) -> Result<String, CoreToolError> {
-    let kept = store.kv_get(&KvNamespace::Session(scope.session.clone()), STORAGE_KEY).await?;
-    let todos = match kept {
+    let stored = store.kv_get(&KvNamespace::Session(scope.session.clone()), STORAGE_KEY).await?;
+    let todos = match stored {
         None => Vec::new(),
         Some(bytes) => {
             record::decode_todos(&bytes).map_err(|error| StoreError::Corrupt { what: "todos", source: error.into() })?

@@ -57,16 +57,16 @@ fn host(kind: ToolKind, pool: Option<&'static str>, names: &[&str]) -> Registere
 /// Names and kinds of what is offered.
 fn offered(hosts: Vec<RegisteredHost>, allowed: Option<&[&str]>) -> Vec<String> {
     let allowed: Option<Vec<Glob>> = allowed.map(|globs| globs.iter().map(|glob| Glob::new(*glob)).collect());
-    let offer = ToolRegistry::new(hosts).tool_set(allowed.as_deref(), None);
-    for spec in offer.specs.iter() {
-        let (found, host) = offer.find(&spec.name).unwrap();
+    let tool_set = ToolRegistry::new(hosts).tool_set(allowed.as_deref(), None);
+    for spec in tool_set.specs.iter() {
+        let (found, host) = tool_set.find(&spec.name).unwrap();
         assert_eq!((found, host.kind()), (spec, spec.kind));
     }
-    offer.specs.iter().map(|spec| format!("{} {}", spec.name, spec.kind.name())).collect()
+    tool_set.specs.iter().map(|spec| format!("{} {}", spec.name, spec.kind.name())).collect()
 }
 
 #[test]
-fn nothing_shadows() {
+fn taken_and_reserved_names_are_not_shadowed() {
     let hosts = || {
         vec![
             host(ToolKind::BuiltIn, None, &["read", "grep"]),
@@ -123,7 +123,7 @@ fn names_of_apps_and_agents_are_theirs_even_when_they_are_not_there() {
 }
 
 #[test]
-fn an_offer_is_put_together_anew_only_when_something_changed() {
+fn a_tool_set_is_rebuilt_only_when_something_changed() {
     let registry = ToolRegistry::new(vec![host(ToolKind::BuiltIn, None, &["read", "write"])]);
     let first = registry.tool_set(None, None);
     assert!(first.is_same(&registry.tool_set(None, None)));
@@ -140,7 +140,7 @@ fn tools_made_for_programs_reach_agents_only_if_they_list_them() {
     let variables =
         crate::bridge::variables::VariableStore::new(store, Arc::new(crate::scripted::ManualClock::default()));
     let registry = ToolRegistry::new(vec![RegisteredHost::Plain(Arc::new(crate::bridge::VariableTools(variables)))]);
-    let count = |offer: ToolSet| offer.specs.len();
+    let count = |tool_set: ToolSet| tool_set.specs.len();
     assert_eq!(count(registry.tool_set_for_agent(None, None)), 0);
     assert_eq!(count(registry.tool_set(None, None)), 5);
     assert_eq!(count(registry.tool_set_for_agent(Some(&[Glob::new("variable_get")]), None)), 1);

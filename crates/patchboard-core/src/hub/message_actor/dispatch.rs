@@ -65,94 +65,94 @@ impl ActiveMessage {
         if let Some(app) = self.required_app() {
             return self.deliver_to_required(&app).await;
         }
-        let view = self.hub.routing_context(&self.report);
+        let context = self.hub.routing_context(&self.report);
         let text = self.report.utterance.text.clone();
-        let routed = match self.hub.route_locally(&text, &self.report, &view) {
-            _ if self.report.rejections() >= MAX_REJECTIONS => self.hub.fallback(&self.report, &view, Vec::new()),
-            Ok(routed) => routed,
-            Err(closest) if self.hub.can_ask_models(&view) && !self.has_asked_models(&view) => {
+        let outcome = match self.hub.route_locally(&text, &self.report, &context) {
+            _ if self.report.rejections() >= MAX_REJECTIONS => self.hub.fallback(&self.report, &context, Vec::new()),
+            Ok(outcome) => outcome,
+            Err(closest) if self.hub.can_ask_models(&context) && !self.has_asked_models(&context) => {
                 if let Some(from) = self.models_allowed_at.filter(|from| *from > Instant::now()) {
                     self.retry_at = Some(from);
                     return Ok(());
                 }
                 self.store_submission().await?;
                 self.reply_to_waiters();
-                let Some(routed) = self.ask_models(&view, closest).await? else { return Ok(()) };
-                routed
+                let Some(outcome) = self.ask_models(&context, closest).await? else { return Ok(()) };
+                outcome
             }
-            Err(closest) => self.hub.fallback(&self.report, &view, closest),
+            Err(closest) => self.hub.fallback(&self.report, &context, closest),
         };
-        match routed {
+        match outcome {
             RoutingOutcome::Deliver(decision) => self.send(decision).await,
             RoutingOutcome::WaitFor(app, decision) => {
                 let reason = format!("waiting for {app}, which is not connected");
                 self.park(ParkedState::Queued, reason, decision).await
             }
-            RoutingOutcome::NoMatch(decision) => self.park_unmatched(decision, &view).await,
+            RoutingOutcome::NoMatch(decision) => self.park_unmatched(decision, &context).await,
             RoutingOutcome::ModelUnavailable(error) => self.back_off_models(&error).await,
         }
     }
 
     /// Whether the models have already matched none of these apps.
-    fn has_asked_models(&self, view: &RoutingContext) -> bool {
-        view.untried.iter().all(|profile| self.unmatched_apps.contains(profile))
+    fn has_asked_models(&self, context: &RoutingContext) -> bool {
+        context.untried.iter().all(|profile| self.unmatched_apps.contains(profile))
     }
 
     /// Asks the models while inputs keep arriving. `None`: an input made the question pointless.
     async fn ask_models(
         &mut self,
-        view: &RoutingContext,
+        context: &RoutingContext,
         closest: Vec<ScoredApp>,
     ) -> Result<Option<RoutingOutcome>, ActorStopped> {
         let stop = CancellationToken::new();
         let hub = self.hub.clone();
         let report = self.report.clone();
-        let asking = hub.route_with_models(&report, view, closest, &stop);
-        tokio::pin!(asking);
-        let mut pointless = false;
-        let routed = loop {
+        let routing = hub.route_with_models(&report, context, closest, &stop);
+        tokio::pin!(routing);
+        let mut is_superseded = false;
+        let outcome = loop {
             tokio::select! {
                 biased;
                 () = self.hub.shutdown().cancelled() => {
                     stop.cancel();
                     // Wait for the call to end, so that its cost is settled.
-                    asking.await;
+                    routing.await;
                     return Err(ActorStopped);
                 }
-                routed = &mut asking => break routed,
+                outcome = &mut routing => break outcome,
                 // Past the capacity, inputs stay in the mailbox.
-                letter = self.mailbox.recv(), if !pointless && self.deferred_inputs.len() < MAILBOX_CAPACITY => {
-                    let mut letter = letter.ok_or(ActorStopped)?;
+                input = self.mailbox.recv(), if !is_superseded && self.deferred_inputs.len() < MAILBOX_CAPACITY => {
+                    let mut input = input.ok_or(ActorStopped)?;
                     // The registration must not wait for a model call.
-                    if let ActorInput::AppJoined { ack, .. } = &mut letter {
+                    if let ActorInput::AppJoined { ack, .. } = &mut input {
                         *ack = None;
                     }
-                    pointless = match &letter {
+                    is_superseded = match &input {
                         ActorInput::Cancel { .. } | ActorInput::Resend { .. } | ActorInput::Response { .. } => true,
                         ActorInput::AppJoined { .. } | ActorInput::AppLeft { .. } => false,
                     };
-                    if pointless {
+                    if is_superseded {
                         // Ahead of the inputs deferred meanwhile, or the models would be asked the same question again.
-                        self.deferred_inputs.push_front(letter);
+                        self.deferred_inputs.push_front(input);
                         stop.cancel();
                     } else {
-                        self.deferred_inputs.push_back(letter);
+                        self.deferred_inputs.push_back(input);
                     }
                 }
             }
         };
-        if pointless {
+        if is_superseded {
             return Ok(None);
         }
-        if !matches!(routed, RoutingOutcome::ModelUnavailable(_)) {
+        if !matches!(outcome, RoutingOutcome::ModelUnavailable(_)) {
             self.model_backoff.reset();
             self.models_allowed_at = None;
-            if self.unmatched_apps.len() + view.untried.len() > MAX_UNMATCHED_APPS {
+            if self.unmatched_apps.len() + context.untried.len() > MAX_UNMATCHED_APPS {
                 self.unmatched_apps.clear();
             }
-            self.unmatched_apps.extend(view.untried.iter().cloned());
+            self.unmatched_apps.extend(context.untried.iter().cloned());
         }
-        Ok(Some(routed))
+        Ok(Some(outcome))
     }
 
     async fn back_off_models(&mut self, error: &BoardError) -> Result<(), ActorStopped> {
@@ -188,8 +188,8 @@ impl ActiveMessage {
             let reason = if refusals.is_empty() { format!("{app} is not connected") } else { refusals };
             return self.end(FinalState::Refused, reason).await;
         }
-        if let Some(why) = self.report.refusal_of(app) {
-            let reason = format!("{app} refused it: {why}");
+        if let Some(refusal) = self.report.refusal_of(app) {
+            let reason = format!("{app} refused it: {refusal}");
             return self.hold(reason).await;
         }
         if self.report.is_unanswered_by(app) {
@@ -251,22 +251,26 @@ impl ActiveMessage {
     }
 
     /// Parks or ends a message that no app fits or that all apps have refused.
-    async fn park_unmatched(&mut self, decision: RoutingDecision, view: &RoutingContext) -> Result<(), ActorStopped> {
+    async fn park_unmatched(
+        &mut self,
+        decision: RoutingDecision,
+        context: &RoutingContext,
+    ) -> Result<(), ActorStopped> {
         let refusals = self.refusals();
-        if !view.untried.is_empty() || self.report.state == MessageState::Held {
+        if !context.untried.is_empty() || self.report.state == MessageState::Held {
             let reason = match refusals.is_empty() {
                 true => decision.reason.to_string(),
                 false => format!("{refusals}; no other app clearly fits"),
             };
             return self.park(ParkedState::Held, reason, decision).await;
         }
-        let away = self.report.attempts.iter().rev().find(|attempt| {
+        let disconnected = self.report.attempts.iter().rev().find(|attempt| {
             !attempt.is_superseded
                 && attempt.state == AttemptState::Disconnected
                 && !self.report.has_tried(&attempt.app)
         });
-        if let Some(away) = away {
-            let reason = format!("waiting for {} to come back", away.app);
+        if let Some(disconnected) = disconnected {
+            let reason = format!("waiting for {} to come back", disconnected.app);
             return self.park(ParkedState::Queued, reason, decision).await;
         }
         if refusals.is_empty() {
@@ -305,7 +309,7 @@ impl ActiveMessage {
         let utterance = &self.report.utterance;
         let decision = self.decision_for(app);
         let stage = decision.map_or(RoutingStage::Manual, |decision| decision.stage);
-        let explains = match stage {
+        let includes_reason = match stage {
             RoutingStage::Direct | RoutingStage::Alias => false,
             RoutingStage::FollowUp
             | RoutingStage::Rule
@@ -324,14 +328,14 @@ impl ActiveMessage {
             input: utterance.input,
             confidence: utterance.confidence,
             is_direct: stage.is_direct(),
-            routing_reason: decision.filter(|_| explains).map(|decision| decision.reason.clone()),
+            routing_reason: decision.filter(|_| includes_reason).map(|decision| decision.reason.clone()),
         }
     }
 
     fn decision_for(&self, app: &str) -> Option<&Arc<RoutingDecision>> {
-        let names =
+        let includes_app =
             |decision: &&Arc<RoutingDecision>| decision.apps.iter().any(|chosen| chosen.eq_ignore_ascii_case(app));
-        self.report.decisions.iter().rev().find(names)
+        self.report.decisions.iter().rev().find(includes_app)
     }
 
     /// The text that this app is given.

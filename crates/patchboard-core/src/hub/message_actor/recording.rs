@@ -22,24 +22,24 @@ impl ActiveMessage {
     /// Parks the message with a reason. A repeated park for the same reason is not recorded again.
     pub(super) async fn park(
         &mut self,
-        rest: ParkedState,
+        parked_state: ParkedState,
         reason: String,
         decision: RoutingDecision,
     ) -> Result<(), ActorStopped> {
-        let state = match rest {
+        let state = match parked_state {
             ParkedState::Queued => MessageState::Queued,
             ParkedState::Held => MessageState::Held,
         };
-        let waits_already = self.is_parked() && self.report.state == state;
-        let is_same = match rest {
+        let is_already_parked = self.is_parked() && self.report.state == state;
+        let is_same = match parked_state {
             ParkedState::Queued => self.report.reason.as_deref() == Some(&*reason),
             // The closest app changes whenever an app registers; the question to the user does not.
             ParkedState::Held => true,
         };
-        if waits_already && is_same {
+        if is_already_parked && is_same {
             return Ok(());
         }
-        let (title, reason) = match rest {
+        let (title, reason) = match parked_state {
             ParkedState::Queued => ("Message waits", reason),
             ParkedState::Held if self.report.refusals().is_empty() => {
                 let closest = clear_leader(&decision.candidates).map(|candidate| &*candidate.app);
@@ -48,26 +48,26 @@ impl ActiveMessage {
             // After refusals, the scores do not make any of the remaining apps a suggestion.
             ParkedState::Held => ("No app took this message", reason + &choose_hint(self.message, None)),
         };
-        let said = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
+        let body = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
         let mut events = Vec::new();
         // When waiting for a known app, its decision is already recorded.
         if self.report.decisions.last().is_none_or(|last| **last != decision) {
             events.push(MessageEvent::Decided(Arc::new(decision)));
         }
-        events.push(MessageEvent::Parked { state: rest, reason: reason.into() });
+        events.push(MessageEvent::Parked { state: parked_state, reason: reason.into() });
         self.record(events).await?;
-        if !waits_already {
-            self.hub.notify_user(self.message, title, said);
+        if !is_already_parked {
+            self.hub.notify_user(self.message, title, body);
         }
         Ok(())
     }
 
-    pub(super) async fn end(&mut self, end: FinalState, reason: String) -> Result<(), ActorStopped> {
-        let said = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
-        self.record(vec![MessageEvent::Ended { final_state: end, reason: reason.into() }]).await?;
-        match end {
-            FinalState::Refused => self.hub.notify_user(self.message, "No app took this message", said),
-            FinalState::Expired => self.hub.notify_user(self.message, "A message expired", said),
+    pub(super) async fn end(&mut self, final_state: FinalState, reason: String) -> Result<(), ActorStopped> {
+        let body = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
+        self.record(vec![MessageEvent::Ended { final_state, reason: reason.into() }]).await?;
+        match final_state {
+            FinalState::Refused => self.hub.notify_user(self.message, "No app took this message", body),
+            FinalState::Expired => self.hub.notify_user(self.message, "A message expired", body),
             FinalState::Cancelled => {}
         }
         Ok(())
@@ -79,15 +79,15 @@ impl ActiveMessage {
         let mut failures = 0;
         let at = loop {
             let now = self.hub.now();
-            let foreseen = self.projected_report(&events, now);
+            let projected = self.projected_report(&events, now);
             let submitted = (!self.is_stored).then(|| MessageEvent::Submitted(self.report.utterance.clone()));
             let entries: Vec<Event> = submitted.into_iter().chain(events.iter().cloned()).map(Event::Message).collect();
-            match self.writer.append_returning_time(entries, vec![row(&foreseen, now)], Durability::Boundary).await {
+            match self.writer.append_returning_time(entries, vec![row(&projected, now)], Durability::Boundary).await {
                 Ok(at) => break at,
                 Err(error) if !self.is_stored => {
                     // The submission was not confirmed yet, so an error reply loses nothing.
-                    if let Some(taken) = self.submit_reply.take() {
-                        drop(taken.send(Err(error)));
+                    if let Some(submit_reply) = self.submit_reply.take() {
+                        drop(submit_reply.send(Err(error)));
                     }
                     return Err(ActorStopped);
                 }

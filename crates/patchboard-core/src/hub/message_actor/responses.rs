@@ -26,19 +26,19 @@ impl ActiveMessage {
     ) -> Result<Result<(), BoardError>, ActorStopped> {
         let Some(attempt) = self.report.latest_attempt(app) else { return Ok(Err(unknown_message())) };
         let (state, stage) = (attempt.state, attempt.stage);
-        let is_news = match &response {
+        let is_new = match &response {
             AppResponse::Ack => state != AttemptState::Delivered,
             AppResponse::Reject { .. } => state != AttemptState::Rejected,
             AppResponse::Notice(_) => true,
         };
-        if !is_news {
+        if !is_new {
             return Ok(Ok(()));
         }
-        let most = match &response {
+        let max_records = match &response {
             AppResponse::Ack | AppResponse::Reject { .. } => MAX_RECORDS_FOR_RESPONSES,
             AppResponse::Notice(_) => MAX_RECORDS_FOR_NOTICES,
         };
-        if self.report.version >= most {
+        if self.report.version >= max_records {
             return Ok(Err(BoardError::new(ErrorKind::Exhausted, "too much was said about this message already")));
         }
         // Before the record is visible, so that the window is open before the user can have read the question.
@@ -46,7 +46,7 @@ impl ActiveMessage {
             self.hub.track_follow_up(&self.report, app, notice);
         }
         self.record(vec![MessageEvent::Answered { app: app.clone(), response: response.clone() }]).await?;
-        self.pending_responses.retain(|owing| !owing.is_from(app));
+        self.pending_responses.retain(|pending| !pending.is_from(app));
         match response {
             AppResponse::Ack => self.learn_accepted(app, stage),
             AppResponse::Reject { .. } => {
@@ -104,21 +104,21 @@ impl ActiveMessage {
         }
         self.pending_responses.clear();
         self.learn_cancelled();
-        let had: Vec<&str> = self.report.current_attempts().map(|attempt| &*attempt.app).collect();
-        let had = had.join(" and ");
+        let apps: Vec<&str> = self.report.current_attempts().map(|attempt| &*attempt.app).collect();
+        let apps = apps.join(" and ");
         let reason = if self.report.state == MessageState::Delivered {
-            format!("given up by {by} after {had} took it")
-        } else if had.is_empty() {
+            format!("given up by {by} after {apps} took it")
+        } else if apps.is_empty() {
             format!("cancelled by {by}")
         } else {
-            format!("cancelled by {by}; {had} had it")
+            format!("cancelled by {by}; {apps} had it")
         };
         self.end(FinalState::Cancelled, reason).await
     }
 
     /// Where the user chose the app, a cancellation says nothing about the words.
     fn learn_cancelled(&self) {
-        let was_found = |attempt: &&DeliveryAttempt| match attempt.stage {
+        let was_matched = |attempt: &&DeliveryAttempt| match attempt.stage {
             RoutingStage::Matcher | RoutingStage::Meaning | RoutingStage::Model | RoutingStage::NextBest => true,
             RoutingStage::Direct
             | RoutingStage::FollowUp
@@ -128,24 +128,24 @@ impl ActiveMessage {
             | RoutingStage::Manual
             | RoutingStage::Nobody => false,
         };
-        let had: Vec<Arc<str>> =
-            self.report.current_attempts().filter(was_found).map(|attempt| attempt.app.clone()).collect();
+        let apps: Vec<Arc<str>> =
+            self.report.current_attempts().filter(was_matched).map(|attempt| attempt.app.clone()).collect();
         let was_asked = self.report.state == MessageState::Held && self.report.addressed_app.is_none();
-        if self.report.pinned_app.is_none() && (was_asked || !had.is_empty()) {
-            self.hub.learn_cancelled(&self.report.utterance.text, &had);
+        if self.report.pinned_app.is_none() && (was_asked || !apps.is_empty()) {
+            self.hub.learn_cancelled(&self.report.utterance.text, &apps);
         }
     }
 
     /// Sends the message again on a person's request. Naming another app marks those that took it as wrong.
     pub(super) async fn reopen(&mut self, app: Option<Arc<str>>, by: Arc<str>) -> Result<(), ActorStopped> {
-        if let Some(right) = &app {
-            let wrong = self.report.attempts.iter().filter(|attempt| {
+        if let Some(correct_app) = &app {
+            let wrong_attempts = self.report.attempts.iter().filter(|attempt| {
                 attempt.state == AttemptState::Delivered
                     && !attempt.is_superseded
-                    && !attempt.app.eq_ignore_ascii_case(right)
+                    && !attempt.app.eq_ignore_ascii_case(correct_app)
             });
-            let wrong: Vec<Arc<str>> = wrong.map(|attempt| attempt.app.clone()).collect();
-            for app in &wrong {
+            let wrong_apps: Vec<Arc<str>> = wrong_attempts.map(|attempt| attempt.app.clone()).collect();
+            for app in &wrong_apps {
                 self.hub.learn(self.text_for(app), app, LabelPolarity::Negative, LabelStrength::Strong);
             }
         }

@@ -15,30 +15,30 @@ use crate::store::Store;
 
 #[tokio::test(start_paused = true)]
 async fn over_it_stays_at_hand_for_a_while_and_is_called_again_when_needed() {
-    let bench = test_hub();
-    let notebook = bench.register(1, "notebook").await;
-    let sent = bench.submit("notebook: zxqv").await.id;
+    let test_hub = test_hub();
+    let notebook = test_hub.register(1, "notebook").await;
+    let sent = test_hub.submit("notebook: zxqv").await.id;
     notebook.ack(sent).await;
-    let reads = bench.store.replays();
+    let reads = test_hub.store.replays();
     tokio::time::sleep(super::IDLE_TIMEOUT - Duration::from_secs(1)).await;
     notebook.notify(sent, "one").await;
-    assert_eq!(bench.store.replays(), reads, "nothing had to be read back");
+    assert_eq!(test_hub.store.replays(), reads, "nothing had to be read back");
     tokio::time::sleep(super::IDLE_TIMEOUT + Duration::from_secs(1)).await;
-    assert_eq!(bench.read(sent).await.notices.len(), 1);
-    assert!(bench.store.replays() > reads, "from the store by now");
+    assert_eq!(test_hub.read(sent).await.notices.len(), 1);
+    assert!(test_hub.store.replays() > reads, "from the store by now");
     notebook.notify(sent, "two").await;
-    assert_eq!(bench.read(sent).await.notices.len(), 2);
-    assert_eq!(*bench.read(sent).await, bench.replayed(sent).await);
+    assert_eq!(test_hub.read(sent).await.notices.len(), 2);
+    assert_eq!(*test_hub.read(sent).await, test_hub.replayed(sent).await);
 }
 
 /// Past the bound on idle actors, further ones are removed at once, without loss.
 #[tokio::test(start_paused = true)]
 async fn many_that_are_over() {
-    let bench = test_hub();
-    let notebook = bench.register(1, "notebook").await;
+    let test_hub = test_hub();
+    let notebook = test_hub.register(1, "notebook").await;
     let mut messages = Vec::new();
     for _ in 0..1_100 {
-        let sent = bench.submit("notebook: zxqv").await.id;
+        let sent = test_hub.submit("notebook: zxqv").await.id;
         notebook.delivery().await;
         notebook.ack(sent).await;
         messages.push(sent);
@@ -49,7 +49,7 @@ async fn many_that_are_over() {
     tokio::time::sleep(2 * super::IDLE_TIMEOUT).await;
     for message in [messages[0], messages[1_099]] {
         notebook.reject(message, "after all").await;
-        assert_eq!(bench.read(message).await.state, MessageState::Held);
+        assert_eq!(test_hub.read(message).await.state, MessageState::Held);
     }
 }
 
@@ -57,11 +57,11 @@ async fn many_that_are_over() {
 /// and the departure is noticed afterwards.
 #[tokio::test(start_paused = true)]
 async fn more_letters_than_fit_are_refused_and_who_left_is_found_out() {
-    let bench = with_model([call(&[("route_to_lamp", json!({})), ("route_to_notebook", json!({}))], 20, 5)]);
-    let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
-    let sent = bench.submit(GIBBERISH).await.id;
+    let test_hub = with_model([call(&[("route_to_lamp", json!({})), ("route_to_notebook", json!({}))], 20, 5)]);
+    let (notebook, lamp) = (test_hub.register(1, "notebook").await, test_hub.register(2, "lamp").await);
+    let sent = test_hub.submit(GIBBERISH).await.id;
     lamp.delivery().await;
-    let gate = bench.store.hold();
+    let gate = test_hub.store.block_commits();
     let tasks = TaskTracker::new();
     let acks = (0..super::MAILBOX_CAPACITY + 10).map(|_| {
         let lamp = lamp.clone();
@@ -84,7 +84,7 @@ async fn more_letters_than_fit_are_refused_and_who_left_is_found_out() {
     }
     assert!((1..=10).contains(&refused), "{refused}");
     let left = "delivered | lamp delivered | notebook disconnected: Client disconnected";
-    assert_eq!(bench.short(sent).await, left);
+    assert_eq!(test_hub.short(sent).await, left);
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,11 +107,11 @@ async fn a_store_that_cannot_be_read_for_a_while_at_the_start() {
 
 #[tokio::test(start_paused = true)]
 async fn words_about_a_message_nobody_knows_leave_nothing_behind() {
-    let bench = test_hub();
+    let test_hub = test_hub();
     for number in 0..100 {
         let unknown = CancelMessage(crate::id::MessageId(uuid::Uuid::from_u128(1_000 + number)));
-        assert!(bench.ask(&user(), unknown).await.is_err());
+        assert!(test_hub.ask(&user(), unknown).await.is_err());
     }
     let_others_run().await;
-    assert!(bench.list().await.is_empty());
+    assert!(test_hub.list().await.is_empty());
 }

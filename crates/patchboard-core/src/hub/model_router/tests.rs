@@ -31,252 +31,252 @@ fn fails() -> Script {
     vec![ScriptStep::Fail(ModelError::Unavailable("no route to host".into()))]
 }
 
-async fn usage(bench: &TestHub) -> (u64, u64) {
+async fn usage(test_hub: &TestHub) -> (u64, u64) {
     let query = UsageQuery { since: None, group_by: UsageGrouping::Agent, owners: None, limit: 10, cursor: None };
-    let groups = bench.store.usage(query).await.unwrap().items;
+    let groups = test_hub.store.usage(query).await.unwrap().items;
     groups
         .iter()
         .fold((0, 0), |(calls, tokens), group: &UsageGroup| (calls + group.calls, tokens + group.tokens.total()))
 }
 
-async fn reserved(bench: &TestHub) -> u64 {
-    bench.ask(&user(), BudgetStatus { session: None }).await.unwrap().daily.reserved
+async fn reserved(test_hub: &TestHub) -> u64 {
+    test_hub.ask(&user(), BudgetStatus { session: None }).await.unwrap().daily.reserved
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_model_decides_what_words_do_not() {
-    let bench = with_model([chooses(&["lamp"])]);
-    let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
-    let sent = bench.submit(GIBBERISH).await;
+    let test_hub = with_model([chooses(&["lamp"])]);
+    let (notebook, lamp) = (test_hub.register(1, "notebook").await, test_hub.register(2, "lamp").await);
+    let sent = test_hub.submit(GIBBERISH).await;
     assert_eq!(sent.state, MessageState::Queued, "answered before the model has");
     let delivery = lamp.delivery().await;
     assert_eq!((&*delivery.text, delivery.is_direct), (GIBBERISH, false), "the user's words");
     assert_eq!(delivery.routing_reason.as_deref(), Some("it says so"));
     lamp.ack(sent.id).await;
-    let report = bench.read(sent.id).await;
+    let report = test_hub.read(sent.id).await;
     assert_eq!(report.attempts[0].stage, RoutingStage::Model);
     assert_eq!(notebook.given().await, None);
-    assert_eq!(usage(&bench).await, (1, 25));
-    assert_eq!(reserved(&bench).await, 0);
-    assert!(bench.store.unfinished_runs().await.unwrap().is_empty());
+    assert_eq!(usage(&test_hub).await, (1, 25));
+    assert_eq!(reserved(&test_hub).await, 0);
+    assert!(test_hub.store.unfinished_runs().await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn several_recipients() {
-    let bench = with_model([chooses(&["lamp", "notebook", "lamp"])]);
-    let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
-    let sent = bench.submit(GIBBERISH).await;
+    let test_hub = with_model([chooses(&["lamp", "notebook", "lamp"])]);
+    let (notebook, lamp) = (test_hub.register(1, "notebook").await, test_hub.register(2, "lamp").await);
+    let sent = test_hub.submit(GIBBERISH).await;
     assert_eq!((notebook.delivery().await.message, lamp.delivery().await.message), (sent.id, sent.id));
-    assert_eq!(bench.short(sent.id).await, "sent | lamp sent | notebook sent");
+    assert_eq!(test_hub.short(sent.id).await, "sent | lamp sent | notebook sent");
     lamp.reject(sent.id, "no").await;
-    assert_eq!(bench.short(sent.id).await, "sent | lamp rejected: no | notebook sent");
+    assert_eq!(test_hub.short(sent.id).await, "sent | lamp rejected: no | notebook sent");
     notebook.ack(sent.id).await;
-    assert_eq!(bench.short(sent.id).await, "delivered | lamp rejected: no | notebook delivered");
+    assert_eq!(test_hub.short(sent.id).await, "delivered | lamp rejected: no | notebook delivered");
     assert_eq!(lamp.given().await, None, "nobody gets it twice");
-    assert_eq!(bench.model.requests().len(), 1);
+    assert_eq!(test_hub.model.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_for_several_that_is_cancelled_stays_so_whatever_they_say() {
-    let bench = with_model([chooses(&["lamp", "notebook"])]);
-    let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
-    let radio = bench.register(3, "radio").await;
-    let sent = bench.submit(GIBBERISH).await.id;
+    let test_hub = with_model([chooses(&["lamp", "notebook"])]);
+    let (notebook, lamp) = (test_hub.register(1, "notebook").await, test_hub.register(2, "lamp").await);
+    let radio = test_hub.register(3, "radio").await;
+    let sent = test_hub.submit(GIBBERISH).await.id;
     lamp.delivery().await;
-    bench.cancel(sent).await;
+    test_hub.cancel(sent).await;
     lamp.reject(sent, "no").await;
-    assert_eq!(bench.read(sent).await.state, MessageState::Cancelled);
+    assert_eq!(test_hub.read(sent).await.state, MessageState::Cancelled);
     assert_eq!(radio.given().await, None);
     notebook.ack(sent).await;
-    assert_eq!(bench.read(sent).await.state, MessageState::Delivered, "it was taken all the same");
+    assert_eq!(test_hub.read(sent).await.state, MessageState::Delivered, "it was taken all the same");
 }
 
 #[tokio::test(start_paused = true)]
 async fn reasons_for_refusing_are_told_to_the_model() {
-    let bench = with_model([chooses(&["lamp"]), chooses(&["notebook"])]);
-    let (notebook, lamp) = (bench.register(1, "notebook").await, bench.register(2, "lamp").await);
-    let sent = bench.submit(GIBBERISH).await.id;
+    let test_hub = with_model([chooses(&["lamp"]), chooses(&["notebook"])]);
+    let (notebook, lamp) = (test_hub.register(1, "notebook").await, test_hub.register(2, "lamp").await);
+    let sent = test_hub.submit(GIBBERISH).await.id;
     lamp.delivery().await;
     lamp.reject(sent, "I only do light").await;
     assert_eq!(notebook.delivery().await.message, sent);
-    let asked = bench.model.requests();
-    let tools = |index: usize| asked[index].tools.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>();
+    let requests = test_hub.model.requests();
+    let tools = |index: usize| requests[index].tools.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>();
     assert_eq!(tools(0), ["route_to_notebook", "route_to_lamp"]);
     assert_eq!(tools(1), ["route_to_notebook"], "who refused is not offered");
-    assert!(asked[1].messages[0].text().contains("lamp: <data>I only do light</data>"));
+    assert!(requests[1].messages[0].text().contains("lamp: <data>I only do light</data>"));
 }
 
 /// After three refusals the model is not asked again: the message is most likely for no app.
 #[tokio::test(start_paused = true)]
 async fn what_several_apps_refused_is_held_and_the_model_not_asked_again() {
-    let bench = with_model([chooses(&["a"]), chooses(&["b"]), chooses(&["c"]), chooses(&["d"])]);
+    let test_hub = with_model([chooses(&["a"]), chooses(&["b"]), chooses(&["c"]), chooses(&["d"])]);
     let mut apps = Vec::new();
     for (connection, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
-        apps.push(bench.register(connection as u64, name).await);
+        apps.push(test_hub.register(connection as u64, name).await);
     }
-    let sent = bench.submit(GIBBERISH).await.id;
+    let sent = test_hub.submit(GIBBERISH).await.id;
     for app in &apps[..3] {
         app.delivery().await;
         app.reject(sent, "no").await;
     }
-    let report = bench.read(sent).await;
+    let report = test_hub.read(sent).await;
     assert_eq!(report.state, MessageState::Held);
     let reason = report.reason.clone().unwrap();
     assert!(reason.starts_with("a: no; b: no; c: no; no other app clearly fits. Choose with `"), "{reason}");
     assert_eq!(apps[3].given().await, None);
-    assert_eq!(bench.model.requests().len(), 3);
+    assert_eq!(test_hub.model.requests().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_finds_nobody_is_not_asked_again_until_somebody_new_comes() {
-    let bench = with_model([nobody(), chooses(&["radio"])]);
-    let lamp = bench.register(1, "lamp").await;
-    let sent = bench.submit(GIBBERISH).await.id;
-    assert_eq!(bench.read(sent).await.state, MessageState::Held);
+    let test_hub = with_model([nobody(), chooses(&["radio"])]);
+    let lamp = test_hub.register(1, "lamp").await;
+    let sent = test_hub.submit(GIBBERISH).await.id;
+    assert_eq!(test_hub.read(sent).await.state, MessageState::Held);
     lamp.leave().await;
     for connection in 10..20 {
-        let lamp = bench.register(connection, "lamp").await;
+        let lamp = test_hub.register(connection, "lamp").await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         lamp.leave().await;
     }
-    assert_eq!(bench.model.requests().len(), 1, "it has said what it thinks of the lamp");
-    let radio = bench.register(30, "radio").await;
+    assert_eq!(test_hub.model.requests().len(), 1, "it has said what it thinks of the lamp");
+    let radio = test_hub.register(30, "radio").await;
     assert_eq!(radio.delivery().await.message, sent);
 }
 
 #[tokio::test(start_paused = true)]
 async fn apps_that_come_together_are_asked_about_together() {
-    let bench = with_model([chooses(&["c"])]);
-    let sent = bench.submit(GIBBERISH).await.id;
+    let test_hub = with_model([chooses(&["c"])]);
+    let sent = test_hub.submit(GIBBERISH).await.id;
     let mut apps = Vec::new();
     for (connection, name) in ["a", "b", "c"].into_iter().enumerate() {
-        apps.push(bench.register(connection as u64, name).await);
+        apps.push(test_hub.register(connection as u64, name).await);
         let_others_run().await;
     }
     assert_eq!(apps[2].delivery().await.message, sent);
-    assert_eq!(bench.model.requests().len(), 1);
+    assert_eq!(test_hub.model.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_fails_is_asked_again_after_a_pause() {
-    let bench = with_model([fails(), fails(), chooses(&["lamp"])]);
-    bench.run_background();
-    let lamp = bench.register(1, "lamp").await;
-    let sent = bench.submit(GIBBERISH).await;
-    let waiting = bench.read(sent.id).await;
+    let test_hub = with_model([fails(), fails(), chooses(&["lamp"])]);
+    test_hub.run_background();
+    let lamp = test_hub.register(1, "lamp").await;
+    let sent = test_hub.submit(GIBBERISH).await;
+    let waiting = test_hub.read(sent.id).await;
     assert_eq!(waiting.state, MessageState::Queued);
     assert!(waiting.reason.as_ref().unwrap().starts_with("the model that routes cannot be asked: "), "{waiting:?}");
-    assert_eq!(usage(&bench).await.0, 1, "a call that failed is settled too");
+    assert_eq!(usage(&test_hub).await.0, 1, "a call that failed is settled too");
     // Apps that register meanwhile do not cause an earlier retry.
     for connection in 10..13 {
-        bench.register(connection, "radio").await.leave().await;
+        test_hub.register(connection, "radio").await.leave().await;
     }
     let_others_run().await;
-    assert_eq!(bench.model.requests().len(), 1);
+    assert_eq!(test_hub.model.requests().len(), 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let_others_run().await;
-    assert_eq!(bench.model.requests().len(), 2);
+    assert_eq!(test_hub.model.requests().len(), 2);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(lamp.delivery().await.message, sent.id);
-    assert_eq!(bench.model.requests().len(), 3);
-    assert_eq!(bench.shown.titles(), ["Message waits"], "the user hears of it once");
+    assert_eq!(test_hub.model.requests().len(), 3);
+    assert_eq!(test_hub.shown.titles(), ["Message waits"], "the user hears of it once");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_the_model_expires_like_anything_else() {
-    let bench = test_hub_with(|setup| {
+    let test_hub = test_hub_with(|setup| {
         setup.hub.agent = Some("default".into());
         setup.hub.expiry = Duration::from_secs(100);
         (0..50).for_each(|_| setup.model.push(fails()));
     });
-    bench.register(1, "lamp").await;
-    let sent = bench.submit(GIBBERISH).await.id;
+    test_hub.register(1, "lamp").await;
+    let sent = test_hub.submit(GIBBERISH).await.id;
     tokio::time::sleep(Duration::from_secs(90)).await;
     // The message expires before the model is asked again, without polling in between.
-    bench.clock.advance_seconds(100);
+    test_hub.clock.advance_seconds(100);
     tokio::time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(bench.read(sent).await.state, MessageState::Expired);
-    assert_eq!(bench.model.requests().len(), 4);
+    assert_eq!(test_hub.read(sent).await.state, MessageState::Expired);
+    assert_eq!(test_hub.model.requests().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_is_used_up_makes_it_wait() {
-    let bench = test_hub_with(|setup| {
+    let test_hub = test_hub_with(|setup| {
         setup.hub.agent = Some("default".into());
         setup.budgets = BudgetLimits { daily: Some(10), ..BudgetLimits::default() };
     });
-    bench.register(1, "lamp").await;
-    let sent = bench.submit(GIBBERISH).await.id;
-    let report = bench.read(sent).await;
+    test_hub.register(1, "lamp").await;
+    let sent = test_hub.submit(GIBBERISH).await.id;
+    let report = test_hub.read(sent).await;
     assert_eq!(report.state, MessageState::Queued);
     assert!(report.reason.as_ref().unwrap().contains("token budget exceeded"), "{report:?}");
-    assert!(bench.model.requests().is_empty());
-    assert_eq!(usage(&bench).await, (0, 0));
-    assert_eq!(reserved(&bench).await, 0);
+    assert!(test_hub.model.requests().is_empty());
+    assert_eq!(usage(&test_hub).await, (0, 0));
+    assert_eq!(reserved(&test_hub).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_hangs_is_given_up_after_a_minute() {
     let hangs = vec![answering(), ScriptStep::Wait(Arc::new(Semaphore::new(0)))];
-    let bench = with_model([hangs, chooses(&["lamp"])]);
-    let lamp = bench.register(1, "lamp").await;
-    let sent = bench.submit(GIBBERISH).await.id;
+    let test_hub = with_model([hangs, chooses(&["lamp"])]);
+    let lamp = test_hub.register(1, "lamp").await;
+    let sent = test_hub.submit(GIBBERISH).await.id;
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert!(bench.read(sent).await.reason.as_ref().unwrap().contains("took too long"));
+    assert!(test_hub.read(sent).await.reason.as_ref().unwrap().contains("took too long"));
     assert_eq!(lamp.delivery().await.message, sent);
-    assert_eq!(usage(&bench).await.0, 2);
-    assert_eq!(reserved(&bench).await, 0);
+    assert_eq!(usage(&test_hub).await.0, 2);
+    assert_eq!(reserved(&test_hub).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_while_the_model_thinks() {
     let hangs = vec![answering(), ScriptStep::Wait(Arc::new(Semaphore::new(0)))];
-    let bench = with_model([hangs]);
-    bench.register(1, "lamp").await;
-    let sent = bench.submit(GIBBERISH).await.id;
+    let test_hub = with_model([hangs]);
+    test_hub.register(1, "lamp").await;
+    let sent = test_hub.submit(GIBBERISH).await.id;
     let_others_run().await;
-    assert_eq!(bench.cancel(sent).await.state, MessageState::Cancelled);
-    assert_eq!((usage(&bench).await.0, reserved(&bench).await), (1, 0), "what it cost until then is counted");
+    assert_eq!(test_hub.cancel(sent).await.state, MessageState::Cancelled);
+    assert_eq!((usage(&test_hub).await.0, reserved(&test_hub).await), (1, 0), "what it cost until then is counted");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_comes_while_the_model_thinks() {
     let hangs = vec![answering(), ScriptStep::Wait(Arc::new(Semaphore::new(0)))];
-    let bench = with_model([hangs]);
-    bench.register(1, "lamp").await;
-    bench.submit(GIBBERISH).await;
+    let test_hub = with_model([hangs]);
+    test_hub.register(1, "lamp").await;
+    test_hub.submit(GIBBERISH).await;
     let_others_run().await;
     let before = tokio::time::Instant::now();
-    bench.board.drain(Duration::from_secs(30)).await.unwrap();
+    test_hub.board.drain(Duration::from_secs(30)).await.unwrap();
     assert_eq!(before.elapsed(), Duration::ZERO);
     let settled = |write: &StoreWrite| matches!(write, StoreWrite::SettleModelCall(_));
-    assert!(bench.store.journal().iter().flat_map(|batch| &batch.writes).any(settled));
+    assert!(test_hub.store.journal().iter().flat_map(|batch| &batch.writes).any(settled));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_explanation_nobody_waits_for_is_settled_too() {
     let hangs = vec![answering(), ScriptStep::Wait(Arc::new(Semaphore::new(0)))];
-    let bench = with_model([hangs]);
-    bench.register(1, "lamp").await;
+    let test_hub = with_model([hangs]);
+    test_hub.register(1, "lamp").await;
     let explain = ExplainRouting { text: GIBBERISH.into() };
-    let asking = TaskTracker::new().spawn(bench.board.ask(&user(), explain, CancellationToken::new()));
+    let asking = TaskTracker::new().spawn(test_hub.board.ask(&user(), explain, CancellationToken::new()));
     let_others_run().await;
-    assert_eq!(bench.store.unfinished_runs().await.unwrap().len(), 1);
+    assert_eq!(test_hub.store.unfinished_runs().await.unwrap().len(), 1);
     asking.abort();
     let_others_run().await;
-    assert_eq!(bench.store.unfinished_runs().await.unwrap().len(), 0);
-    assert_eq!((usage(&bench).await.0, reserved(&bench).await), (1, 0));
+    assert_eq!(test_hub.store.unfinished_runs().await.unwrap().len(), 0);
+    assert_eq!((usage(&test_hub).await.0, reserved(&test_hub).await), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_the_server_died_in_is_closed_at_the_next_start() {
     let hangs = vec![answering(), ScriptStep::Wait(Arc::new(Semaphore::new(0)))];
-    let bench = with_model([hangs]);
-    bench.register(1, "lamp").await;
-    let sent = bench.submit(GIBBERISH).await.id;
+    let test_hub = with_model([hangs]);
+    test_hub.register(1, "lamp").await;
+    let sent = test_hub.submit(GIBBERISH).await.id;
     let_others_run().await;
     let store = FaultyStore::new();
-    for batch in bench.store.journal() {
+    for batch in test_hub.store.journal() {
         store.commit(batch).await.unwrap();
     }
     let next = on_store(store);
@@ -294,42 +294,42 @@ async fn a_call_the_server_died_in_is_closed_at_the_next_start() {
 async fn only_so_many_questions_at_once() {
     let gate = Arc::new(Semaphore::new(0));
     let hangs = || vec![answering(), ScriptStep::Wait(gate.clone())];
-    let bench = with_model((0..super::MAX_CONCURRENT_CALLS * 3).map(|_| hangs()));
-    bench.register(1, "lamp").await;
+    let test_hub = with_model((0..super::MAX_CONCURRENT_CALLS * 3).map(|_| hangs()));
+    test_hub.register(1, "lamp").await;
     for _ in 0..super::MAX_CONCURRENT_CALLS * 2 {
-        bench.submit(GIBBERISH).await;
+        test_hub.submit(GIBBERISH).await;
     }
     let_others_run().await;
-    assert_eq!(bench.model.requests().len(), super::MAX_CONCURRENT_CALLS);
+    assert_eq!(test_hub.model.requests().len(), super::MAX_CONCURRENT_CALLS);
     gate.add_permits(1);
     let_others_run().await;
-    assert_eq!(bench.model.requests().len(), super::MAX_CONCURRENT_CALLS + 1);
+    assert_eq!(test_hub.model.requests().len(), super::MAX_CONCURRENT_CALLS + 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn explained_by_the_model() {
-    let bench = with_model([chooses(&["lamp"]), fails()]);
-    bench.try_register(1, profile("lamp", "light"), None).await.unwrap();
+    let test_hub = with_model([chooses(&["lamp"]), fails()]);
+    test_hub.try_register(1, profile("lamp", "light"), None).await.unwrap();
     let explain = ExplainRouting { text: GIBBERISH.into() };
-    let decision = bench.ask(&user(), explain.clone()).await.unwrap();
+    let decision = test_hub.ask(&user(), explain.clone()).await.unwrap();
     assert_eq!((decision.stage, &*decision.reason), (RoutingStage::Model, "it says so"));
-    assert!(bench.ask(&user(), explain).await.is_err());
+    assert!(test_hub.ask(&user(), explain).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_app_that_comes_does_not_wait_for_messages_a_model_is_asked_about() {
     let hangs = || vec![answering(), ScriptStep::Wait(Arc::new(Semaphore::new(0)))];
-    let bench = with_model([hangs(), hangs(), hangs()]);
-    bench.register(1, "lamp").await;
+    let test_hub = with_model([hangs(), hangs(), hangs()]);
+    test_hub.register(1, "lamp").await;
     for _ in 0..3 {
-        bench.submit(GIBBERISH).await;
+        test_hub.submit(GIBBERISH).await;
     }
     let_others_run().await;
-    bench.register(2, "zeta").await.leave().await;
-    let sent = bench.submit("zeta: for you").await;
+    test_hub.register(2, "zeta").await.leave().await;
+    let sent = test_hub.submit("zeta: for you").await;
     assert_eq!(sent.reason.as_deref(), Some("waiting for zeta, which is not connected"));
     let before = tokio::time::Instant::now();
-    let zeta = bench.register(3, "zeta").await;
+    let zeta = test_hub.register(3, "zeta").await;
     assert_eq!(zeta.delivery().await.message, sent.id);
     assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
 }

@@ -50,31 +50,31 @@ impl NoticeQueue {
 
     pub(super) fn post(&mut self, notice: UserNotice, now: ClockReading) {
         let notice = text::sanitize(notice);
-        let room = QueueCapacity {
+        let capacity = QueueCapacity {
             can_queue: self.queued_count() < MAX_WAITING,
             can_show: self.ready.len() < MAX_READY,
             is_quiet: self.is_quiet(now),
         };
         if !self.app_queues.contains_key(&notice.app) && notice.app.is_some() && self.app_queues.len() >= MAX_APP_QUEUES
         {
-            self.app_queues.retain(|_, shelf| !shelf.is_idle(now.uptime));
+            self.app_queues.retain(|_, app_queue| !app_queue.is_idle(now.uptime));
             if self.app_queues.len() >= MAX_APP_QUEUES {
                 self.overflow_count += 1;
                 return;
             }
         }
-        let shelf = self.app_queues.entry(notice.app.clone()).or_default();
-        shelf.post(notice, now.uptime, self.rates, room, &mut self.ready);
+        let app_queue = self.app_queues.entry(notice.app.clone()).or_default();
+        app_queue.post(notice, now.uptime, self.rates, capacity, &mut self.ready);
     }
 
     /// Takes the notices to be shown now, in order.
     pub(super) fn take(&mut self, now: ClockReading) -> Vec<UserNotice> {
         let is_quiet = self.is_quiet(now);
-        for shelf in self.app_queues.values_mut() {
-            shelf.take(now.uptime, self.rates, is_quiet, &mut self.ready);
+        for app_queue in self.app_queues.values_mut() {
+            app_queue.take(now.uptime, self.rates, is_quiet, &mut self.ready);
         }
         self.post_overflow(now);
-        self.app_queues.retain(|_, shelf| !shelf.is_idle(now.uptime));
+        self.app_queues.retain(|_, app_queue| !app_queue.is_idle(now.uptime));
         std::mem::take(&mut self.ready)
     }
 
@@ -84,28 +84,28 @@ impl NoticeQueue {
             (Some(quiet), true) => Some(now.uptime + quiet.wait(now.wall, &self.options.zone)),
             (Some(_) | None, _) => None,
         };
-        let piles = self.app_queues.values().filter_map(|shelf| shelf.next_due(self.rates, pause));
-        let crowd = (self.overflow_count > 0).then(|| {
+        let lane_due_times = self.app_queues.values().filter_map(|app_queue| app_queue.next_due(self.rates, pause));
+        let overflow_due = (self.overflow_count > 0).then(|| {
             let hub = self.app_queues.get(&None).map_or(Duration::ZERO, |hub| hub.ready_at(self.rates));
             pause.unwrap_or_default().max(hub)
         });
-        let waiting = (!self.ready.is_empty()).then_some(now.uptime);
-        piles.chain(crowd).chain(waiting).min()
+        let ready_due = (!self.ready.is_empty()).then_some(now.uptime);
+        lane_due_times.chain(overflow_due).chain(ready_due).min()
     }
 
     /// Drains all queued notices regardless of rates, for shutdown. In quiet hours only the urgent ones.
     pub(super) fn close(&mut self, now: ClockReading) -> Vec<UserNotice> {
         let is_quiet = self.is_quiet(now);
-        for shelf in self.app_queues.values_mut() {
-            shelf.close(is_quiet, &mut self.ready);
+        for app_queue in self.app_queues.values_mut() {
+            app_queue.close(is_quiet, &mut self.ready);
         }
         if self.overflow_count > 0 && !is_quiet {
-            let said = self.overflow_notice(now);
-            self.ready.push(said);
+            let notice = self.overflow_notice(now);
+            self.ready.push(notice);
         }
-        let silent = self.overflow_count + self.app_queues.values().map(AppQueue::unshown_count).sum::<u64>();
-        if silent > 0 {
-            tracing::info!(notices = silent, "notices of quiet hours are not shown; see `patchboard hub messages`");
+        let unshown = self.overflow_count + self.app_queues.values().map(AppQueue::unshown_count).sum::<u64>();
+        if unshown > 0 {
+            tracing::info!(notices = unshown, "notices of quiet hours are not shown; see `patchboard hub messages`");
         }
         std::mem::take(&mut self.ready)
     }
@@ -119,8 +119,8 @@ impl NoticeQueue {
             return;
         }
         hub.record_shown(now.uptime, self.rates);
-        let said = self.overflow_notice(now);
-        self.ready.push(said);
+        let notice = self.overflow_notice(now);
+        self.ready.push(notice);
     }
 
     fn overflow_notice(&mut self, now: ClockReading) -> UserNotice {

@@ -35,8 +35,12 @@ impl QuietHours {
         };
         let end = day.and_then(|day| day.to_datetime(self.to).to_zoned(zone.clone()));
         // The hour repeated when daylight saving ends may put the end into the past; then it is checked again later.
-        let left = end.map_or(SignedDuration::ZERO, |end| end.timestamp().duration_since(at));
-        Duration::try_from(left).ok().filter(|left| !left.is_zero()).unwrap_or(MAX_RECHECK).min(MAX_RECHECK)
+        let remaining = end.map_or(SignedDuration::ZERO, |end| end.timestamp().duration_since(at));
+        Duration::try_from(remaining)
+            .ok()
+            .filter(|remaining| !remaining.is_zero())
+            .unwrap_or(MAX_RECHECK)
+            .min(MAX_RECHECK)
     }
 }
 
@@ -44,9 +48,9 @@ impl FromStr for QuietHours {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is not hours such as `22:00-07:00`");
-        let (from, to) = text.split_once('-').ok_or_else(bad)?;
-        let (from, to) = (time(from).ok_or_else(bad)?, time(to).ok_or_else(bad)?);
+        let invalid = || format!("`{text}` is not hours such as `22:00-07:00`");
+        let (from, to) = text.split_once('-').ok_or_else(invalid)?;
+        let (from, to) = (time(from).ok_or_else(invalid)?, time(to).ok_or_else(invalid)?);
         if from == to {
             return Err(format!("`{text}` ends when it begins"));
         }
@@ -58,8 +62,8 @@ impl FromStr for QuietHours {
 fn time(text: &str) -> Option<civil::Time> {
     let (hour, minute) = text.trim().split_once(':')?;
     let number = |part: &str| {
-        let is_fine = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
-        is_fine.then(|| part.parse().ok()).flatten()
+        let is_two_digits = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+        is_two_digits.then(|| part.parse().ok()).flatten()
     };
     civil::Time::new(number(hour)?, number(minute)?, 0, 0).ok()
 }

@@ -38,11 +38,15 @@ impl SinkSender {
 }
 
 impl SinkWorker {
-    pub(super) fn new(sink: Arc<dyn NoticeSink>, clock: Arc<dyn Clock>, cut: CancellationToken) -> (Self, SinkSender) {
+    pub(super) fn new(
+        sink: Arc<dyn NoticeSink>,
+        clock: Arc<dyn Clock>,
+        abort: CancellationToken,
+    ) -> (Self, SinkSender) {
         let (sender, queue) = mpsc::channel(MAX_QUEUED);
-        let missed = Arc::new(AtomicU64::new(0));
-        let feed = SinkSender { queue: sender, missed_count: missed.clone() };
-        (Self { sink, queue, missed_count: missed, clock, abort: cut }, feed)
+        let missed_count = Arc::new(AtomicU64::new(0));
+        let sink_sender = SinkSender { queue: sender, missed_count: missed_count.clone() };
+        (Self { sink, queue, missed_count, clock, abort }, sink_sender)
     }
 
     pub(super) async fn run(mut self) {
@@ -57,22 +61,22 @@ impl SinkWorker {
                 self.show_missed_count(&mut health).await;
             }
         }
-        let missed = self.missed_count.load(Ordering::Relaxed);
-        if missed > 0 {
+        let missed_count = self.missed_count.load(Ordering::Relaxed);
+        if missed_count > 0 {
             tracing::warn!(
                 sink = self.sink.name(),
-                notices = missed,
+                notices = missed_count,
                 "notices were not shown before the server stopped"
             );
         }
     }
 
-    /// `stands_for` is added to the missed count if the notice cannot be shown.
-    async fn show(&self, notice: Arc<UserNotice>, stands_for: u64, health: &mut SinkHealth) {
+    /// `notice_count` is added to the missed count if the notice cannot be shown.
+    async fn show(&self, notice: Arc<UserNotice>, notice_count: u64, health: &mut SinkHealth) {
         match self.sink.show(notice, self.abort.clone()).await {
             Ok(()) => *health = SinkHealth::Healthy,
             Err(error) => {
-                self.missed_count.fetch_add(stands_for, Ordering::Relaxed);
+                self.missed_count.fetch_add(notice_count, Ordering::Relaxed);
                 // Warn once until the sink works again: a dead webhook must not fill the log.
                 match std::mem::replace(health, SinkHealth::Failing) {
                     SinkHealth::Healthy => {
@@ -87,14 +91,14 @@ impl SinkWorker {
     }
 
     async fn show_missed_count(&self, health: &mut SinkHealth) {
-        let missed = self.missed_count.swap(0, Ordering::Relaxed);
-        if missed == 0 {
+        let missed_count = self.missed_count.swap(0, Ordering::Relaxed);
+        if missed_count == 0 {
             return;
         }
-        let (title, body) = text::missed_text(missed);
+        let (title, body) = text::missed_text(missed_count);
         let at = self.clock.now();
         let notice = UserNotice { app: None, title, body, priority: NoticePriority::Normal, message: None, at };
-        self.show(Arc::new(notice), missed, health).await;
+        self.show(Arc::new(notice), missed_count, health).await;
     }
 }
 

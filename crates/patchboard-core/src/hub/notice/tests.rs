@@ -19,14 +19,14 @@ impl Clock for FixedClock {
 
 /// A sink that shows as often as a permit is given, and fails on demand.
 #[derive(Debug)]
-struct Board {
+struct TestSink {
     name: &'static str,
     seen: Mutex<Vec<String>>,
     allowed: Semaphore,
     failing: Mutex<bool>,
 }
 
-impl Board {
+impl TestSink {
     fn new(name: &'static str, allowed: usize) -> Arc<Self> {
         let allowed = Semaphore::new(allowed);
         Arc::new(Self { name, seen: Mutex::default(), allowed, failing: Mutex::default() })
@@ -37,7 +37,7 @@ impl Board {
     }
 }
 
-impl NoticeSink for Board {
+impl NoticeSink for TestSink {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -63,18 +63,18 @@ fn note(body: &str, priority: NoticePriority) -> UserNotice {
 }
 
 struct Running {
-    desk: Arc<Notifier>,
+    desktop: Arc<Notifier>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Running {
     fn start(options: NoticeOptions, sinks: Vec<Arc<dyn NoticeSink>>) -> Self {
-        let desk = Arc::new(Notifier::new(options, sinks, Arc::new(FixedClock)));
+        let desktop = Arc::new(Notifier::new(options, sinks, Arc::new(FixedClock)));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let (running, until) = (desk.clone(), stop.clone());
+        let (running, until) = (desktop.clone(), stop.clone());
         tasks.spawn(async move { running.run(until).await });
-        Self { desk, stop, tasks }
+        Self { desktop, stop, tasks }
     }
 
     async fn end(self) {
@@ -95,10 +95,10 @@ fn busy() -> NoticeOptions {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_hangs_holds_up_no_other() {
-    let (slow, quick) = (Board::new("webhook", 0), Board::new("console", 1000));
+    let (slow, quick) = (TestSink::new("webhook", 0), TestSink::new("console", 1000));
     let running = Running::start(busy(), vec![slow.clone(), quick.clone()]);
     for number in 1..=3 {
-        running.desk.post(note(&number.to_string(), NoticePriority::Normal));
+        running.desktop.post(note(&number.to_string(), NoticePriority::Normal));
     }
     pass(1).await;
     assert_eq!(quick.seen(), ["a: 1", "a: 2", "a: 3"]);
@@ -111,63 +111,66 @@ async fn a_sink_that_hangs_holds_up_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_due_later_comes_by_itself() {
-    let board = Board::new("console", 1000);
-    let running = Running::start(NoticeOptions::default(), vec![board.clone()]);
-    running.desk.post(note("low", NoticePriority::Low));
-    running.desk.post(note("same", NoticePriority::High));
-    running.desk.post(note("same", NoticePriority::High));
+    let sink = TestSink::new("console", 1000);
+    let running = Running::start(NoticeOptions::default(), vec![sink.clone()]);
+    running.desktop.post(note("low", NoticePriority::Low));
+    running.desktop.post(note("same", NoticePriority::High));
+    running.desktop.post(note("same", NoticePriority::High));
     pass(4).await;
-    assert_eq!(board.seen(), ["a: same"]);
+    assert_eq!(sink.seen(), ["a: same"]);
     pass(2).await;
-    assert_eq!(board.seen(), ["a: same", "a: same (once more)"]);
+    assert_eq!(sink.seen(), ["a: same", "a: same (once more)"]);
     pass(25).await;
-    assert_eq!(board.seen(), ["a: same", "a: same (once more)", "a: low"]);
+    assert_eq!(sink.seen(), ["a: same", "a: same (once more)", "a: low"]);
     running.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn more_than_a_sink_can_queue_is_counted_and_told() {
-    let slow = Board::new("webhook", 0);
+    let slow = TestSink::new("webhook", 0);
     let running = Running::start(busy(), vec![slow.clone()]);
     let posted = sink_worker::MAX_QUEUED + 40;
     for number in 0..posted {
-        running.desk.post(note(&number.to_string(), NoticePriority::Normal));
+        running.desktop.post(note(&number.to_string(), NoticePriority::Normal));
         tokio::task::yield_now().await;
     }
     pass(1).await;
     slow.allowed.add_permits(10_000);
     pass(1).await;
     let seen = slow.seen();
-    let (told, shown) = seen.split_last().unwrap();
+    let (missed_text, shown) = seen.split_last().unwrap();
     // One was being shown, the rest were queued.
     assert_eq!(shown.len(), sink_worker::MAX_QUEUED + 1);
-    assert_eq!(told, "39 notices missing here: 39 notices could not be shown here; see `patchboard hub messages`");
+    assert_eq!(
+        missed_text,
+        "39 notices missing here: 39 notices could not be shown here; see `patchboard hub messages`"
+    );
     running.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_failed_says_so_when_it_is_back() {
-    let board = Board::new("desktop", 1000);
-    let running = Running::start(busy(), vec![board.clone()]);
-    *board.failing.lock().unwrap() = true;
-    running.desk.post(note("1", NoticePriority::Normal));
-    running.desk.post(note("2", NoticePriority::Normal));
+    let sink = TestSink::new("desktop", 1000);
+    let running = Running::start(busy(), vec![sink.clone()]);
+    *sink.failing.lock().unwrap() = true;
+    running.desktop.post(note("1", NoticePriority::Normal));
+    running.desktop.post(note("2", NoticePriority::Normal));
     pass(1).await;
-    *board.failing.lock().unwrap() = false;
+    *sink.failing.lock().unwrap() = false;
     pass(100).await;
-    assert!(board.seen().is_empty());
-    running.desk.post(note("3", NoticePriority::Normal));
+    assert!(sink.seen().is_empty());
+    running.desktop.post(note("3", NoticePriority::Normal));
     pass(1).await;
-    let told = "2 notices missing here: 2 notices could not be shown here; see `patchboard hub messages`";
-    assert_eq!(board.seen(), ["a: 3", told]);
+    let missed_text = "2 notices missing here: 2 notices could not be shown here; see `patchboard hub messages`";
+    assert_eq!(sink.seen(), ["a: 3", missed_text]);
     running.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_shows_what_waits_and_lets_nobody_hang() {
-    let (stuck, quick) = (Board::new("webhook", 0), Board::new("console", 1000));
+    let (stuck, quick) = (TestSink::new("webhook", 0), TestSink::new("console", 1000));
     let running = Running::start(NoticeOptions::default(), vec![stuck.clone(), quick.clone()]);
-    running.desk.post(note("low", NoticePriority::Low));
+    running.desktop.post(note("low", NoticePriority::Low));
     pass(1).await;
     assert!(quick.seen().is_empty());
     let before = Instant::now();
@@ -178,21 +181,21 @@ async fn the_end_shows_what_waits_and_lets_nobody_hang() {
 
 #[tokio::test(start_paused = true)]
 async fn with_quick_sinks_the_end_is_quick() {
-    let board = Board::new("console", 1000);
-    let running = Running::start(NoticeOptions::default(), vec![board.clone()]);
-    running.desk.post(note("last", NoticePriority::Normal));
+    let sink = TestSink::new("console", 1000);
+    let running = Running::start(NoticeOptions::default(), vec![sink.clone()]);
+    running.desktop.post(note("last", NoticePriority::Normal));
     let before = Instant::now();
     running.end().await;
-    assert_eq!((board.seen(), before.elapsed()), (vec!["a: last".to_owned()], Duration::ZERO));
+    assert_eq!((sink.seen(), before.elapsed()), (vec!["a: last".to_owned()], Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_posted_before_the_start_is_shown() {
-    let board = Board::new("console", 1000);
-    let desk = Notifier::new(NoticeOptions::default(), vec![board.clone()], Arc::new(FixedClock));
-    desk.post(note("early", NoticePriority::Normal));
+    let sink = TestSink::new("console", 1000);
+    let desktop = Notifier::new(NoticeOptions::default(), vec![sink.clone()], Arc::new(FixedClock));
+    desktop.post(note("early", NoticePriority::Normal));
     let stop = CancellationToken::new();
     stop.cancel();
-    desk.run(stop).await;
-    assert_eq!(board.seen(), ["a: early"]);
+    desktop.run(stop).await;
+    assert_eq!(sink.seen(), ["a: early"]);
 }

@@ -57,8 +57,8 @@ pub(super) fn sanitize(notice: UserNotice) -> UserNotice {
 }
 
 /// Appends the repeat count to the body.
-pub(super) fn with_repeat_count(notice: UserNotice, times: RepeatCount) -> UserNotice {
-    let suffix = times.suffix();
+pub(super) fn with_repeat_count(notice: UserNotice, repeat_count: RepeatCount) -> UserNotice {
+    let suffix = repeat_count.suffix();
     if suffix.is_empty() {
         return notice;
     }
@@ -67,29 +67,29 @@ pub(super) fn with_repeat_count(notice: UserNotice, times: RepeatCount) -> UserN
     UserNotice { body: body.trim_start().into(), ..notice }
 }
 
-/// Several notices of one app as one. `left_out` counts those that were not queued at all.
-pub(super) fn digest(waiting: &[(UserNotice, RepeatCount)], left_out: u64, latest: UserNotice) -> UserNotice {
+/// Several notices of one app as one. `overflow_count` counts those that were not queued at all.
+pub(super) fn digest(queued: &[(UserNotice, RepeatCount)], overflow_count: u64, latest: UserNotice) -> UserNotice {
     let mut body = String::new();
-    let mut unseen = left_out;
-    for (position, (notice, times)) in waiting.iter().enumerate() {
+    let mut hidden = overflow_count;
+    for (position, (notice, repeat_count)) in queued.iter().enumerate() {
         match position < MAX_LINES {
             true => {
                 body.push_str(&line(notice));
-                body.push_str(&times.suffix());
+                body.push_str(&repeat_count.suffix());
                 body.push('\n');
             }
-            false => unseen += u64::from(times.count()),
+            false => hidden += u64::from(repeat_count.count()),
         }
     }
-    match (unseen, body.is_empty()) {
+    match (hidden, body.is_empty()) {
         (0, _) => drop(body.pop()),
-        (_, true) => body = format!("{unseen} were not shown; see `patchboard hub messages`"),
-        (_, false) => body.push_str(&format!("… and {unseen} more were not shown; see `patchboard hub messages`")),
+        (_, true) => body = format!("{hidden} were not shown; see `patchboard hub messages`"),
+        (_, false) => body.push_str(&format!("… and {hidden} more were not shown; see `patchboard hub messages`")),
     }
-    let total = left_out + waiting.iter().map(|(_, times)| u64::from(times.count())).sum::<u64>();
-    let who = latest.app.as_deref().unwrap_or("the hub");
-    let message = latest.message.filter(|message| waiting.iter().all(|(one, _)| one.message == Some(*message)));
-    UserNotice { title: format!("{total} more from {who}").into(), body: body.into(), message, ..latest }
+    let total = overflow_count + queued.iter().map(|(_, repeat_count)| u64::from(repeat_count.count())).sum::<u64>();
+    let source = latest.app.as_deref().unwrap_or("the hub");
+    let message = latest.message.filter(|message| queued.iter().all(|(one, _)| one.message == Some(*message)));
+    UserNotice { title: format!("{total} more from {source}").into(), body: body.into(), message, ..latest }
 }
 
 /// Title and body of the hub's notice about apps for which there was no queue.

@@ -33,19 +33,19 @@ impl FollowUpWindows {
         if self.window.is_zero() || !expects_answer(app, notice) {
             return;
         }
-        self.open_questions.retain(|_, asked| asked.until > now);
+        self.open_questions.retain(|_, question| question.until > now);
         if self.open_questions.len() >= MAX_USERS
-            && let Some(first) =
-                self.open_questions.iter().min_by_key(|(_, asked)| asked.until).map(|(user, _)| user.clone())
+            && let Some(oldest) =
+                self.open_questions.iter().min_by_key(|(_, question)| question.until).map(|(user, _)| user.clone())
         {
-            self.open_questions.remove(&first);
+            self.open_questions.remove(&oldest);
         }
         self.open_questions.insert(user.clone(), OpenQuestion { app: app.clone(), until: now + self.window });
     }
 
     /// The app whose question the user's next message may answer.
     pub fn open_question(&self, user: &str, now: Duration) -> Option<Arc<str>> {
-        self.open_questions.get(user).filter(|asked| asked.until > now).map(|asked| asked.app.clone())
+        self.open_questions.get(user).filter(|question| question.until > now).map(|question| question.app.clone())
     }
 
     /// Closes the window after one message was sent to the app that asked.

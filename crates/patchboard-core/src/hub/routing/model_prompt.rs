@@ -51,18 +51,18 @@ pub struct RoutingPrompt {
 impl RoutingPrompt {
     /// `refusals` are the apps that refused the message, with their reasons.
     pub fn new(text: &str, apps: &[Arc<AppProfile>], refusals: &[(Arc<str>, Arc<str>)]) -> Self {
-        let mut taken = HashSet::new();
-        let tools: Vec<ToolSpec> = apps.iter().map(|profile| tool(profile, &mut taken)).collect();
-        let mut said = format!("The user's message:\n{}", fenced(text));
+        let mut taken_names = HashSet::new();
+        let tools: Vec<ToolSpec> = apps.iter().map(|profile| tool(profile, &mut taken_names)).collect();
+        let mut prompt = format!("The user's message:\n{}", fenced(text));
         if !refusals.is_empty() {
-            said.push_str("\n\nThese apps were tried and did not take it; choose among the others:");
+            prompt.push_str("\n\nThese apps were tried and did not take it; choose among the others:");
             for (app, reason) in refusals {
-                said.push_str(&format!("\n- {app}: {}", fenced(cut(reason, MAX_REASON))));
+                prompt.push_str(&format!("\n- {app}: {}", fenced(cut(reason, MAX_REASON))));
             }
         }
         Self {
             system: SYSTEM_PROMPT.into(),
-            messages: vec![ModelMessage::user(said)],
+            messages: vec![ModelMessage::user(prompt)],
             tools: tools.into(),
             apps: apps.iter().map(|profile| profile.name.clone()).collect(),
         }
@@ -80,11 +80,12 @@ impl RoutingPrompt {
     }
 
     /// Reads the apps from the model's tool calls. Unknown tools and repeated calls are ignored.
-    pub fn read<'a>(&self, calls: impl IntoIterator<Item = (&'a str, &'a ToolInput)>) -> ModelPicks {
+    pub fn parse_picks<'a>(&self, calls: impl IntoIterator<Item = (&'a str, &'a ToolInput)>) -> ModelPicks {
         let mut picks: Vec<AppPick> = Vec::new();
         for (name, input) in calls {
-            let meant = self.tools.iter().position(|tool| &*tool.name == name).and_then(|index| self.apps.get(index));
-            let Some(app) = meant else { continue };
+            let app_name =
+                self.tools.iter().position(|tool| &*tool.name == name).and_then(|index| self.apps.get(index));
+            let Some(app) = app_name else { continue };
             if picks.len() < MAX_PICKS && !picks.iter().any(|pick| pick.app == *app) {
                 picks.push(AppPick { app: app.clone(), reason: reason(input) });
             }
@@ -93,7 +94,7 @@ impl RoutingPrompt {
     }
 }
 
-fn tool(profile: &AppProfile, taken: &mut HashSet<String>) -> ToolSpec {
+fn tool(profile: &AppProfile, taken_names: &mut HashSet<String>) -> ToolSpec {
     let mut description = format!(
         "The app `{}`. It says of itself: {}",
         profile.name,
@@ -104,7 +105,7 @@ fn tool(profile: &AppProfile, taken: &mut HashSet<String>) -> ToolSpec {
         description.push_str(&format!("\nCapabilities it names: {}", fenced(cut(&capabilities, MAX_DESCRIPTION))));
     }
     ToolSpec {
-        name: tool_name(&profile.name, taken).into(),
+        name: tool_name(&profile.name, taken_names).into(),
         description: description.into(),
         input_schema: Arc::new(json!({
             "type": "object",
@@ -119,14 +120,14 @@ fn tool(profile: &AppProfile, taken: &mut HashSet<String>) -> ToolSpec {
 }
 
 /// A unique tool name: `a-b` and `a_b` map to the same one, as do names that differ only past the length limit.
-fn tool_name(app: &str, taken: &mut HashSet<String>) -> String {
-    let plain: String = format!("route_to_{app}").replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+fn tool_name(app: &str, taken_names: &mut HashSet<String>) -> String {
+    let plain: String = format!("route_to_{app}").replace(|character: char| !character.is_ascii_alphanumeric(), "_");
     for number in 1.. {
         let suffix = if number == 1 { String::new() } else { format!("_{number}") };
         // All ASCII by now, so every index is a character boundary.
-        let room = plain.get(..MAX_TOOL_NAME.saturating_sub(suffix.len())).unwrap_or(&plain);
-        let name = format!("{room}{suffix}");
-        if taken.insert(name.to_ascii_lowercase()) {
+        let prefix = plain.get(..MAX_TOOL_NAME.saturating_sub(suffix.len())).unwrap_or(&plain);
+        let name = format!("{prefix}{suffix}");
+        if taken_names.insert(name.to_ascii_lowercase()) {
             return name;
         }
     }

@@ -17,7 +17,7 @@ pub struct HubRules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutingRule {
     patterns: Vec<Glob>,
-    written: Arc<str>,
+    pattern_text: Arc<str>,
     pub app: Arc<str>,
 }
 
@@ -26,7 +26,7 @@ impl RoutingRule {
     pub fn new<'a>(when: impl IntoIterator<Item = &'a str>, app: impl Into<Arc<str>>) -> Self {
         let when: Vec<&str> = when.into_iter().collect();
         let patterns = when.iter().map(|pattern| Glob::new(pattern.trim().to_lowercase())).collect();
-        Self { patterns, written: when.join("` or `").into(), app: app.into() }
+        Self { patterns, pattern_text: when.join("` or `").into(), app: app.into() }
     }
 
     fn matches(&self, lowercase: &str) -> bool {
@@ -47,7 +47,7 @@ impl HubRules {
         }
         let lowercase = text.trim().to_lowercase();
         let rule = self.rules.iter().find(|rule| rule.matches(&lowercase))?;
-        Some((RoutingStage::Rule, &rule.app, None, format!("the rule `{}` is for {}", rule.written, rule.app)))
+        Some((RoutingStage::Rule, &rule.app, None, format!("the rule `{}` is for {}", rule.pattern_text, rule.app)))
     }
 }
 

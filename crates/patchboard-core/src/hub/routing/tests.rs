@@ -87,14 +87,14 @@ fn a_name_at_the_beginning() {
 }
 
 #[test]
-fn who_has_long_been_away_is_waited_for_only_when_named() {
+fn apps_long_disconnected_are_waited_for_only_when_named() {
     let case = Case { absent: Vec::new(), ..case(&["recipes"], &["heating"]) };
     case.check("heating: off", "wait for heating: direct heating `off`");
     case.check("turn up the thermostat", "nobody");
 }
 
 #[test]
-fn who_asked_goes_before_rules_and_after_names() {
+fn follow_ups_come_before_rules_and_after_names() {
     let case = Case { follow_up: Some("lamp"), ..case(&["notebook", "lamp", "music"], &[]) };
     case.check("play it", "follow-up lamp");
     case.check("notebook: yes", "direct notebook `yes`");
@@ -144,7 +144,7 @@ fn a_refused_message_goes_only_to_one_that_fits_as_well_as_a_first_one() {
 }
 
 #[test]
-fn what_fits_nobody_goes_to_the_catch_all() {
+fn unmatched_messages_go_to_the_catch_all() {
     case(&["notebook", "inbox"], &[]).check(GIBBERISH, "catch-all inbox");
     case(&["notebook"], &["inbox"]).check(GIBBERISH, "nobody");
     case(&[], &[]).check(GIBBERISH, "nobody");

@@ -192,7 +192,7 @@ async fn a_registration_that_cannot_be_stored_is_one_all_the_same() {
     let bench = test_hub();
     bench.store.fail(|_| true);
     let notebook = bench.register(1, "notebook").await;
-    bench.store.heal();
+    bench.store.stop_failing();
     bench.submit("notebook: x").await;
     assert_eq!(&*notebook.delivery().await.text, "x");
 }

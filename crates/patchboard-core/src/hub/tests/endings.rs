@@ -20,7 +20,7 @@ async fn what_cannot_be_stored_is_not_taken() {
     let notebook = bench.register(1, "notebook").await;
     bench.store.fail(|_| true);
     assert_eq!(bench.try_submit("notebook: x", None).await.unwrap_err().kind, ErrorKind::Internal);
-    bench.store.heal();
+    bench.store.stop_failing();
     assert!(bench.list().await.is_empty());
     assert_eq!(notebook.given().await, None);
 }
@@ -32,7 +32,7 @@ async fn a_store_that_fails_for_a_while_holds_messages_up_and_loses_none() {
     bench.store.fail(|_| true);
     assert!(bench.try_submit("notebook: zxqv", None).await.is_err(), "it is not taken");
     assert_eq!(notebook.given().await, None);
-    bench.store.heal();
+    bench.store.stop_failing();
     let taken = bench.submit("notebook: zxqv").await;
     assert_eq!(notebook.delivery().await.message, taken.id);
 
@@ -43,7 +43,7 @@ async fn a_store_that_fails_for_a_while_holds_messages_up_and_loses_none() {
     assert!((&mut acking).now_or_never().is_none(), "nothing is told before it is on record");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.read(taken.id).await.state, MessageState::Sent);
-    bench.store.heal();
+    bench.store.stop_failing();
     acking.await.unwrap();
     assert_eq!(bench.short(taken.id).await, "delivered | notebook delivered");
     assert_eq!(*bench.read(taken.id).await, bench.replayed(taken.id).await);
@@ -130,7 +130,7 @@ async fn a_store_that_hangs_does_not_hang_the_end() {
     bench.run_background();
     let notebook = bench.register(1, "notebook").await;
     let sent = bench.submit("notebook: zxqv").await;
-    let _never_opened = bench.store.hold();
+    let _never_opened = bench.store.block_commits();
     let hanging = TaskTracker::new().spawn(async move { notebook.answer(sent.id, AppResponse::Ack).await });
     let_others_run().await;
     within_time(bench.board.drain(Duration::from_secs(1))).await.unwrap();

@@ -56,16 +56,16 @@ fn every_letter() -> Vec<webhook::DeliveryPayload> {
 }
 
 #[test]
-fn version_1_letters_stay_readable_and_are_written_as_they_always_were() {
+fn version_1_payloads_stay_readable_and_are_written_as_they_always_were() {
     let written: Vec<_> =
-        every_letter().iter().map(|letter| String::from_utf8(encode_delivery_payload(letter)).unwrap()).collect();
+        every_letter().iter().map(|payload| String::from_utf8(encode_delivery_payload(payload)).unwrap()).collect();
     assert_eq!(OPEN.lines().collect::<Vec<_>>(), written);
     let read: Vec<_> = OPEN.lines().map(|line| decode_delivery_payload(line.as_bytes()).unwrap()).collect();
     assert_eq!(read, every_letter());
 }
 
 #[test]
-fn what_is_no_letter_is_refused() {
+fn malformed_payloads_are_refused() {
     for bad in ["", "{}", "{\"v2\":{}}", "{\"v1\":7}", "{\"v1\":{\"sent\":-1}}"] {
         assert!(decode_delivery_payload(bad.as_bytes()).is_err(), "{bad}");
     }

@@ -9,7 +9,7 @@ use crate::variable_set::{DeletedVariable, Variable, VariableSet};
 
 const V1: &str = r#"{"v1":{"cursor":9,"floor":3,"variables":{"long":{"version":1,"updated_at":"1970-01-01T00:00:00Z","set":5,"changed":5},"short":{"value":"{\"n\":1,\"x\":null}","version":4,"updated_at":"2025-06-01T10:00:00.5Z","depends_on":["long","missing"],"stale":true,"set":7,"changed":9}},"gone":{"old":{"version":2,"changed":8}}}}"#;
 
-fn shelf() -> VariableSet {
+fn set() -> VariableSet {
     let variable = |value: Value, bytes, version, at: &str, set, changed| Variable {
         value: Arc::new(value),
         bytes,
@@ -36,8 +36,8 @@ fn shelf() -> VariableSet {
 
 #[test]
 fn the_first_version_stays_readable() {
-    assert_eq!(decode_variable_set(V1.as_bytes()).unwrap(), (shelf(), vec!["long".into()]));
-    assert_eq!(String::from_utf8(encode_variable_set(&shelf(), |variable| variable.value.is_null())).unwrap(), V1);
+    assert_eq!(decode_variable_set(V1.as_bytes()).unwrap(), (set(), vec!["long".into()]));
+    assert_eq!(String::from_utf8(encode_variable_set(&set(), |variable| variable.value.is_null())).unwrap(), V1);
 }
 
 #[test]

@@ -27,23 +27,27 @@ const CONTEXT_BYTES: usize = 4_000;
 pub(super) struct Dup {
     react: React,
     /// Messages of the `understand` request; taken when the run begins.
-    question: Option<Vec<ModelMessage>>,
+    understand_request: Option<Vec<ModelMessage>>,
     understanding_node: Option<NodeKey>,
 }
 
 impl Dup {
-    pub(super) fn new(brief: StrategySpec) -> Self {
-        let model_calls = brief.reasoning.model_calls(StrategyKind::Dup);
+    pub(super) fn new(spec: StrategySpec) -> Self {
+        let model_calls = spec.reasoning.model_calls(StrategyKind::Dup);
         // With only one call allowed, `understand` is skipped: the call has to produce the answer.
-        let question = (model_calls > 1).then(|| {
+        let understand_request = (model_calls > 1).then(|| {
             prompt_text::with_instruction(
-                &prompt_text::tool_parts_as_text(&brief.history),
-                &brief.user,
+                &prompt_text::tool_parts_as_text(&spec.history),
+                &spec.user,
                 prompts::UNDERSTAND.to_owned(),
             )
         });
-        let left = model_calls - u32::from(question.is_some());
-        Self { react: React::with_node_names(brief, NODE_NAMES, left), question, understanding_node: None }
+        let remaining_calls = model_calls - u32::from(understand_request.is_some());
+        Self {
+            react: React::with_node_names(spec, NODE_NAMES, remaining_calls),
+            understand_request,
+            understanding_node: None,
+        }
     }
 
     fn understand(&mut self, messages: Vec<ModelMessage>, steps: &mut Vec<StrategyStep>) {
@@ -72,7 +76,7 @@ impl Dup {
 
 impl Strategy for Dup {
     fn advance(&mut self, input: StrategyInput, steps: &mut Vec<StrategyStep>) {
-        match (input, self.question.take()) {
+        match (input, self.understand_request.take()) {
             (StrategyInput::Begin, Some(messages)) => self.understand(messages, steps),
             (StrategyInput::ModelAnswered { node, completion }, _) if self.understanding_node == Some(node) => {
                 self.understood(node, &completion.text, steps);
@@ -124,11 +128,12 @@ impl Understanding {
 
     fn from_lines(text: &str) -> Option<Self> {
         let (mut goal, mut constraints, mut context) = (String::new(), Vec::new(), String::new());
-        let mut under: Option<Heading> = None;
+        let mut current_heading: Option<Heading> = None;
         for line in text.lines() {
             let line = line.trim().trim_start_matches(['-', '*', '#', '•', ' ']);
-            let (heading, rest) = Heading::parse(line).map_or((under, line), |(heading, rest)| (Some(heading), rest));
-            under = heading;
+            let (heading, rest) =
+                Heading::parse(line).map_or((current_heading, line), |(heading, rest)| (Some(heading), rest));
+            current_heading = heading;
             let rest = rest.trim().trim_matches('*').trim();
             if rest.is_empty() {
                 continue;
@@ -140,7 +145,7 @@ impl Understanding {
                 Some(Heading::Context) => add_line(&mut context, rest),
             }
         }
-        under.map(|_| Self::from_parts(&goal, constraints, &context))
+        current_heading.map(|_| Self::from_parts(&goal, constraints, &context))
     }
 
     fn from_parts(goal: &str, constraints: Vec<String>, context: &str) -> Self {

@@ -81,8 +81,8 @@ enum TaskWork {
 }
 
 impl Got {
-    pub(super) fn new(brief: StrategySpec) -> Self {
-        let StrategySpec { history, user, reasoning, adaptive, .. } = brief;
+    pub(super) fn new(spec: StrategySpec) -> Self {
+        let StrategySpec { history, user, reasoning, adaptive, .. } = spec;
         let options = reasoning.got;
         Self {
             history_as_text: prompt_text::tool_parts_as_text(&history),
@@ -124,8 +124,8 @@ impl Got {
     }
 
     fn plan_answered(&mut self, text: &str, steps: &mut Vec<StrategyStep>) {
-        let read = TaskPlan::parse(text, self.max_tasks as usize).filter(|plan| !plan.tasks.is_empty());
-        let plan = read.unwrap_or_else(|| TaskPlan::single(&self.user.text()));
+        let parsed = TaskPlan::parse(text, self.max_tasks as usize).filter(|plan| !plan.tasks.is_empty());
+        let plan = parsed.unwrap_or_else(|| TaskPlan::single(&self.user.text()));
         match plan.find_cycle() {
             Some(cycle) if self.planning.plan_requests < self.max_plans && self.calls_left >= MIN_MODEL_CALLS => {
                 self.planning.messages.push(ModelMessage::assistant(prompts::refused_plan(text)));
@@ -203,30 +203,30 @@ impl Got {
         } else {
             prompt_text::with_note(&self.user, prompts::task(&self.graph, vertex))
         };
-        let rounds = ToolLoop::new(user, ToolLoopLimits { model_calls, turns: self.max_turns });
-        self.active_tasks.insert(key, TaskWork::Loop(rounds));
+        let tool_loop = ToolLoop::new(user, ToolLoopLimits { model_calls, turns: self.max_turns });
+        self.active_tasks.insert(key, TaskWork::Loop(tool_loop));
         self.ask(key, steps)
     }
 
     fn ask(&mut self, key: NodeKey, steps: &mut Vec<StrategyStep>) -> RunProgress {
         let is_single = self.is_single();
-        let Some(TaskWork::Loop(rounds)) = self.active_tasks.get_mut(&key) else { return RunProgress::Continues };
-        let Some(said) = rounds.next_request() else { return self.out_of_calls(key, steps) };
+        let Some(TaskWork::Loop(tool_loop)) = self.active_tasks.get_mut(&key) else { return RunProgress::Continues };
+        let Some(request) = tool_loop.next_request() else { return self.out_of_calls(key, steps) };
         let mut messages = if is_single { self.history.clone() } else { Vec::new() };
-        messages.extend_from_slice(said);
+        messages.extend_from_slice(request);
         let mut tools = ToolAvailability::Offered;
-        if rounds.is_last() {
+        if tool_loop.is_last() {
             if let Some(last) = messages.last_mut() {
                 last.parts.push(ContentPart::Text(format!("\n\n{}", prompts::LAST_CALL).into()));
             }
             // A task with a single call could not use tool results, so no tools are offered.
-            if rounds.model_calls() == 1 {
+            if tool_loop.model_calls() == 1 {
                 tools = ToolAvailability::Withheld;
                 messages = prompt_text::tool_parts_as_text(&messages);
             }
         }
-        let voice = if is_single { AnswerKind::Reply } else { AnswerKind::Draft };
-        steps.push(StrategyStep::AskModel { node: key, messages, tools, answer_kind: voice });
+        let answer_kind = if is_single { AnswerKind::Reply } else { AnswerKind::Draft };
+        steps.push(StrategyStep::AskModel { node: key, messages, tools, answer_kind });
         RunProgress::Continues
     }
 
@@ -236,7 +236,7 @@ impl Got {
 
     fn task_answered(&mut self, key: NodeKey, completion: Completion, steps: &mut Vec<StrategyStep>) {
         match self.active_tasks.get_mut(&key) {
-            Some(TaskWork::Loop(rounds)) => match rounds.push_answer(completion) {
+            Some(TaskWork::Loop(tool_loop)) => match tool_loop.push_answer(completion) {
                 RoundOutcome::Text(text) => self.task_done(key, text, steps),
                 RoundOutcome::Calls(calls) => {
                     steps.extend(calls.into_iter().map(|call| StrategyStep::CallTool { node: key, call }));
@@ -254,11 +254,11 @@ impl Got {
 
     fn tool_finished(&mut self, call: &CallId, output: ToolOutput, steps: &mut Vec<StrategyStep>) {
         let owner = self.active_tasks.iter_mut().find_map(|(key, work)| match work {
-            TaskWork::Loop(rounds) if rounds.is_waiting_for(call) => Some((*key, rounds)),
+            TaskWork::Loop(tool_loop) if tool_loop.is_waiting_for(call) => Some((*key, tool_loop)),
             TaskWork::Loop(_) | TaskWork::Splitting { .. } => None,
         });
-        let Some((key, rounds)) = owner else { return };
-        if rounds.push_result(call, output)
+        let Some((key, tool_loop)) = owner else { return };
+        if tool_loop.push_result(call, output)
             && self.ask(key, steps) == RunProgress::Continues
             && !self.active_tasks.contains_key(&key)
         {
@@ -280,11 +280,11 @@ impl Got {
             steps.push(StrategyStep::Finish(StrategyOutcome::Completed));
             return;
         }
-        let room = self.graph.max_split(key);
-        if room == 0 {
+        let max_tasks = self.graph.max_split(key);
+        if max_tasks == 0 {
             return self.finish_task(key, TaskOutcome::Done(result), steps);
         }
-        let instruction = prompts::expand(vertex, &result, room as usize);
+        let instruction = prompts::expand(vertex, &result, max_tasks as usize);
         let messages = vec![prompt_text::with_note(&self.user, instruction)];
         if let Some(vertex) = self.graph.get_mut(key) {
             vertex.budget.model_calls = vertex.budget.model_calls.saturating_sub(1);
@@ -302,11 +302,12 @@ impl Got {
     fn split_task(&mut self, key: NodeKey, answer: Option<&str>, steps: &mut Vec<StrategyStep>) {
         let Some(TaskWork::Splitting { result }) = self.active_tasks.remove(&key) else { return };
         // The call for this question has been deducted already.
-        let room = self
+        let max_tasks = self
             .graph
             .get(key)
             .map_or(0, |vertex| graph::MAX_CHILDREN.min(vertex.budget.tasks).min(vertex.budget.model_calls));
-        let plan = answer.and_then(|text| TaskPlan::parse(text, room as usize)).filter(|plan| !plan.tasks.is_empty());
+        let plan =
+            answer.and_then(|text| TaskPlan::parse(text, max_tasks as usize)).filter(|plan| !plan.tasks.is_empty());
         if let Some(plan) = plan {
             let GraphExpansion { tasks, edges, dropped } = self.graph.expand(key, &plan.without_cycles());
             if let Some(vertex) = self.graph.get(key) {
@@ -344,10 +345,10 @@ impl Got {
 
     /// Deducts the model calls of the task's loop from its budget.
     fn count_calls(&mut self, key: NodeKey) {
-        let Some(TaskWork::Loop(rounds)) = self.active_tasks.get(&key) else { return };
-        let asked = rounds.model_calls();
+        let Some(TaskWork::Loop(tool_loop)) = self.active_tasks.get(&key) else { return };
+        let used_calls = tool_loop.model_calls();
         if let Some(vertex) = self.graph.get_mut(key) {
-            vertex.budget.model_calls = vertex.budget.model_calls.saturating_sub(asked);
+            vertex.budget.model_calls = vertex.budget.model_calls.saturating_sub(used_calls);
         }
     }
 

@@ -57,16 +57,16 @@ fn escape_tag<'a>(text: &'a str, tag: &str) -> Cow<'a, str> {
     let names_tag = |after: &usize| lower.get(*after..).is_some_and(|rest| rest.starts_with(tag));
     let after = lower.match_indices('<').map(|(start, _)| start + 1);
     let after = after.map(|at| at + usize::from(lower.as_bytes().get(at) == Some(&b'/')));
-    let places: Vec<usize> = after.filter(names_tag).collect();
-    if places.is_empty() {
+    let positions: Vec<usize> = after.filter(names_tag).collect();
+    if positions.is_empty() {
         return Cow::Borrowed(text);
     }
-    let mut fenced = String::with_capacity(text.len() + places.len());
+    let mut fenced = String::with_capacity(text.len() + positions.len());
     let mut from = 0;
-    for place in places {
-        fenced.push_str(text.get(from..place).unwrap_or_default());
+    for position in positions {
+        fenced.push_str(text.get(from..position).unwrap_or_default());
         fenced.push('\\');
-        from = place;
+        from = position;
     }
     fenced.push_str(text.get(from..).unwrap_or_default());
     Cow::Owned(fenced)
@@ -74,8 +74,8 @@ fn escape_tag<'a>(text: &'a str, tag: &str) -> Cow<'a, str> {
 
 /// `bytes` divided among `count` texts, with a minimum per text below which it would not be worth showing.
 pub(super) fn per_text_bytes(bytes: usize, count: usize) -> usize {
-    const SMALLEST: usize = 400;
-    (bytes / count.max(1)).max(SMALLEST)
+    const MIN_BYTES: usize = 400;
+    (bytes / count.max(1)).max(MIN_BYTES)
 }
 
 /// The conversation with the user's new message, followed by the instruction of the current step.
@@ -99,29 +99,33 @@ pub(super) fn with_note(user: &ModelMessage, note: String) -> ModelMessage {
 /// Messages with tool calls and results rendered as text. Providers refuse calls and results in a conversation whose
 /// request offers no tools.
 pub(super) fn tool_parts_as_text(messages: &[ModelMessage]) -> Vec<ModelMessage> {
-    let told = messages.iter().map(|message| {
-        let mut words = String::new();
+    let converted = messages.iter().map(|message| {
+        let mut rendered = String::new();
         for part in &message.parts {
-            if !words.is_empty() {
-                words.push('\n');
+            if !rendered.is_empty() {
+                rendered.push('\n');
             }
             match part {
-                ContentPart::Text(text) => words.push_str(text),
+                ContentPart::Text(text) => rendered.push_str(text),
                 ContentPart::ToolCall(call) => {
                     let arguments = match &call.input {
                         ToolInput::Json(value) => value.to_string(),
                         ToolInput::Malformed(text) => text.to_string(),
                     };
-                    words.push_str(&format!("[called `{}` with {}]", call.name, truncate(&arguments, TOOL_PART_BYTES)));
+                    rendered.push_str(&format!(
+                        "[called `{}` with {}]",
+                        call.name,
+                        truncate(&arguments, TOOL_PART_BYTES)
+                    ));
                 }
                 ContentPart::ToolResult(result) => {
-                    words.push_str(&fence("result", Some(&result.name), &result.content, TOOL_PART_BYTES));
+                    rendered.push_str(&fence("result", Some(&result.name), &result.content, TOOL_PART_BYTES));
                 }
             }
         }
-        ModelMessage { role: message.role, parts: vec![ContentPart::Text(words.into())] }
+        ModelMessage { role: message.role, parts: vec![ContentPart::Text(rendered.into())] }
     });
-    told.collect()
+    converted.collect()
 }
 
 /// Transcript of a strategy whose intermediate steps are not part of the history: the user's message and the reply.

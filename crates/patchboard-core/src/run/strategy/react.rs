@@ -40,17 +40,17 @@ const LOOP_LIMIT_TEXT: &str = "tool-use loop exceeded max iterations";
 const NODE_NAMES: NodeNames = NodeNames { think: "think", between: &["observe", "compress"] };
 
 impl React {
-    pub(super) fn new(brief: StrategySpec) -> Self {
-        let model_calls = brief.reasoning.model_calls(StrategyKind::React);
-        Self::with_node_names(brief, NODE_NAMES, model_calls)
+    pub(super) fn new(spec: StrategySpec) -> Self {
+        let model_calls = spec.reasoning.model_calls(StrategyKind::React);
+        Self::with_node_names(spec, NODE_NAMES, model_calls)
     }
 
-    pub(super) fn with_node_names(brief: StrategySpec, names: NodeNames, model_calls: u32) -> Self {
-        let limits = ToolLoopLimits { model_calls, turns: brief.reasoning.max_turns.unwrap_or(u32::MAX) };
+    pub(super) fn with_node_names(spec: StrategySpec, names: NodeNames, model_calls: u32) -> Self {
+        let limits = ToolLoopLimits { model_calls, turns: spec.reasoning.max_turns.unwrap_or(u32::MAX) };
         Self {
-            history: brief.history,
+            history: spec.history,
             hint: None,
-            tool_loop: ToolLoop::new(brief.user, limits),
+            tool_loop: ToolLoop::new(spec.user, limits),
             node_names: names,
             current_node: NodeKey(0),
             next_node: NodeKey(0),
@@ -69,12 +69,12 @@ impl React {
     }
 
     pub(super) fn think(&mut self, steps: &mut Vec<StrategyStep>) {
-        let Some(said) = self.tool_loop.next_request() else {
+        let Some(request) = self.tool_loop.next_request() else {
             steps.push(StrategyStep::Finish(StrategyOutcome::Failed(LOOP_LIMIT_TEXT.to_owned())));
             return;
         };
         let mut messages = self.history.clone();
-        messages.extend_from_slice(said);
+        messages.extend_from_slice(request);
         if let Some(user) = messages.get_mut(self.history.len()) {
             user.parts.extend(self.hint.clone());
         }

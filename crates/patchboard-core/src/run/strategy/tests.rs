@@ -11,14 +11,14 @@ mod properties;
 
 /// A strategy under test. Steps are rendered as
 /// `enter think 0`, `ask 0: 3 messages, tools, reply`, `call a in 1`, `tell 0: …`, `leave 0`, `done`, `failed: …`.
-pub(super) struct Stage {
+pub(super) struct StrategyHarness {
     machine: Box<dyn Strategy>,
     /// The latest question of each node.
     questions: BTreeMap<u32, Vec<ModelMessage>>,
-    pub(super) asked: u32,
+    pub(super) model_calls: u32,
 }
 
-pub(super) fn brief(reasoning: ReasoningOptions) -> StrategySpec {
+pub(super) fn spec(reasoning: ReasoningOptions) -> StrategySpec {
     StrategySpec {
         history: vec![ModelMessage::user("earlier"), ModelMessage::assistant("yes")],
         user: ModelMessage::user("now"),
@@ -41,9 +41,9 @@ pub(super) fn completion(text: &str, calls: &[&str]) -> Completion {
     Completion { text: text.into(), calls: calls.iter().map(|id| tool_call(id)).collect(), stop }
 }
 
-impl Stage {
-    pub(super) fn of(kind: StrategyKind, brief: StrategySpec) -> Self {
-        Self { machine: build(kind, brief), questions: BTreeMap::new(), asked: 0 }
+impl StrategyHarness {
+    pub(super) fn of(kind: StrategyKind, spec: StrategySpec) -> Self {
+        Self { machine: build(kind, spec), questions: BTreeMap::new(), model_calls: 0 }
     }
 
     pub(super) fn begin(&mut self) -> Vec<String> {
@@ -91,7 +91,7 @@ impl Stage {
         for step in &steps {
             if let StrategyStep::AskModel { node, messages, .. } = step {
                 self.questions.insert(node.0, messages.clone());
-                self.asked += 1;
+                self.model_calls += 1;
             }
         }
         steps.iter().map(short).collect()
@@ -103,17 +103,17 @@ fn short(step: &StrategyStep) -> String {
         StrategyStep::Enter { node, name } => format!("enter {name} {}", node.0),
         StrategyStep::Leave { node, failed: None } => format!("leave {}", node.0),
         StrategyStep::Leave { node, failed: Some(error) } => format!("leave {}: {error}", node.0),
-        StrategyStep::Report { node, finding } => format!("tell {}: {}", node.0, told(finding)),
-        StrategyStep::AskModel { node, messages, tools, answer_kind: voice } => {
+        StrategyStep::Report { node, finding } => format!("tell {}: {}", node.0, render_finding(finding)),
+        StrategyStep::AskModel { node, messages, tools, answer_kind } => {
             let tools = match tools {
                 ToolAvailability::Offered => "tools",
                 ToolAvailability::Withheld => "no tools",
             };
-            let voice = match voice {
+            let answer_kind = match answer_kind {
                 AnswerKind::Reply => "reply",
                 AnswerKind::Draft => "draft",
             };
-            format!("ask {}: {} messages, {tools}, {voice}", node.0, messages.len())
+            format!("ask {}: {} messages, {tools}, {answer_kind}", node.0, messages.len())
         }
         StrategyStep::CallTool { node, call } => format!("call {} in {}", call.id, node.0),
         StrategyStep::Finish(StrategyOutcome::Completed) => "done".to_owned(),
@@ -121,7 +121,7 @@ fn short(step: &StrategyStep) -> String {
     }
 }
 
-fn told(finding: &StrategyFinding) -> String {
+fn render_finding(finding: &StrategyFinding) -> String {
     let edges = |edges: &[(std::sync::Arc<str>, std::sync::Arc<str>)]| {
         edges.iter().map(|(from, to)| format!("{from}>{to}")).collect::<Vec<_>>().join(" ")
     };

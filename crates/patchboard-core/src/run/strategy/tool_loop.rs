@@ -87,8 +87,8 @@ impl ToolLoop {
 
     /// Returns true once all calls of the round have their results; the results are then appended to the conversation.
     pub(super) fn push_result(&mut self, call: &CallId, output: ToolOutput) -> bool {
-        let waiting = self.pending_calls.iter_mut().find(|(open, output)| open.id == *call && output.is_none());
-        let Some((_, slot)) = waiting else { return false };
+        let pending = self.pending_calls.iter_mut().find(|(open, output)| open.id == *call && output.is_none());
+        let Some((_, slot)) = pending else { return false };
         *slot = Some(output);
         if self.pending_calls.iter().any(|(_, output)| output.is_none()) {
             return false;

@@ -62,8 +62,8 @@ enum TotPhase {
 }
 
 impl Tot {
-    pub(super) fn new(brief: StrategySpec) -> Self {
-        let StrategySpec { history, user, reasoning, tag, .. } = brief;
+    pub(super) fn new(spec: StrategySpec) -> Self {
+        let StrategySpec { history, user, reasoning, tag, .. } = spec;
         let mut options = reasoning.tot;
         options.breadth = options.breadth.clamp(1, 10);
         options.depth = options.depth.max(1);
@@ -93,19 +93,19 @@ impl Tot {
     /// Executes the actions of the search up to its next model request or tool call.
     fn advance_search(&mut self, steps: &mut Vec<StrategyStep>) {
         loop {
-            let wanted = match &mut self.search {
+            let action = match &mut self.search {
                 TreeSearch::Beam(beam) => beam.next(&mut self.tree),
                 TreeSearch::DepthFirst(path) => path.next(&mut self.tree),
             };
-            match wanted {
+            match action {
                 SearchAction::Expand(of) if self.has_call_left() => return self.expand(of, steps),
                 SearchAction::Expand(_) => {
                     // Out of calls: a beam still follows the best proposals so far; depth first answers at once.
-                    let more = match &mut self.search {
+                    let has_proposals = match &mut self.search {
                         TreeSearch::Beam(beam) => beam.stop_expanding(),
                         TreeSearch::DepthFirst(_) => false,
                     };
-                    if !more {
+                    if !has_proposals {
                         return self.answer(self.tree.best(), steps);
                     }
                 }
@@ -192,11 +192,11 @@ impl Tot {
         node: NodeKey,
         of: usize,
         candidates: Vec<usize>,
-        verdict: Option<&str>,
+        evaluation: Option<&str>,
         steps: &mut Vec<StrategyStep>,
     ) {
-        let read = verdict.and_then(|text| parse::scores(text, candidates.len(), NEUTRAL_SCORE));
-        let scores = read.unwrap_or_else(|| vec![NEUTRAL_SCORE; candidates.len()]);
+        let parsed = evaluation.and_then(|text| parse::scores(text, candidates.len(), NEUTRAL_SCORE));
+        let scores = parsed.unwrap_or_else(|| vec![NEUTRAL_SCORE; candidates.len()]);
         for (&id, &score) in candidates.iter().zip(&scores) {
             if let Some(thought) = self.tree.get_mut(id) {
                 thought.score = score;
@@ -293,7 +293,7 @@ impl Tot {
                 steps.push(StrategyStep::Leave { node, failed: None });
                 steps.push(StrategyStep::Finish(StrategyOutcome::Completed));
             }
-            stage @ (TotPhase::Acting { .. } | TotPhase::Finished) => self.phase = stage,
+            phase @ (TotPhase::Acting { .. } | TotPhase::Finished) => self.phase = phase,
         }
     }
 
@@ -312,7 +312,7 @@ impl Tot {
                 steps.push(StrategyStep::Leave { node, failed: Some(error.clone()) });
                 steps.push(StrategyStep::Finish(StrategyOutcome::Failed(error)));
             }
-            stage @ (TotPhase::Acting { .. } | TotPhase::Finished) => self.phase = stage,
+            phase @ (TotPhase::Acting { .. } | TotPhase::Finished) => self.phase = phase,
         }
     }
 }

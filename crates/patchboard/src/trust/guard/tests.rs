@@ -197,6 +197,7 @@ fn what_was_planted_by_one_command_is_not_trusted_by_the_next() {
 
 #[test]
 fn a_folder_that_leads_elsewhere_now_is_not_trusted_anew() {
+    use std::os::unix::fs::symlink;
     let mut machine = Machine::new();
     fs::create_dir(machine.path("work/scripts")).unwrap();
     fs::write(machine.path("work/scripts/a.py"), "one").unwrap();

@@ -149,7 +149,7 @@ async fn what_could_not_be_recorded_was_not_here() {
     office.bench.store.fail(|batch| batch.writes.iter().any(|write| matches!(write, StoreWrite::Delivery(_))));
     assert_eq!(office.post(&from_ann("1", "hi")).await.unwrap_err().kind, ErrorKind::Internal);
     assert_eq!(office.open(), 0);
-    office.bench.store.heal();
+    office.bench.store.stop_failing();
     office.accept("1", "hi").await;
     office.done().await;
     assert_eq!(office.host.sent(), ["ok"]);
@@ -158,7 +158,7 @@ async fn what_could_not_be_recorded_was_not_here() {
 #[tokio::test(start_paused = true)]
 async fn whoever_goes_away_while_it_is_recorded_misses_nothing() {
     let office = office([]);
-    let gate = office.bench.store.hold();
+    let gate = office.bench.store.block_commits();
     let mut post = office.bench.ask(&from_channel(), webhook(&from_ann("1", "hi")));
     assert!(futures_util::poll!(&mut post).is_pending());
     let_others_run().await;

@@ -170,7 +170,7 @@ async fn a_store_that_fails_for_minutes_is_waited_for() {
     office.accept("1", "hi").await;
     tokio::time::sleep(Duration::from_secs(240)).await;
     assert_eq!((office.host.sent().len(), office.open()), (0, 1));
-    office.bench.store.heal();
+    office.bench.store.stop_failing();
     office.done().await;
     assert_eq!((office.host.sent(), office.asked().len()), (vec!["ok".to_owned()], 1));
     assert_eq!(office.state("1").await, (DeliveryState::Sent, None));

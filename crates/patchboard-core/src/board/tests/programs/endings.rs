@@ -98,7 +98,7 @@ async fn tools_of_the_server_stop_when_their_session_ends() {
 async fn a_write_under_way_at_the_end_is_not_there_in_the_next_session() {
     let (bench, _pool) = with_pool(|_| {});
     bench.ask(&program(), open("s")).await.unwrap();
-    let gate = bench.store.hold();
+    let gate = bench.store.block_commits();
     let setting = aside(bench.ask(&worker(), set("s")));
     let_others_run().await;
     let closing = aside(bench.ask(&program(), close("s")));

@@ -31,14 +31,14 @@ fn one_connection_and_one_principal_leave_room_for_others() {
 }
 
 #[test]
-fn a_small_table_is_whoevers() {
+fn a_small_table_reserves_nothing_for_others() {
     for max in 1..4 {
         assert_eq!(fill(&mut SessionQuota::default(), &opener("local", 1), max), max);
     }
 }
 
 #[test]
-fn what_is_closed_is_forgotten() {
+fn closed_sessions_are_not_counted() {
     let mut shares = SessionQuota::default();
     let opener = opener("local", 1);
     fill(&mut shares, &opener, 10);

@@ -7,73 +7,73 @@ fn globs(patterns: &[&str]) -> Vec<Glob> {
 }
 
 fn on() -> EventFilter {
-    let mut sieve = EventFilter::default();
-    sieve.set_enabled(true);
-    sieve
+    let mut filter = EventFilter::default();
+    filter.set_enabled(true);
+    filter
 }
 
-fn passed(sieve: &mut EventFilter, name: &str, of: usize) -> usize {
-    (0..of).filter(|_| sieve.accepts(name)).count()
+fn passed(filter: &mut EventFilter, name: &str, of: usize) -> usize {
+    (0..of).filter(|_| filter.accepts(name)).count()
 }
 
 #[test]
 fn nothing_passes_before_it_is_switched_on_and_after_it_is_switched_off() {
-    let mut sieve = EventFilter::default();
-    assert!(!sieve.accepts("tool.execution.start"));
-    sieve.set_enabled(true);
-    assert!(sieve.accepts("tool.execution.start"));
-    sieve.set_enabled(false);
-    assert!(!sieve.accepts("tool.execution.start"));
+    let mut filter = EventFilter::default();
+    assert!(!filter.accepts("tool.execution.start"));
+    filter.set_enabled(true);
+    assert!(filter.accepts("tool.execution.start"));
+    filter.set_enabled(false);
+    assert!(!filter.accepts("tool.execution.start"));
 }
 
 #[test]
 fn what_is_denied_never_passes_even_if_it_is_allowed_too() {
-    let mut sieve = on();
-    sieve.set_patterns(globs(&["tool.*", "pool.*"]), globs(&["*.exception"])).unwrap();
-    assert!(sieve.accepts("tool.execution.start"));
-    assert!(!sieve.accepts("tool.execution.exception"));
-    assert!(!sieve.accepts("python.gc.completed"));
+    let mut filter = on();
+    filter.set_patterns(globs(&["tool.*", "pool.*"]), globs(&["*.exception"])).unwrap();
+    assert!(filter.accepts("tool.execution.start"));
+    assert!(!filter.accepts("tool.execution.exception"));
+    assert!(!filter.accepts("python.gc.completed"));
 }
 
 #[test]
 fn a_share_is_kept_to_per_pattern_and_the_last_pattern_said_decides() {
-    let mut sieve = on();
-    sieve.set_sampling(0.25, Vec::new()).unwrap();
-    sieve.set_sampling(0.5, globs(&["tool.*"])).unwrap();
-    sieve.set_sampling(0.0, globs(&["tool.result_size"])).unwrap();
-    assert_eq!(passed(&mut sieve, "pool.worker.spawned", 1000), 250);
-    assert_eq!(passed(&mut sieve, "tool.execution.start", 1000), 500);
-    assert_eq!(passed(&mut sieve, "tool.result_size", 1000), 0);
-    sieve.set_sampling(1.0, Vec::new()).unwrap();
-    assert_eq!(passed(&mut sieve, "tool.result_size", 10), 10);
+    let mut filter = on();
+    filter.set_sampling(0.25, Vec::new()).unwrap();
+    filter.set_sampling(0.5, globs(&["tool.*"])).unwrap();
+    filter.set_sampling(0.0, globs(&["tool.result_size"])).unwrap();
+    assert_eq!(passed(&mut filter, "pool.worker.spawned", 1000), 250);
+    assert_eq!(passed(&mut filter, "tool.execution.start", 1000), 500);
+    assert_eq!(passed(&mut filter, "tool.result_size", 1000), 0);
+    filter.set_sampling(1.0, Vec::new()).unwrap();
+    assert_eq!(passed(&mut filter, "tool.result_size", 10), 10);
 }
 
 #[test]
 fn shares_out_of_range_are_brought_into_it() {
-    let mut sieve = on();
-    for (share, expected) in [(7.0, 10), (-1.0, 0), (f64::NAN, 0), (0.1, 1)] {
-        sieve.set_sampling(share, Vec::new()).unwrap();
-        assert_eq!(passed(&mut sieve, "x", 10), expected, "{share}");
+    let mut filter = on();
+    for (rate, expected) in [(7.0, 10), (-1.0, 0), (f64::NAN, 0), (0.1, 1)] {
+        filter.set_sampling(rate, Vec::new()).unwrap();
+        assert_eq!(passed(&mut filter, "x", 10), expected, "{rate}");
     }
 }
 
 #[test]
 fn patterns_are_bounded() {
-    let mut sieve = on();
+    let mut filter = on();
     let many = || (0..=MAX_PATTERNS).map(|number| Glob::new(format!("{number}.*"))).collect::<Vec<_>>();
-    assert_eq!(sieve.set_sampling(0.5, many()), Err(TooManyPatterns));
-    assert_eq!(sieve.set_patterns(many(), Vec::new()), Err(TooManyPatterns));
-    assert!(sieve.accepts("300.x"));
+    assert_eq!(filter.set_sampling(0.5, many()), Err(TooManyPatterns));
+    assert_eq!(filter.set_patterns(many(), Vec::new()), Err(TooManyPatterns));
+    assert!(filter.accepts("300.x"));
 }
 
 #[test]
 fn too_many_patterns_change_nothing() {
-    let mut sieve = on();
+    let mut filter = on();
     let many: Vec<String> = (0..MAX_PATTERNS).map(|number| format!("p.{number}")).collect();
-    sieve.set_sampling(0.0, many.iter().map(|pattern| Glob::new(pattern.as_str())).collect()).unwrap();
+    filter.set_sampling(0.0, many.iter().map(|pattern| Glob::new(pattern.as_str())).collect()).unwrap();
     let further = globs(&["p.0", "q.0", "q.1"]);
-    assert_eq!(sieve.set_sampling(1.0, further), Err(TooManyPatterns));
+    assert_eq!(filter.set_sampling(1.0, further), Err(TooManyPatterns));
     for (name, expected) in [("p.0", 0), ("p.255", 0), ("q.0", 4)] {
-        assert_eq!(passed(&mut sieve, name, 4), expected, "{name}");
+        assert_eq!(passed(&mut filter, name, 4), expected, "{name}");
     }
 }

@@ -68,8 +68,8 @@ proptest! {
         let content = render(&results).content;
         prop_assert!(content.len() <= 60 * 1024, "{}", content.len());
         // Short results are shown whole.
-        let share = TOTAL_BYTES / sizes.len();
-        let whole = sizes.iter().filter(|size| **size <= share.min(RESULT_BYTES)).count();
+        let result_limit = TOTAL_BYTES / sizes.len();
+        let whole = sizes.iter().filter(|size| **size <= result_limit.min(RESULT_BYTES)).count();
         prop_assert!(content.matches("bytes shown]").count() <= sizes.len() - whole);
     }
 }

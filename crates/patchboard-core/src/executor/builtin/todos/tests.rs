@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::executor::builtin::tests::{ALICE, Bench, scope, session};
+use crate::executor::builtin::tests::{ALICE, Fixture, scope, session};
 use crate::record::{decode_todos, encode_todos};
 use crate::store::{Durability, WriteBatch};
 
@@ -13,16 +13,16 @@ fn todo(id: &str, content: &str, status: TodoStatus, priority: TodoPriority) -> 
 
 #[tokio::test]
 async fn a_list_is_kept_for_each_session() {
-    let bench = Bench::new();
-    assert_eq!(bench.ok(ALICE, READ, json!({})).await, "0 todos\n[]");
+    let fixture = Fixture::new();
+    assert_eq!(fixture.ok(ALICE, READ, json!({})).await, "0 todos\n[]");
     let list = json!({"todos": [
         {"id": "1", "content": "buy milk"},
         {"id": 2, "content": "pay", "status": "in_progress", "priority": "high"},
         {"id": "3", "content": "rest", "status": "completed", "priority": null},
         {"id": "4", "content": "run", "status": "cancelled", "priority": "low"}
     ]});
-    let written = bench.ok(ALICE, WRITE, list).await;
-    assert_eq!(bench.ok(ALICE, READ, json!({})).await, written);
+    let written = fixture.ok(ALICE, WRITE, list).await;
+    assert_eq!(fixture.ok(ALICE, READ, json!({})).await, written);
     let (head, listed) = written.split_once('\n').unwrap();
     assert_eq!(head, "2 todos");
     let expected = json!([
@@ -34,29 +34,29 @@ async fn a_list_is_kept_for_each_session() {
     assert_eq!(serde_json::from_str::<Value>(listed).unwrap(), expected);
 
     for other in [("alice", "2"), ("bob", "1")] {
-        assert_eq!(bench.ok(other, READ, json!({})).await, "0 todos\n[]", "{other:?} has none");
+        assert_eq!(fixture.ok(other, READ, json!({})).await, "0 todos\n[]", "{other:?} has none");
     }
-    let shorter = bench.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "sleep"}]})).await;
+    let shorter = fixture.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "sleep"}]})).await;
     assert!(shorter.starts_with("1 todos\n") && shorter.contains("sleep") && !shorter.contains("milk"), "{shorter}");
-    assert_eq!(bench.ok(ALICE, READ, json!({})).await, shorter);
-    assert_eq!(bench.ok(ALICE, WRITE, json!({"todos": []})).await, "0 todos\n[]");
+    assert_eq!(fixture.ok(ALICE, READ, json!({})).await, shorter);
+    assert_eq!(fixture.ok(ALICE, WRITE, json!({"todos": []})).await, "0 todos\n[]");
     let namespace = KvNamespace::Session(session("alice", "1"));
-    assert_eq!(bench.store.kv_get(&namespace, STORAGE_KEY).await.unwrap(), None, "an empty list is not kept");
+    assert_eq!(fixture.store.kv_get(&namespace, STORAGE_KEY).await.unwrap(), None, "an empty list is not kept");
 }
 
 #[tokio::test]
 async fn a_list_goes_with_its_session() {
-    let bench = Bench::new();
-    bench.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "secret"}]})).await;
+    let fixture = Fixture::new();
+    fixture.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "secret"}]})).await;
     let purge = StoreWrite::ClearSession { session: session("alice", "1"), at: Timestamp::UNIX_EPOCH, purge: true };
-    bench.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![purge] }).await.unwrap();
-    assert_eq!(bench.ok(ALICE, READ, json!({})).await, "0 todos\n[]");
+    fixture.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![purge] }).await.unwrap();
+    assert_eq!(fixture.ok(ALICE, READ, json!({})).await, "0 todos\n[]");
 }
 
 #[tokio::test]
 async fn bad_lists_are_refused_and_change_nothing() {
-    let bench = Bench::new();
-    let before = bench.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "stay"}]})).await;
+    let fixture = Fixture::new();
+    let before = fixture.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "stay"}]})).await;
     let many: Vec<_> = (0..=MAX_TODOS).map(|id| json!({"id": id, "content": "x"})).collect();
     let long: Vec<_> = (0..30).map(|id| json!({"id": id, "content": "é".repeat(MAX_CONTENT_CHARACTERS)})).collect();
     for (todos, expected) in [
@@ -78,25 +78,25 @@ async fn bad_lists_are_refused_and_change_nothing() {
         (json!([{"id": "1", "content": "x", "priority": 1}]), "todos[0]: `priority` must be one of high, medium, low"),
         (json!(long), "the list is longer than 49152 bytes; keep todos short"),
     ] {
-        assert_eq!(bench.refused(ALICE, WRITE, json!({"todos": todos})).await, expected);
+        assert_eq!(fixture.refused(ALICE, WRITE, json!({"todos": todos})).await, expected);
     }
-    assert_eq!(bench.ok(ALICE, READ, json!({})).await, before);
+    assert_eq!(fixture.ok(ALICE, READ, json!({})).await, before);
 }
 
 #[tokio::test]
 async fn a_list_that_cannot_be_read_is_said_so() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for bytes in ["", "[]", r#"{"v2":[]}"#] {
         let namespace = KvNamespace::Session(scope("alice", "1").session);
         let value = Some(bytes.as_bytes().to_vec());
         let write = StoreWrite::PutValue { namespace, key: STORAGE_KEY.into(), value, at: Timestamp::UNIX_EPOCH };
-        bench.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await.unwrap();
-        let answer = bench.refused(ALICE, READ, json!({})).await;
+        fixture.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await.unwrap();
+        let answer = fixture.refused(ALICE, READ, json!({})).await;
         assert_eq!(answer, "todo_read failed: storage: stored todos cannot be read");
     }
     // And it can be written anew.
-    bench.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "again"}]})).await;
-    assert!(bench.ok(ALICE, READ, json!({})).await.contains("again"));
+    fixture.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "again"}]})).await;
+    assert!(fixture.ok(ALICE, READ, json!({})).await.contains("again"));
 }
 
 #[test]

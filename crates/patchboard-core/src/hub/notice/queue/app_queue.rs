@@ -83,28 +83,28 @@ impl AppQueue {
         notice: UserNotice,
         now: Duration,
         rates: PriorityRates,
-        room: QueueCapacity,
+        capacity: QueueCapacity,
         ready: &mut Vec<UserNotice>,
     ) {
         self.requeue_repeats(now);
-        let Some((notice, times)) = self.merge_repeat(notice, now) else { return };
-        let (pile, rate, must_wait) = match notice.priority {
-            NoticePriority::High => (&mut self.urgent, rates.urgent, !room.can_show),
-            NoticePriority::Normal => (&mut self.ordinary, rates.ordinary, !room.can_show || room.is_quiet),
+        let Some((notice, repeat_count)) = self.merge_repeat(notice, now) else { return };
+        let (lane, rate, must_wait) = match notice.priority {
+            NoticePriority::High => (&mut self.urgent, rates.urgent, !capacity.can_show),
+            NoticePriority::Normal => (&mut self.ordinary, rates.ordinary, !capacity.can_show || capacity.is_quiet),
             NoticePriority::Low => (&mut self.ordinary, rates.ordinary, true),
         };
-        let must_wait = must_wait || pile.is_overdue(now) || pile.rate_state.ready_at(rate) > now;
+        let must_wait = must_wait || lane.is_overdue(now) || lane.rate_state.ready_at(rate) > now;
         if must_wait {
-            let wanted_at = match notice.priority {
+            let due_at = match notice.priority {
                 NoticePriority::Low => now + LOW_PRIORITY_DELAY,
                 NoticePriority::Normal | NoticePriority::High => now,
             };
-            pile.add(QueuedNotice { notice, repeat_count: times, due_at: wanted_at }, room);
+            lane.add(QueuedNotice { notice, repeat_count, due_at }, capacity);
             return;
         }
-        pile.rate_state.record_shown(now, rate);
+        lane.rate_state.record_shown(now, rate);
         let is_ordinary = notice.priority != NoticePriority::High;
-        self.show(notice, times, now, ready);
+        self.show(notice, repeat_count, now, ready);
         // Queued notices of low priority go out together with an ordinary one.
         if is_ordinary && self.ordinary.is_nonempty() && self.ordinary.rate_state.ready_at(rates.ordinary) <= now {
             self.flush_ordinary(now, rates.ordinary, ready);
@@ -130,8 +130,9 @@ impl AppQueue {
             let at = at.max(self.ordinary.rate_state.ready_at(rates.ordinary));
             pause.map_or(at, |pause| at.max(pause))
         });
-        let echoes = self.recently_shown.iter().filter(|shown| shown.repeats > 0).map(|shown| shown.at + REPEAT_WINDOW);
-        urgent.into_iter().chain(ordinary).chain(echoes).min()
+        let repeats =
+            self.recently_shown.iter().filter(|shown| shown.repeats > 0).map(|shown| shown.at + REPEAT_WINDOW);
+        urgent.into_iter().chain(ordinary).chain(repeats).min()
     }
 
     pub(super) fn close(&mut self, is_quiet: bool, ready: &mut Vec<UserNotice>) {
@@ -162,27 +163,29 @@ impl AppQueue {
 
     /// Whether dropping this queue loses nothing.
     pub(super) fn is_idle(&self, now: Duration) -> bool {
-        let rested = |pile: &PriorityLane| !pile.is_nonempty() && pile.rate_state.is_idle(now);
-        rested(&self.urgent) && rested(&self.ordinary) && self.recently_shown.iter().all(|shown| shown.is_expired(now))
+        let is_lane_idle = |lane: &PriorityLane| !lane.is_nonempty() && lane.rate_state.is_idle(now);
+        is_lane_idle(&self.urgent)
+            && is_lane_idle(&self.ordinary)
+            && self.recently_shown.iter().all(|shown| shown.is_expired(now))
     }
 
     /// Merges a repeat into the queued or shown notice. Returns what the caller must still queue or show.
     fn merge_repeat(&mut self, notice: UserNotice, now: Duration) -> Option<(UserNotice, RepeatCount)> {
-        if let Some(twin) = self.urgent.find_duplicate(&notice) {
-            twin.count_repeat(notice);
+        if let Some(duplicate) = self.urgent.find_duplicate(&notice) {
+            duplicate.count_repeat(notice);
             return None;
         }
         if let Some(position) = self.ordinary.queued.iter().position(|one| one.has_same_text(&notice)) {
             if notice.priority == NoticePriority::High {
                 // The repeat is urgent: it moves to the urgent lane, or is shown at once.
-                let twin = self.ordinary.queued.remove(position);
-                return Some((notice, twin.repeat_count.plus(1)));
+                let duplicate = self.ordinary.queued.remove(position);
+                return Some((notice, duplicate.repeat_count.plus(1)));
             }
-            if let Some(twin) = self.ordinary.queued.get_mut(position) {
+            if let Some(duplicate) = self.ordinary.queued.get_mut(position) {
                 if notice.priority == NoticePriority::Normal {
-                    twin.due_at = twin.due_at.min(now);
+                    duplicate.due_at = duplicate.due_at.min(now);
                 }
-                twin.count_repeat(notice);
+                duplicate.count_repeat(notice);
             }
             return None;
         }
@@ -195,12 +198,12 @@ impl AppQueue {
             }
             // More urgent than the shown one, so it is shown again, together with the repeats counted since.
             Some(shown) => {
-                let times = match shown.repeats {
+                let repeat_count = match shown.repeats {
                     0 => RepeatCount::Total(1),
-                    again => RepeatCount::Additional(again.saturating_add(1)),
+                    repeats => RepeatCount::Additional(repeats.saturating_add(1)),
                 };
                 shown.repeats = 0;
-                Some((notice, times))
+                Some((notice, repeat_count))
             }
             None => Some((notice, RepeatCount::Total(1))),
         }
@@ -210,12 +213,12 @@ impl AppQueue {
     fn requeue_repeats(&mut self, now: Duration) {
         for shown in self.recently_shown.extract_if(.., |shown| shown.is_past_window(now)) {
             if shown.repeats > 0 {
-                let pile = match shown.notice.priority {
+                let lane = match shown.notice.priority {
                     NoticePriority::High => &mut self.urgent,
                     NoticePriority::Normal | NoticePriority::Low => &mut self.ordinary,
                 };
                 // Not subject to the capacity: repeats are not counted as queued before this point.
-                pile.queued.push(QueuedNotice {
+                lane.queued.push(QueuedNotice {
                     repeat_count: RepeatCount::Additional(shown.repeats),
                     due_at: shown.at.saturating_add(REPEAT_WINDOW),
                     notice: shown.notice,
@@ -232,14 +235,14 @@ impl AppQueue {
 
     fn show_summary(&mut self, summary: Option<LaneSummary>, now: Duration, ready: &mut Vec<UserNotice>) {
         match summary {
-            Some(LaneSummary::Single(notice, times)) => self.show(notice, times, now, ready),
+            Some(LaneSummary::Single(notice, repeat_count)) => self.show(notice, repeat_count, now, ready),
             Some(LaneSummary::Digest(notice)) => ready.push(notice),
             None => {}
         }
     }
 
-    fn show(&mut self, notice: UserNotice, times: RepeatCount, now: Duration, ready: &mut Vec<UserNotice>) {
-        ready.push(text::with_repeat_count(notice.clone(), times));
+    fn show(&mut self, notice: UserNotice, repeat_count: RepeatCount, now: Duration, ready: &mut Vec<UserNotice>) {
+        ready.push(text::with_repeat_count(notice.clone(), repeat_count));
         self.recently_shown.retain(|shown| !same_text(&shown.notice, &notice));
         self.recently_shown.push(RecentNotice { notice, at: now, repeats: 0 });
     }
@@ -254,53 +257,53 @@ enum LaneSummary {
 impl LaneSummary {
     fn into_notice(self) -> UserNotice {
         match self {
-            Self::Single(notice, times) => text::with_repeat_count(notice, times),
+            Self::Single(notice, repeat_count) => text::with_repeat_count(notice, repeat_count),
             Self::Digest(notice) => notice,
         }
     }
 }
 
 impl PriorityLane {
-    fn add(&mut self, waiting: QueuedNotice, room: QueueCapacity) {
-        if room.can_queue && self.queued.len() < MAX_LANE_NOTICES {
-            self.queued.push(waiting);
+    fn add(&mut self, queued_notice: QueuedNotice, capacity: QueueCapacity) {
+        if capacity.can_queue && self.queued.len() < MAX_LANE_NOTICES {
+            self.queued.push(queued_notice);
             return;
         }
-        let count = u64::from(waiting.repeat_count.count());
+        let count = u64::from(queued_notice.repeat_count.count());
         match &mut self.overflow {
-            Some(left_out) => {
-                left_out.count += count;
-                left_out.due_at = left_out.due_at.min(waiting.due_at);
-                left_out.latest = waiting.notice;
+            Some(overflow) => {
+                overflow.count += count;
+                overflow.due_at = overflow.due_at.min(queued_notice.due_at);
+                overflow.latest = queued_notice.notice;
             }
-            none => *none = Some(LaneOverflow { count, latest: waiting.notice, due_at: waiting.due_at }),
+            none => *none = Some(LaneOverflow { count, latest: queued_notice.notice, due_at: queued_notice.due_at }),
         }
     }
 
     fn find_duplicate(&mut self, notice: &UserNotice) -> Option<&mut QueuedNotice> {
-        self.queued.iter_mut().find(|waiting| waiting.has_same_text(notice))
+        self.queued.iter_mut().find(|queued| queued.has_same_text(notice))
     }
 
     /// Empties the lane.
     fn drain_summary(&mut self) -> Option<LaneSummary> {
-        let mut waiting: Vec<(UserNotice, RepeatCount)> =
+        let mut queued: Vec<(UserNotice, RepeatCount)> =
             self.queued.drain(..).map(|one| (one.notice, one.repeat_count)).collect();
-        let left_out = self.overflow.take();
-        if left_out.is_none() && waiting.len() == 1 {
-            return waiting.pop().map(|(notice, times)| LaneSummary::Single(notice, times));
+        let overflow = self.overflow.take();
+        if overflow.is_none() && queued.len() == 1 {
+            return queued.pop().map(|(notice, repeat_count)| LaneSummary::Single(notice, repeat_count));
         }
-        let priority = waiting.iter().map(|(notice, _)| notice.priority).max();
-        let (count, latest) = match left_out {
-            Some(left_out) => (left_out.count, left_out.latest),
-            None => (0, waiting.last()?.0.clone()),
+        let priority = queued.iter().map(|(notice, _)| notice.priority).max();
+        let (count, latest) = match overflow {
+            Some(overflow) => (overflow.count, overflow.latest),
+            None => (0, queued.last()?.0.clone()),
         };
         let priority = priority.unwrap_or(latest.priority).max(latest.priority);
-        Some(LaneSummary::Digest(UserNotice { priority, ..text::digest(&waiting, count, latest) }))
+        Some(LaneSummary::Digest(UserNotice { priority, ..text::digest(&queued, count, latest) }))
     }
 
     fn unshown_count(&self) -> u64 {
-        let waiting = self.queued.iter().map(|waiting| u64::from(waiting.repeat_count.count())).sum::<u64>();
-        waiting + self.overflow.as_ref().map_or(0, |left_out| left_out.count)
+        let queued = self.queued.iter().map(|queued| u64::from(queued.repeat_count.count())).sum::<u64>();
+        queued + self.overflow.as_ref().map_or(0, |overflow| overflow.count)
     }
 
     fn is_nonempty(&self) -> bool {
@@ -309,8 +312,8 @@ impl PriorityLane {
 
     /// The earliest due time in the lane, regardless of its rate.
     fn due_at(&self) -> Option<Duration> {
-        let waiting = self.queued.iter().map(|waiting| waiting.due_at);
-        waiting.chain(self.overflow.as_ref().map(|left_out| left_out.due_at)).min()
+        let queued = self.queued.iter().map(|queued| queued.due_at);
+        queued.chain(self.overflow.as_ref().map(|overflow| overflow.due_at)).min()
     }
 
     /// Whether a notice in the lane is due.
@@ -324,10 +327,10 @@ impl QueuedNotice {
         same_text(&self.notice, notice)
     }
 
-    fn count_repeat(&mut self, again: UserNotice) {
+    fn count_repeat(&mut self, repeat: UserNotice) {
         self.repeat_count = self.repeat_count.plus(1);
-        let priority = self.notice.priority.max(again.priority);
-        self.notice = UserNotice { priority, ..again };
+        let priority = self.notice.priority.max(repeat.priority);
+        self.notice = UserNotice { priority, ..repeat };
     }
 }
 

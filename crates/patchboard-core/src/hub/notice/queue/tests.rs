@@ -1,4 +1,4 @@
-//! Tables of posted and shown notices. The bench plays the notifier: it takes whenever something is due.
+//! Tables of posted and shown notices. The fixture plays the notifier: it takes whenever something is due.
 
 use std::fmt::Write;
 
@@ -10,16 +10,16 @@ use super::*;
 /// Every test starts at midnight, local time.
 const MIDNIGHT: i64 = 1_773_100_800;
 
-struct Bench {
-    tray: NoticeQueue,
+struct Fixture {
+    queue: NoticeQueue,
     now: Duration,
     seen: String,
     wakes: usize,
 }
 
-impl Bench {
+impl Fixture {
     fn new(options: NoticeOptions) -> Self {
-        Self { tray: NoticeQueue::new(options), now: Duration::ZERO, seen: String::new(), wakes: 0 }
+        Self { queue: NoticeQueue::new(options), now: Duration::ZERO, seen: String::new(), wakes: 0 }
     }
 
     fn at(&self, uptime: Duration) -> ClockReading {
@@ -30,7 +30,7 @@ impl Bench {
     /// Advances the time, showing what is due on the way.
     fn wait(&mut self, until: Duration) {
         self.show();
-        while let Some(due) = self.tray.next_due(self.at(self.now)).filter(|due| *due <= until) {
+        while let Some(due) = self.queue.next_due(self.at(self.now)).filter(|due| *due <= until) {
             assert!(due > self.now, "due at {due:?}, which is not after {:?}: a busy loop", self.now);
             self.now = due;
             self.wakes += 1;
@@ -41,7 +41,7 @@ impl Bench {
     }
 
     fn show(&mut self) {
-        for notice in self.tray.take(self.at(self.now)) {
+        for notice in self.queue.take(self.at(self.now)) {
             let urgency = match notice.priority {
                 NoticePriority::High => "!",
                 NoticePriority::Normal => "",
@@ -77,29 +77,29 @@ impl Bench {
                 message: None,
                 at: self.at(self.now).wall,
             };
-            self.tray.post(notice, self.at(self.now));
+            self.queue.post(notice, self.at(self.now));
         }
         self.show();
     }
 }
 
-fn play(options: NoticeOptions, posted: &str, until: u64) -> Bench {
-    let mut bench = Bench::new(options);
+fn play(options: NoticeOptions, posted: &str, until: u64) -> Fixture {
+    let mut fixture = Fixture::new(options);
     for line in posted.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        bench.post(line);
+        fixture.post(line);
     }
-    bench.wait(Duration::from_secs(until));
-    bench
+    fixture.wait(Duration::from_secs(until));
+    fixture
 }
 
 #[track_caller]
 fn check_with(options: NoticeOptions, posted: &str, seen: &str) {
-    let bench = play(options, posted, 100_000);
-    let wanted: Vec<&str> = seen.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let found: Vec<&str> = bench.seen.lines().map(str::trim).collect();
-    assert_eq!(found, wanted, "\n{}", bench.seen);
-    assert_eq!(bench.tray.queued_count(), 0);
-    assert!(bench.tray.app_queues.is_empty(), "idle shelves are kept");
+    let fixture = play(options, posted, 100_000);
+    let expected: Vec<&str> = seen.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let found: Vec<&str> = fixture.seen.lines().map(str::trim).collect();
+    assert_eq!(found, expected, "\n{}", fixture.seen);
+    assert_eq!(fixture.queue.queued_count(), 0);
+    assert!(fixture.queue.app_queues.is_empty(), "idle queues are kept");
 }
 
 #[track_caller]
@@ -172,14 +172,14 @@ fn more_than_the_rate_is_one_digest() {
 
 #[test]
 fn the_rate_holds_in_the_long_run() {
-    let mut bench = Bench::new(NoticeOptions::default());
+    let mut fixture = Fixture::new(NoticeOptions::default());
     for second in 0..600 {
-        bench.post(&format!("{second} a number {second}"));
+        fixture.post(&format!("{second} a number {second}"));
     }
-    bench.wait(Duration::from_secs(700));
-    let shown = bench.seen.lines().count();
+    fixture.wait(Duration::from_secs(700));
+    let shown = fixture.seen.lines().count();
     assert!((100..=111).contains(&shown), "{shown} were shown in ten minutes");
-    assert!(bench.wakes <= shown, "{} wakes for {shown} notices", bench.wakes);
+    assert!(fixture.wakes <= shown, "{} wakes for {shown} notices", fixture.wakes);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn quiet_hours_leave_only_the_urgent() {
          25231 -a: later",
     );
     let night = play(quiet("22:00-07:00"), "0 a one", 25_199);
-    assert_eq!((night.seen.as_str(), night.tray.queued_count()), ("", 1));
+    assert_eq!((night.seen.as_str(), night.queue.queued_count()), ("", 1));
     assert!(night.wakes <= 420, "{} wakes in seven hours", night.wakes);
 }
 
@@ -234,9 +234,9 @@ fn what_was_said_before_quiet_hours_and_again_in_them_waits_too() {
 
 #[test]
 fn a_night_full_of_notices_is_one_digest() {
-    let bench = play(quiet("22:00-07:00"), "0 a n# x5000\n0 b m# x2", 30_000);
-    let lines: Vec<&str> = bench.seen.lines().map(str::trim).collect();
-    assert_eq!(lines.len(), 2, "{}", bench.seen);
+    let fixture = play(quiet("22:00-07:00"), "0 a n# x5000\n0 b m# x2", 30_000);
+    let lines: Vec<&str> = fixture.seen.lines().map(str::trim).collect();
+    assert_eq!(lines.len(), 2, "{}", fixture.seen);
     assert!(lines[0].starts_with("25200 5000 more from a: n1 / n2 / "), "{}", lines[0]);
     assert!(lines[0].ends_with("… and 4988 more were not shown; see `patchboard hub messages`"), "{}", lines[0]);
     assert_eq!(lines[1], "25200 2 more from b: m1 / m2");
@@ -244,44 +244,44 @@ fn a_night_full_of_notices_is_one_digest() {
 
 #[test]
 fn the_whole_tray_is_bounded_and_says_so() {
-    let mut bench = Bench::new(quiet("22:00-07:00"));
+    let mut fixture = Fixture::new(quiet("22:00-07:00"));
     for app in 0..40 {
-        bench.post(&format!("1 app{app} n# x20"));
+        fixture.post(&format!("1 app{app} n# x20"));
     }
-    assert_eq!(bench.tray.queued_count(), MAX_WAITING);
-    bench.wait(Duration::from_secs(30_000));
-    let lines: Vec<&str> = bench.seen.lines().map(str::trim).collect();
+    assert_eq!(fixture.queue.queued_count(), MAX_WAITING);
+    fixture.wait(Duration::from_secs(30_000));
+    let lines: Vec<&str> = fixture.seen.lines().map(str::trim).collect();
     let digests = lines.iter().filter(|line| line.contains("20 more from app")).count();
     let unseen = lines.iter().filter(|line| line.ends_with("20 were not shown; see `patchboard hub messages`")).count();
-    assert_eq!((lines.len(), digests, unseen), (40, 40, 15), "{}", bench.seen);
+    assert_eq!((lines.len(), digests, unseen), (40, 40, 15), "{}", fixture.seen);
 }
 
 #[test]
-fn more_apps_than_shelves_are_counted_by_the_hub() {
-    let mut bench = Bench::new(NoticeOptions::default());
+fn more_apps_than_queues_are_counted_by_the_hub() {
+    let mut fixture = Fixture::new(NoticeOptions::default());
     for app in 0..300 {
-        bench.post(&format!("0 app{app} hello"));
+        fixture.post(&format!("0 app{app} hello"));
     }
-    let lines = bench.seen.lines().count();
-    assert_eq!(bench.tray.app_queues.len(), MAX_APP_QUEUES + 1);
+    let lines = fixture.seen.lines().count();
+    assert_eq!(fixture.queue.app_queues.len(), MAX_APP_QUEUES + 1);
     assert!(lines > MAX_APP_QUEUES, "{lines}");
-    bench.wait(Duration::from_secs(100));
-    let told: u64 = bench
+    fixture.wait(Duration::from_secs(100));
+    let reported: u64 = fixture
         .seen
         .lines()
         .filter_map(|line| line.trim().strip_prefix("0 ").or_else(|| line.trim().split_once(' ').map(|(_, rest)| rest)))
         .filter_map(|line| line.split_once(" more from other apps")?.0.parse::<u64>().ok())
         .sum();
-    assert_eq!(told, 300 - MAX_APP_QUEUES as u64, "{}", bench.seen);
-    assert!(bench.tray.app_queues.is_empty());
+    assert_eq!(reported, 300 - MAX_APP_QUEUES as u64, "{}", fixture.seen);
+    assert!(fixture.queue.app_queues.is_empty());
 }
 
 #[test]
 fn nobody_takes_anything() {
-    let mut tray = NoticeQueue::new(NoticeOptions { per_minute: 600, ..NoticeOptions::default() });
-    let bench = Bench::new(NoticeOptions::default());
+    let mut queue = NoticeQueue::new(NoticeOptions { per_minute: 600, ..NoticeOptions::default() });
+    let fixture = Fixture::new(NoticeOptions::default());
     for number in 0_u32..2000 {
-        let now = bench.at(Duration::from_secs(number.into()));
+        let now = fixture.at(Duration::from_secs(number.into()));
         let body = number.to_string().into();
         let notice = UserNotice {
             app: None,
@@ -291,11 +291,11 @@ fn nobody_takes_anything() {
             message: None,
             at: now.wall,
         };
-        tray.post(notice, now);
+        queue.post(notice, now);
     }
-    assert_eq!((tray.ready.len(), tray.queued_count()), (MAX_READY, 50));
-    let now = bench.at(Duration::from_secs(2000));
-    let taken = tray.take(now);
+    assert_eq!((queue.ready.len(), queue.queued_count()), (MAX_READY, 50));
+    let now = fixture.at(Duration::from_secs(2000));
+    let taken = queue.take(now);
     assert_eq!(taken.len(), MAX_READY + 1);
     assert_eq!(&*taken[MAX_READY].title, "1744 more from the hub");
 }
@@ -303,9 +303,9 @@ fn nobody_takes_anything() {
 #[test]
 fn closing_shows_what_waits() {
     let closed = |options, posted| {
-        let mut bench = play(options, posted, 61);
-        let now = bench.at(bench.now);
-        let rest = bench.tray.close(now);
+        let mut fixture = play(options, posted, 61);
+        let now = fixture.at(fixture.now);
+        let rest = fixture.queue.close(now);
         rest.iter().map(|notice| format!("{}: {}", notice.title, notice.body.replace('\n', " / "))).collect::<Vec<_>>()
     };
     let all = "60 a n# x12\n60 a - low\n60 b same\n61 b same\n61 b same";
@@ -322,16 +322,16 @@ proptest! {
         per_minute in 1_u32..30,
     ) {
         let options = if is_quiet { quiet("00:05-00:20") } else { NoticeOptions::default() };
-        let mut bench = Bench::new(NoticeOptions { per_minute, ..options });
+        let mut fixture = Fixture::new(NoticeOptions { per_minute, ..options });
         let (mut clock, total) = (0, posts.len() as u64);
         for (pause, app, text, priority) in posts {
             clock += pause;
-            bench.post(&format!("{clock} app{app} {} t{text}", ["!", "-", ""][priority]).replace("  ", " "));
+            fixture.post(&format!("{clock} app{app} {} t{text}", ["!", "-", ""][priority]).replace("  ", " "));
         }
-        bench.wait(Duration::from_secs(clock + 100_000));
-        prop_assert_eq!(bench.tray.queued_count(), 0);
-        let told: u64 = bench.seen.lines().map(told_by).sum();
-        prop_assert_eq!(told, total, "{}", bench.seen);
+        fixture.wait(Duration::from_secs(clock + 100_000));
+        prop_assert_eq!(fixture.queue.queued_count(), 0);
+        let reported: u64 = fixture.seen.lines().map(told_by).sum();
+        prop_assert_eq!(reported, total, "{}", fixture.seen);
     }
 }
 

@@ -28,9 +28,9 @@ fn hours_by_the_users_clock() {
         ("12:30-14:00", "14:00:00", false),
         ("00:00-23:59", "23:59:30", false),
     ];
-    for (hours, time, wanted) in cases {
+    for (hours, time, expected) in cases {
         let hours: QuietHours = hours.parse().unwrap();
-        assert_eq!(hours.contain(local(time), &zone()), wanted, "{hours} at {time}");
+        assert_eq!(hours.contain(local(time), &zone()), expected, "{hours} at {time}");
     }
 }
 

@@ -34,8 +34,8 @@ fn text_is_cleaned() {
 fn there_is_always_a_title() {
     let cases =
         [(Some("notebook"), "", "notebook"), (Some("notebook"), "\u{7}\n", "notebook"), (None, " ", "Patchboard")];
-    for (app, title, wanted) in cases {
-        assert_eq!(&*sanitize(notice(app, title, "x")).title, wanted);
+    for (app, title, expected) in cases {
+        assert_eq!(&*sanitize(notice(app, title, "x")).title, expected);
     }
 }
 
@@ -57,8 +57,8 @@ fn counts_are_seen_even_after_long_texts() {
         ("done", RepeatCount::Additional(7), "done (7 more times)"),
         ("", RepeatCount::Total(3), "(3 times)"),
     ];
-    for (body, times, wanted) in cases {
-        assert_eq!(&*with_repeat_count(notice(None, "t", body), times).body, wanted);
+    for (body, times, expected) in cases {
+        assert_eq!(&*with_repeat_count(notice(None, "t", body), times).body, expected);
     }
     let long = with_repeat_count(notice(None, "t", &"x".repeat(MAX_BODY)), RepeatCount::Total(12));
     assert!(long.body.ends_with("x… (12 times)") && long.body.chars().count() <= MAX_BODY);
@@ -88,9 +88,9 @@ fn digests_have_a_line_for_each_and_count_the_rest() {
 fn digests_belong_to_a_message_only_if_all_of_it_does() {
     let [a, b] = [MessageId(Uuid::from_u128(1)), MessageId(Uuid::from_u128(2))];
     let of = |message| UserNotice { message: Some(message), ..notice(None, "t", "b") };
-    let check = |first, second, wanted| {
-        let waiting = [(of(first), RepeatCount::Total(1)), (of(second), RepeatCount::Total(1))];
-        assert_eq!(digest(&waiting, 0, of(second)).message, wanted);
+    let check = |first, second, expected| {
+        let queued = [(of(first), RepeatCount::Total(1)), (of(second), RepeatCount::Total(1))];
+        assert_eq!(digest(&queued, 0, of(second)).message, expected);
     };
     check(a, a, Some(a));
     check(a, b, None);

@@ -9,9 +9,9 @@ fn titled(title: &str, body: &str, priority: NoticePriority, expects_reply: bool
 }
 
 fn after(notice: &AppNotice, passed: u64) -> Option<Arc<str>> {
-    let mut asked = FollowUpWindows::new(Duration::from_secs(300));
-    asked.record_notice(&"user".into(), &"notebook".into(), notice, Duration::from_secs(10));
-    asked.open_question("user", Duration::from_secs(10 + passed))
+    let mut windows = FollowUpWindows::new(Duration::from_secs(300));
+    windows.record_notice(&"user".into(), &"notebook".into(), notice, Duration::from_secs(10));
+    windows.open_question("user", Duration::from_secs(10 + passed))
 }
 
 #[test]
@@ -42,26 +42,31 @@ fn a_title_of_its_own_says_whether_a_notice_asks() {
 
 #[test]
 fn one_answer_closes_it_and_a_newer_question_replaces_it() {
-    let mut asked = FollowUpWindows::new(Duration::from_secs(300));
+    let mut windows = FollowUpWindows::new(Duration::from_secs(300));
     let question = notice("which?", NoticePriority::Normal, false);
-    asked.record_notice(&"user".into(), &"notebook".into(), &question, Duration::ZERO);
+    windows.record_notice(&"user".into(), &"notebook".into(), &question, Duration::ZERO);
     let newer = titled("calendar", "which?", NoticePriority::Normal, false);
-    asked.record_notice(&"user".into(), &"calendar".into(), &newer, Duration::from_secs(1));
-    assert_eq!(asked.open_question("user", Duration::from_secs(2)).as_deref(), Some("calendar"));
-    assert_eq!(asked.open_question("other", Duration::from_secs(2)), None);
-    asked.close_question("user");
-    assert_eq!(asked.open_question("user", Duration::from_secs(2)), None);
+    windows.record_notice(&"user".into(), &"calendar".into(), &newer, Duration::from_secs(1));
+    assert_eq!(windows.open_question("user", Duration::from_secs(2)).as_deref(), Some("calendar"));
+    assert_eq!(windows.open_question("other", Duration::from_secs(2)), None);
+    windows.close_question("user");
+    assert_eq!(windows.open_question("user", Duration::from_secs(2)), None);
 }
 
 #[test]
 fn users_are_bounded_and_a_window_of_nothing_is_never_open() {
     let question = notice("which?", NoticePriority::Normal, false);
-    let mut asked = FollowUpWindows::new(Duration::from_secs(300));
+    let mut windows = FollowUpWindows::new(Duration::from_secs(300));
     for user in 0..2 * MAX_USERS as u64 {
-        asked.record_notice(&format!("user-{user}").into(), &"notebook".into(), &question, Duration::from_millis(user));
+        windows.record_notice(
+            &format!("user-{user}").into(),
+            &"notebook".into(),
+            &question,
+            Duration::from_millis(user),
+        );
     }
-    assert_eq!(asked.open_questions.len(), MAX_USERS);
-    assert!(asked.open_question(&format!("user-{}", 2 * MAX_USERS - 1), Duration::from_secs(3)).is_some());
+    assert_eq!(windows.open_questions.len(), MAX_USERS);
+    assert!(windows.open_question(&format!("user-{}", 2 * MAX_USERS - 1), Duration::from_secs(3)).is_some());
     let mut never = FollowUpWindows::new(Duration::ZERO);
     never.record_notice(&"user".into(), &"notebook".into(), &question, Duration::ZERO);
     assert_eq!(never.open_question("user", Duration::ZERO), None);

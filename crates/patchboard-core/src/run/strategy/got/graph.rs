@@ -84,8 +84,8 @@ impl TaskDag {
 
     /// The first task, in key order, that is not started and whose prerequisites have all ended.
     pub(super) fn next_ready(&self) -> Option<NodeKey> {
-        let mut waiting = self.vertices.iter().filter(|(_, vertex)| !vertex.is_started);
-        waiting
+        let mut unstarted = self.vertices.iter().filter(|(_, vertex)| !vertex.is_started);
+        unstarted
             .find(|(_, vertex)| self.prerequisites(vertex).all(|vertex| vertex.outcome.is_some()))
             .map(|(key, _)| *key)
     }
@@ -134,8 +134,8 @@ impl TaskDag {
             return GraphExpansion { tasks: vec![], edges: vec![], dropped: vec![] };
         };
         let (level, name, mut allowance) = (vertex.level + 1, vertex.id.clone(), vertex.budget);
-        let place = CHILD_BITS * (MAX_LEVEL - level);
-        let keys: Vec<NodeKey> = (1u32..).map(|n| NodeKey(parent.0 | (n << place))).take(plan.tasks.len()).collect();
+        let shift = CHILD_BITS * (MAX_LEVEL - level);
+        let keys: Vec<NodeKey> = (1u32..).map(|n| NodeKey(parent.0 | (n << shift))).take(plan.tasks.len()).collect();
         let tasks: Vec<PlannedTask> = plan
             .tasks
             .iter()
@@ -146,21 +146,21 @@ impl TaskDag {
             })
             .collect();
         self.insert(plan, &tasks, &keys, level);
-        let followers = self.get_mut(parent).map(|vertex| std::mem::take(&mut vertex.dependents)).unwrap_or_default();
-        for follower in &followers {
-            if let Some(vertex) = self.get_mut(*follower) {
+        let dependents = self.get_mut(parent).map(|vertex| std::mem::take(&mut vertex.dependents)).unwrap_or_default();
+        for dependent in &dependents {
+            if let Some(vertex) = self.get_mut(*dependent) {
                 vertex.prerequisites.remove(&parent);
             }
         }
-        let begins: Vec<NodeKey> = self.keys_where(&keys, |vertex| vertex.prerequisites.is_empty());
-        let ends: Vec<NodeKey> = self.keys_where(&keys, |vertex| vertex.dependents.is_empty());
+        let roots: Vec<NodeKey> = self.keys_where(&keys, |vertex| vertex.prerequisites.is_empty());
+        let leaves: Vec<NodeKey> = self.keys_where(&keys, |vertex| vertex.dependents.is_empty());
         let inner = keys.iter().flat_map(|from| {
             let after = self.get(*from).map(|vertex| vertex.dependents.clone()).unwrap_or_default();
             after.into_iter().map(move |to| (*from, to))
         });
-        let mut added: Vec<(NodeKey, NodeKey)> = begins.iter().map(|begin| (parent, *begin)).collect();
+        let mut added: Vec<(NodeKey, NodeKey)> = roots.iter().map(|root| (parent, *root)).collect();
         added.extend(inner);
-        added.extend(ends.iter().flat_map(|end| followers.iter().map(move |follower| (*end, *follower))));
+        added.extend(leaves.iter().flat_map(|leaf| dependents.iter().map(move |dependent| (*leaf, *dependent))));
         for (from, to) in &added {
             self.connect(*from, *to);
         }
@@ -171,7 +171,7 @@ impl TaskDag {
         }
         let named =
             |edges: &[(NodeKey, NodeKey)]| edges.iter().filter_map(|(from, to)| self.named_edge(*from, *to)).collect();
-        let dropped: Vec<_> = followers.iter().map(|follower| (parent, *follower)).collect();
+        let dropped: Vec<_> = dependents.iter().map(|dependent| (parent, *dependent)).collect();
         GraphExpansion { tasks, edges: named(&added), dropped: named(&dropped) }
     }
 
@@ -179,9 +179,9 @@ impl TaskDag {
     pub(super) fn finish(&mut self, key: NodeKey, outcome: TaskOutcome) {
         let Some(vertex) = self.get_mut(key) else { return };
         vertex.outcome = Some(outcome);
-        let left = std::mem::take(&mut vertex.budget);
-        let followers: Vec<NodeKey> = vertex.dependents.iter().copied().collect();
-        self.distribute(&followers, left);
+        let remaining = std::mem::take(&mut vertex.budget);
+        let dependents: Vec<NodeKey> = vertex.dependents.iter().copied().collect();
+        self.distribute(&dependents, remaining);
     }
 
     fn insert(&mut self, plan: &TaskPlan, tasks: &[PlannedTask], keys: &[NodeKey], level: u32) {
@@ -229,12 +229,13 @@ impl TaskDag {
 
     /// These tasks ordered so that each comes after its prerequisites.
     fn topological_order(&self, keys: &[NodeKey]) -> Vec<NodeKey> {
-        let mut left: BTreeSet<NodeKey> = keys.iter().copied().collect();
-        let mut ordered = Vec::with_capacity(left.len());
-        while let Some(first) = left.first().copied() {
-            let free = |key: &&NodeKey| self.get(**key).is_none_or(|vertex| vertex.prerequisites.is_disjoint(&left));
-            let next = left.iter().find(free).copied().unwrap_or(first);
-            left.remove(&next);
+        let mut remaining: BTreeSet<NodeKey> = keys.iter().copied().collect();
+        let mut ordered = Vec::with_capacity(remaining.len());
+        while let Some(first) = remaining.first().copied() {
+            let is_free =
+                |key: &&NodeKey| self.get(**key).is_none_or(|vertex| vertex.prerequisites.is_disjoint(&remaining));
+            let next = remaining.iter().find(is_free).copied().unwrap_or(first);
+            remaining.remove(&next);
             ordered.push(next);
         }
         ordered
@@ -244,8 +245,8 @@ impl TaskDag {
         vertex.prerequisites.iter().filter_map(|key| self.get(*key))
     }
 
-    fn keys_where(&self, keys: &[NodeKey], is_wanted: impl Fn(&TaskVertex) -> bool) -> Vec<NodeKey> {
-        keys.iter().copied().filter(|key| self.get(*key).is_some_and(&is_wanted)).collect()
+    fn keys_where(&self, keys: &[NodeKey], predicate: impl Fn(&TaskVertex) -> bool) -> Vec<NodeKey> {
+        keys.iter().copied().filter(|key| self.get(*key).is_some_and(&predicate)).collect()
     }
 
     fn named_edge(&self, from: NodeKey, to: NodeKey) -> Option<NamedEdge> {

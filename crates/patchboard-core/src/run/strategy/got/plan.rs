@@ -22,14 +22,14 @@ pub(super) struct TaskPlan {
 type IndexEdges = Vec<(usize, usize)>;
 
 impl TaskPlan {
-    /// Returns `None` if the answer is no plan. Takes at most `most` tasks; duplicates and edges to unknown tasks are
-    /// skipped.
-    pub(super) fn parse(text: &str, most: usize) -> Option<Self> {
+    /// Returns `None` if the answer is no plan. Takes at most `max_tasks` tasks; duplicates and edges to unknown tasks
+    /// are skipped.
+    pub(super) fn parse(text: &str, max_tasks: usize) -> Option<Self> {
         let object = find_json_object(text, "nodes")?;
         let nodes = object.get("nodes")?.as_array()?;
         let mut tasks: Vec<PlannedTask> = Vec::new();
         for node in nodes {
-            if tasks.len() == most {
+            if tasks.len() == max_tasks {
                 break;
             }
             let number = tasks.len() + 1;
@@ -70,8 +70,8 @@ impl TaskPlan {
     /// The tasks of a cycle in the order of its edges; the first is repeated at the end.
     pub(super) fn find_cycle(&self) -> Option<Vec<String>> {
         let (from, to) = *self.split_edges().1.first()?;
-        let way = self.find_path(&self.edges, to, from)?;
-        let cycle = std::iter::once(from).chain(way);
+        let path = self.find_path(&self.edges, to, from)?;
+        let cycle = std::iter::once(from).chain(path);
         Some(cycle.filter_map(|index| self.tasks.get(index)).map(|task| task.id.to_string()).collect())
     }
 
@@ -83,15 +83,15 @@ impl TaskPlan {
 
     /// Partitions the edges into an acyclic set and the edges that would close a cycle with it.
     fn split_edges(&self) -> (IndexEdges, IndexEdges) {
-        let (mut sound, mut closing) = (Vec::new(), Vec::new());
+        let (mut acyclic, mut cycle_closing) = (Vec::new(), Vec::new());
         for &(from, to) in &self.edges {
-            if self.find_path(&sound, to, from).is_some() {
-                closing.push((from, to));
+            if self.find_path(&acyclic, to, from).is_some() {
+                cycle_closing.push((from, to));
             } else {
-                sound.push((from, to));
+                acyclic.push((from, to));
             }
         }
-        (sound, closing)
+        (acyclic, cycle_closing)
     }
 
     /// A path along `edges`, both ends included.
@@ -102,14 +102,14 @@ impl TaskPlan {
         while let Some(&at) = reached.get(next) {
             next += 1;
             if at == to {
-                let mut way = vec![to];
+                let mut path = vec![to];
                 let mut at = to;
                 while at != from {
                     at = came_from.get(at).copied().flatten()?;
-                    way.push(at);
+                    path.push(at);
                 }
-                way.reverse();
-                return Some(way);
+                path.reverse();
+                return Some(path);
             }
             for &(_, after) in edges.iter().filter(|(before, _)| *before == at) {
                 if !reached.contains(&after) {

@@ -145,10 +145,10 @@ struct Outcome {
 }
 
 impl Runner {
-    fn new(kind: StrategyKind, brief: StrategySpec, whim: Whim) -> Self {
-        let limit = brief.reasoning.model_calls(kind);
+    fn new(kind: StrategyKind, spec: StrategySpec, whim: Whim) -> Self {
+        let limit = spec.reasoning.model_calls(kind);
         let mut runner = Self {
-            machine: build(kind, brief),
+            machine: build(kind, spec),
             whim,
             limit,
             names: BTreeMap::new(),
@@ -301,8 +301,8 @@ proptest! {
         whim in whims(),
         (order, other_order, cut) in any::<(u64, u64, u64)>(),
     ) {
-        let brief = || StrategySpec { adaptive, ..brief(reasoning.clone()) };
-        let mut first = Runner::new(kind, brief(), whim);
+        let spec = || StrategySpec { adaptive, ..spec(reasoning.clone()) };
+        let mut first = Runner::new(kind, spec(), whim);
         let mut dice = Dice::of(&[order]);
         let mut moments: Vec<BTreeSet<NodeKey>> = vec![first.left.clone()];
         while first.ended.is_none() {
@@ -313,12 +313,12 @@ proptest! {
         let outcome = first.run(&mut dice);
 
         // Nodes at work at once may come back in any order.
-        let shuffled = Runner::new(kind, brief(), whim).run(&mut Dice::of(&[other_order]));
+        let shuffled = Runner::new(kind, spec(), whim).run(&mut Dice::of(&[other_order]));
         prop_assert_eq!(&shuffled, &outcome);
 
         // A crash at any moment: what was left by then is replayed, the rest is done again.
         let crash = Dice::of(&[cut]).roll(moments.len());
-        let mut resumed = Runner::new(kind, brief(), whim);
+        let mut resumed = Runner::new(kind, spec(), whim);
         if crash + 1 < moments.len() {
             resumed.replay(&log[..crash], &moments[crash]);
             prop_assert_eq!(resumed.run(&mut Dice::of(&[order, cut])), outcome);
@@ -332,8 +332,8 @@ fn the_defaults_end_any_run_within_200_model_calls() {
         assert!(ReasoningOptions::default().model_calls(kind) <= 200);
         for seed in 0..20 {
             let whim = Whim { seed, sanity: 8, industry: 7, trouble: 0 };
-            let brief = StrategySpec { adaptive: true, ..brief(ReasoningOptions::default()) };
-            Runner::new(kind, brief, whim).run(&mut Dice::of(&[seed]));
+            let spec = StrategySpec { adaptive: true, ..spec(ReasoningOptions::default()) };
+            Runner::new(kind, spec, whim).run(&mut Dice::of(&[seed]));
         }
     }
 }

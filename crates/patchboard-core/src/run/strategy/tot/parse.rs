@@ -34,7 +34,7 @@ pub(super) struct ThoughtCandidate {
 /// Reads lines `CANDIDATE i: …`, else `{"candidates": […]}`, else the whole text as one candidate. `tag` and `node` are
 /// part of the ids of calls written in the text.
 pub(super) fn candidates(completion: Completion, tag: &str, node: NodeKey) -> Vec<ThoughtCandidate> {
-    let Completion { text, calls: native, .. } = completion;
+    let Completion { text, calls: native_calls, .. } = completion;
     let text = cut(&text, READ_BYTES);
     let mut ids = CallIds { tag, node, next: 0 };
     let mut candidates = candidates_from_lines(text, &mut ids);
@@ -49,7 +49,7 @@ pub(super) fn candidates(completion: Completion, tag: &str, node: NodeKey) -> Ve
     if candidates.iter().all(|candidate| candidate.calls.is_empty())
         && let Some(first) = candidates.first_mut()
     {
-        first.calls = native.into_iter().take(MAX_CALLS).collect();
+        first.calls = native_calls.into_iter().take(MAX_CALLS).collect();
     }
     candidates.retain(|candidate| !candidate.thought.is_empty() || !candidate.calls.is_empty());
     for candidate in &mut candidates {
@@ -64,17 +64,17 @@ pub(super) fn candidates(completion: Completion, tag: &str, node: NodeKey) -> Ve
 /// Scores of `count` candidates from 0 to 1; `None` if the answer has none. Scales from 0 to 10 and from 0 to 100 are
 /// normalised.
 pub(super) fn scores(text: &str, count: usize, unknown: f32) -> Option<Vec<f32>> {
-    let read = scores_from_json(text).or_else(|| scores_from_lines(text, count))?;
+    let parsed = scores_from_json(text).or_else(|| scores_from_lines(text, count))?;
     // No scale goes beyond 100; a larger number is not a score.
-    let read: Vec<Option<f32>> = read.into_iter().map(|score| score.filter(|score| *score <= 100.0)).collect();
-    let largest = read.iter().flatten().copied().fold(0.0, f32::max);
+    let parsed: Vec<Option<f32>> = parsed.into_iter().map(|score| score.filter(|score| *score <= 100.0)).collect();
+    let largest = parsed.iter().flatten().copied().fold(0.0, f32::max);
     let scale = match largest {
         largest if largest <= 1.0 => 1.0,
         largest if largest <= 10.0 => 10.0,
         _ => 100.0,
     };
     let mut scores: Vec<f32> =
-        read.into_iter().map(|score| score.map_or(unknown, |s| (s / scale).clamp(0.0, 1.0))).collect();
+        parsed.into_iter().map(|score| score.map_or(unknown, |s| (s / scale).clamp(0.0, 1.0))).collect();
     scores.resize(count, unknown);
     Some(scores)
 }
@@ -141,21 +141,21 @@ fn append_line(text: &mut String, more: &str) {
 /// Splits the block at its labels, which are recognised at its beginning, after a bar or on a new line.
 fn segments(block: &str) -> Vec<(Option<&'static str>, &str)> {
     let lower = block.to_ascii_lowercase();
-    let mut cuts: Vec<(usize, &'static str)> = Vec::new();
+    let mut labels: Vec<(usize, &'static str)> = Vec::new();
     for label in BLOCK_LABELS {
         for (at, _) in lower.match_indices(label) {
             let before = block.get(..at).unwrap_or_default().trim_end_matches(['*', ' ']);
             if before.is_empty() || before.ends_with(['|', '\n']) {
-                cuts.push((at, label));
+                labels.push((at, label));
             }
         }
     }
-    cuts.sort_unstable();
+    labels.sort_unstable();
     // The JSON of the calls extends past label-like text inside it; such text is part of the JSON.
-    if let Some(calls) = cuts.iter().position(|(_, label)| *label == "tool_calls:") {
-        let open_until = cuts.get(calls).map_or(0, |(at, label)| json_end(block, at + label.len()));
+    if let Some(calls) = labels.iter().position(|(_, label)| *label == "tool_calls:") {
+        let open_until = labels.get(calls).map_or(0, |(at, label)| json_end(block, at + label.len()));
         let mut index = 0;
-        cuts.retain(|(at, _)| {
+        labels.retain(|(at, _)| {
             index += 1;
             index - 1 <= calls || *at >= open_until
         });
@@ -170,11 +170,11 @@ fn segments(block: &str) -> Vec<(Option<&'static str>, &str)> {
         let (start, end) = clean(text);
         parts.push((label, from + start, from + end));
     };
-    let first = cuts.first().map_or(block.len(), |(at, _)| *at);
+    let first = labels.first().map_or(block.len(), |(at, _)| *at);
     push(None, block.get(..first).unwrap_or_default(), 0);
-    for (index, (at, label)) in cuts.iter().enumerate() {
+    for (index, (at, label)) in labels.iter().enumerate() {
         let from = at + label.len();
-        let until = cuts.get(index + 1).map_or(block.len(), |(next, _)| *next);
+        let until = labels.get(index + 1).map_or(block.len(), |(next, _)| *next);
         push(Some(*label), block.get(from..until).unwrap_or_default(), from);
     }
     parts.into_iter().map(|(label, start, end)| (label, block.get(start..end).unwrap_or_default())).collect()
@@ -194,7 +194,7 @@ fn candidates_from_json(text: &str, ids: &mut CallIds<'_>) -> Vec<ThoughtCandida
     let object = find_json_object(text, "candidates");
     let items = object.as_ref().and_then(|object| object.get("candidates")?.as_array());
     let items = items.map(Vec::as_slice).unwrap_or_default();
-    let read = items.iter().take(MAX_CANDIDATES).map(|item| match item {
+    let parsed = items.iter().take(MAX_CANDIDATES).map(|item| match item {
         Value::Object(fields) => {
             let text = ["thought", "text", "content"].iter().find_map(|name| fields.get(*name).and_then(value_text));
             ThoughtCandidate {
@@ -208,7 +208,7 @@ fn candidates_from_json(text: &str, ids: &mut CallIds<'_>) -> Vec<ThoughtCandida
             ThoughtCandidate { thought, calls: Vec::new(), is_final: false }
         }
     });
-    read.collect()
+    parsed.collect()
 }
 
 /// Ids for calls without a provider's id. Deterministic, so that a replay of the same answer gives the same ids.
@@ -260,10 +260,10 @@ fn call_from_json(fields: &Map<String, Value>, ids: &mut CallIds<'_>) -> Option<
 }
 
 fn exceeds_depth(value: &Value, depth: usize) -> bool {
-    let Some(left) = depth.checked_sub(1) else { return value.is_array() || value.is_object() };
+    let Some(remaining) = depth.checked_sub(1) else { return value.is_array() || value.is_object() };
     match value {
-        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, left)),
-        Value::Object(fields) => fields.values().any(|field| exceeds_depth(field, left)),
+        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, remaining)),
+        Value::Object(fields) => fields.values().any(|field| exceeds_depth(field, remaining)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
