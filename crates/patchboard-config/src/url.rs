@@ -2,7 +2,6 @@
 
 use http::Uri;
 use patchboard_core::loopback::is_loopback_host;
-use tokio_tungstenite::tungstenite::http::Uri;
 
 /// What is wrong with an address, without repeating what may be a password.
 #[derive(Clone, Debug, PartialEq, Eq)]

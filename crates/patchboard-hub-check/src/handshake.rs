@@ -1,7 +1,6 @@
 //! How a client asks to be let in.
 
 use patchboard_core::loopback::is_loopback_host;
-use std::net::IpAddr;
 use tokio_tungstenite::tungstenite::http::Uri;
 
 use super::finding::{ProtocolFinding, ProtocolStep, quoted};
@@ -82,12 +81,6 @@ fn check_subprotocol(handshake: &Handshake) -> ProtocolFinding {
     }
     let mend = "offer none: other hubs may refuse what they do not know";
     ProtocolFinding::warn(ProtocolStep::Handshake, format!("the subprotocol {}", quoted(first)), PROTOCOL, mend)
-}
-
-/// A name or an address of this machine.
-fn is_loopback(host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The protocol logic of a connection, without its transport: no clock, no socket, no await. A dialect takes events and
 //! pushes [`Step`]s; the pump carries them out.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub struct FollowId(pub u64);
 /// A connection's protocol state machine. `now` is always the time since the connection opened.
 pub trait Dialect: Send + 'static {
     /// A reply of the board, with what the dialect has to know about the request.
-    type Reply: Send + 'static;
+    type Reply: fmt::Debug + Send + 'static;
 
     /// The connection is open. `identity` is set if the client is already authenticated.
     fn opened(&mut self, identity: Option<ClientIdentity>, now: Duration, steps: &mut Steps<Self>);

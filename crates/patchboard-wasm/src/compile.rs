@@ -12,7 +12,7 @@ use wasmtime::component::{Component, InstancePre};
 use crate::machine::PluginMachine;
 use crate::state::CallState;
 use crate::telemetry;
-use crate::text::{format_size, hex};
+use crate::text::format_size;
 use crate::world::exports::patchboard::plugin::{channel, tools};
 
 mod file_kind;

@@ -9,8 +9,6 @@ mod random;
 mod settings;
 mod store;
 
-use patchboard_core::text::cut_chars;
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Instant;
 

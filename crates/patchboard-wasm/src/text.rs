@@ -1,7 +1,8 @@
 //! Text that this crate shows to people and to models.
 
-use std::fmt::Write as _;
 use std::time::Duration;
+
+use patchboard_core::text::{controls_as_spaces, cut_chars};
 
 /// Longest quote of a guest's text in a message.
 const QUOTED_CHARS: usize = 300;
@@ -9,22 +10,13 @@ const QUOTED_CHARS: usize = 300;
 /// Quotes text from a plugin in a message.
 pub(crate) fn quote_untrusted(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 80;
-    let mut shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();
-    if shown.chars().count() > MAX_SHOWN_CHARS {
-        shown.pop();
-        shown.push('…');
-    }
-    shown
+    let shown: String = text.escape_debug().take(MAX_SHOWN_CHARS + 1).collect();
+    cut_chars(&shown, MAX_SHOWN_CHARS).into_owned()
 }
 
 /// A guest's text on one line: control characters could start another line or move the cursor.
 pub(crate) fn printable(text: &str) -> String {
-    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED_CHARS + 1).collect();
-    if line.chars().count() > QUOTED_CHARS {
-        line.pop();
-        line.push('…');
-    }
-    line
+    controls_as_spaces(&cut_chars(text, QUOTED_CHARS))
 }
 
 /// A size for messages: `64 MiB`, `1500 bytes`.
@@ -45,14 +37,6 @@ pub(crate) fn format_duration(time: Duration) -> String {
         0 => format!("{} s", time.as_secs()),
         _ => format!("{} ms", time.as_millis()),
     }
-}
-
-/// Lower case.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _written = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use patchboard_core::executor::ToolLimits;
 use patchboard_core::hub::ConfidencePolicy;
 use patchboard_core::hub::{HubOptions, PairingMode};
 use patchboard_core::run_spec::AgentSource;
-use patchboard_matcher::ConfidencePolicy;
 
 use patchboard_core::memory::MemoryOptions;
 use patchboard_core::port::{Embedder, ModelProvider};
@@ -29,10 +28,11 @@ use patchboard_core::run_spec::reasoning::{ReasoningOptions, SearchLimits};
 use patchboard_core::store::Store;
 use patchboard_core::tool::Glob;
 use patchboard_core::{Board, board};
+use patchboard_http::ClientPool;
 use patchboard_local_model::LocalModel;
 use patchboard_providers::{
-    Chain, ChainLink, ChainOptions, ClientPool, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, Upstream,
-    embedder, upstream,
+    Chain, ChainLink, ChainOptions, HttpEmbedder, ModelOverride, ProviderKind, ProviderOptions, Upstream, embedder,
+    upstream,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use patchboard_tools::guard::{ReducedRights, WriteGuard};

@@ -14,7 +14,7 @@ use patchboard_config::{Config, Secrets};
 use patchboard_core::board::{DrainReport, RetentionPolicy};
 use patchboard_core::caller::{Caller, GrantSet, Surface};
 
-use patchboard_core::command::Command;
+use patchboard_core::command::ReloadSettings;
 use patchboard_core::reloadable::Reloadable;
 use patchboard_core::{Board, BoardError};
 use patchboard_http::ClientPool;
@@ -210,7 +210,7 @@ impl Server {
 
     /// Does the same as `patchboard reload`. The outcome is logged.
     pub(crate) fn reload_in_background(&self) {
-        let reloading = self.board.ask(&server_caller(), Command::ReloadSettings, self.stop.child_token());
+        let reloading = self.board.ask(&server_caller(), ReloadSettings, self.stop.child_token());
         self.background.spawn(async move {
             if let Err(error) = reloading.await {
                 tracing::warn!(%error, "the configuration was not reloaded");

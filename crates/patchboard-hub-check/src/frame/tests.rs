@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use patchboard_core::caller::GrantSet;
-use patchboard_core::command::Command;
-use patchboard_core::reply::BoardReply;
+use patchboard_core::command::{AnswerMessage, RegisterApp};
+use patchboard_core::reply::RegistrationRefusal;
 use patchboard_surfaces::auth::ClientIdentity;
-use patchboard_surfaces::dialect::{Dialect, Step};
+use patchboard_surfaces::dialect::{Dialect, Step, Steps};
 use patchboard_surfaces::hub::{self, HubDialectOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -163,7 +163,7 @@ fn responses_are_read_as_the_hub_does() {
 }
 
 /// The hub itself, as far as a connection of it goes.
-fn real_hub() -> Box<dyn Dialect> {
+fn real_hub() -> impl Dialect {
     let mut hub = hub::dialect(HubDialectOptions::default());
     hub.opened(
         Some(ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }),
@@ -173,7 +173,7 @@ fn real_hub() -> Box<dyn Dialect> {
     hub
 }
 
-fn heard(hub: &mut Box<dyn Dialect>, frame: &Value) -> Vec<Step> {
+fn heard<D: Dialect>(hub: &mut D, frame: &Value) -> Steps<D> {
     let mut steps = Vec::new();
     hub.text(&frame.to_string(), Duration::ZERO, &mut steps);
     steps.retain(|step| matches!(step, Step::Ask(..) | Step::Write(_)));
@@ -186,7 +186,10 @@ fn the_hub_agrees_about_registrations() {
     for (payload, wanted) in registrations() {
         let steps = heard(&mut real_hub(), &json!({ "type": "registration", "payload": payload }));
         let found = match steps.as_slice() {
-            [Step::Ask(_, Command::RegisterApp(register))] => register.profile.name.to_string(),
+            [Step::Ask(_, request)] => {
+                let register = request.command().downcast_ref::<RegisterApp>().expect("it registers");
+                register.profile.name.to_string()
+            }
             [Step::Write(text)] => {
                 let answer: Value = serde_json::from_str(text).unwrap();
                 answer["payload"]["code"].as_str().unwrap().to_owned()
@@ -201,21 +204,19 @@ fn the_hub_agrees_about_registrations() {
 fn the_hub_agrees_about_responses() {
     let mut hub = real_hub();
     let registration = json!({ "name": "notes", "description": "I take notes." });
-    let steps = heard(&mut hub, &json!({ "type": "registration", "payload": registration }));
-    let [Step::Ask(ticket, _)] = steps.as_slice() else { panic!("{steps:?}") };
-    hub.command_answered(
-        *ticket,
-        Ok(BoardReply::AppRegistered { client: Uuid::nil() }),
-        Duration::ZERO,
-        &mut Vec::new(),
-    );
+    let mut steps = heard(&mut hub, &json!({ "type": "registration", "payload": registration }));
+    let Some(Step::Ask(ticket, request)) = steps.pop() else { panic!("{steps:?}") };
+    let registered = Ok::<Uuid, RegistrationRefusal>(Uuid::nil());
+    let reply = request.reply_for(Ok(Box::new(registered))).expect("it is a registration");
+    hub.replied(ticket, reply, Duration::ZERO, &mut Vec::new());
     for (mut payload, wanted, _) in responses() {
         if payload.get("messageId") == Some(&json!("m")) {
             payload["messageId"] = json!(format!("msg-{}", Uuid::nil()));
         }
         let steps = heard(&mut hub, &json!({ "type": "response", "payload": payload }));
         match (steps.as_slice(), wanted) {
-            ([Step::Ask(_, Command::AnswerMessage { .. })], Some(_)) | ([Step::Write(_)], None) => {}
+            ([Step::Ask(_, request)], Some(_)) if request.command().is::<AnswerMessage>() => {}
+            ([Step::Write(_)], None) => {}
             other => panic!("{payload}: {other:?}"),
         }
     }

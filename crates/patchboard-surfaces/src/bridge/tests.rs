@@ -7,20 +7,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use patchboard_core::agent::{AgentSpec, AgentTable};
-use patchboard_core::approval::policy::ApprovalPolicy;
-use patchboard_core::board::{BoardLimits, BoardParts};
+use patchboard_core::board::BoardParts;
 use patchboard_core::bridge::TelemetryBus;
-use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
-use patchboard_core::hub::HubOptions;
-use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolScope;
 use patchboard_core::port::{ToolHost, WorkerSupervisor};
 use patchboard_core::scripted::ManualClock;
 use patchboard_core::store::Store;
+use patchboard_core::tool::ToolKind;
 use patchboard_core::tool::{
     CallMetadata, StructuredOutput, ToolChunk, ToolEffect, ToolFault, ToolOutput, ToolSpec, ToolTraits,
     UnknownOutcomePolicy,

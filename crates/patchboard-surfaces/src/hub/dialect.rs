@@ -76,6 +76,7 @@ enum AtClose {
 }
 
 /// A reply of the board.
+#[derive(Debug)]
 pub(super) enum HubReply {
     Registered(Result<Result<Uuid, RegistrationRefusal>, BoardError>),
     Inbox(Result<InboxEvent, BoardError>),

@@ -4,20 +4,8 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::http::Uri;
-use patchboard_core::agent::{AgentSpec, AgentTable};
-use patchboard_core::approval::policy::ApprovalPolicy;
-use patchboard_core::board::{BoardLimits, BoardParts};
-use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
 use patchboard_core::hub::PairingMode;
-use patchboard_core::hub::notice::NoticeOptions;
-use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
-use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::reasoning::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
-};
+use patchboard_core::scripted::ManualClock;
 use patchboard_testkit::board::TestBoard;
 use serde_json::{Value, json};
 use tower::ServiceExt;

@@ -4,24 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::agent::{AgentSpec, AgentTable};
-use patchboard_core::approval::policy::ApprovalPolicy;
-use patchboard_core::board::{BoardLimits, BoardParts};
-use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
-use patchboard_core::hub::HubOptions;
-use patchboard_core::hub::notice::NoticeOptions;
+use patchboard_core::board::BoardParts;
 use patchboard_core::in_memory::InMemoryStore;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
 use patchboard_core::port::ToolScope;
 
 use patchboard_core::reloadable::Reloadable;
-use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::reasoning::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, ScriptedModel,
-};
 use patchboard_core::store::Store;
 use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use patchboard_testkit::board::TestBoard;

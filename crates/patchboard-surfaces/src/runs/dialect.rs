@@ -68,7 +68,7 @@ struct FollowedRun {
     relation: RunRelation,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunRelation {
     Own,
     Attached,
@@ -81,6 +81,7 @@ struct PendingAsk {
 }
 
 /// A reply of the board, with what its request was for. `id` is the id that the response carries.
+#[derive(Debug)]
 pub(super) enum RunsReply {
     Started(Result<RunId, BoardError>),
     /// A run was looked up by the client's id.
@@ -120,6 +121,7 @@ pub(super) enum RunsReply {
 }
 
 /// Why a run is looked up.
+#[derive(Debug)]
 pub(super) enum FindPurpose {
     Attach { id: String, after: u64 },
     Cancel { id: String },
@@ -128,6 +130,7 @@ pub(super) enum FindPurpose {
 }
 
 /// Pages of tools that are read for one response.
+#[derive(Debug)]
 pub(super) struct ToolSearch {
     id: String,
     folder: Option<String>,
@@ -137,12 +140,13 @@ pub(super) struct ToolSearch {
 
 type Step = crate::dialect::Step<RunsReply>;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModelScope {
     Thread,
     Connection,
 }
 
+#[derive(Debug)]
 enum WantedTools {
     All(Vec<ToolSpec>),
     One { name: String, output: Option<ToolFormat> },

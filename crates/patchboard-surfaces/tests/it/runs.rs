@@ -5,23 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use patchboard_core::agent::{AgentSpec, AgentTable};
-use patchboard_core::approval::policy::ApprovalPolicy;
-use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
-use patchboard_core::hub::HubOptions;
-use patchboard_core::hub::notice::NoticeOptions;
-use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
+use patchboard_core::agent::AgentSpec;
 use patchboard_core::model::{ModelEvent, StopReason};
 use patchboard_core::reloadable::Reloadable;
-use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::reasoning::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel,
-    answering, say,
-};
-use patchboard_core::{Board, BoardLimits, BoardParts};
+use patchboard_core::scripted::{Script, ScriptStep, ScriptedModel, answering, say};
 use patchboard_surfaces::auth::AuthGate;
 use patchboard_surfaces::guard::OriginGuard;
 use patchboard_surfaces::limit::{ClientLimits, RateLimit};

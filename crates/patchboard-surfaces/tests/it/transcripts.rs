@@ -44,7 +44,7 @@ fn hub_conversations() {
     });
 }
 
-fn check(surface: &str, dialect: impl Fn(&str) -> Box<dyn Dialect>) {
+fn check<D: Dialect>(surface: &str, dialect: impl Fn(&str) -> D) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/transcripts").join(surface);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

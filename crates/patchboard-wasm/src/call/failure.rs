@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use patchboard_core::text::{controls_as_spaces, cut_chars};
 use patchboard_core::tool::{ToolFault, ToolOutput};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;

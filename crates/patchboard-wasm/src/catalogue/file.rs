@@ -11,8 +11,6 @@ use bytes::Bytes;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
-use super::pins::hex;
-use crate::call::format_size;
 use crate::text::format_size;
 
 /// Larger files are refused.

@@ -1,7 +1,6 @@
 //! Identifies files that are not components, so that the refusal can say what to do.
 
 use super::PluginFileError;
-use crate::text::hex;
 
 const MAGIC: &[u8] = b"\0asm";
 /// Version and layer fields, after the magic number.
@@ -24,7 +23,10 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), PluginFileError> {
         return Ok(());
     }
     if version != MODULE {
-        return Err(PluginFileError::new(format!("is WebAssembly of an encoding unknown here: {}", hex(version))));
+        return Err(PluginFileError::new(format!(
+            "is WebAssembly of an encoding unknown here: {}",
+            hex::encode(version)
+        )));
     }
     Err(match mentions(bytes, b"extism:host") {
         true => PluginFileError::new("is an Extism plugin, not a component").hint(

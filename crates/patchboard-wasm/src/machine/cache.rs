@@ -14,8 +14,6 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::text::hex;
-
 /// With another file, the least recently used one is removed.
 const MAX_FILES: usize = 64;
 const SUFFIX: &str = "cwasm";
@@ -68,7 +66,7 @@ impl CompileCache {
     }
 
     fn path(&self, hash: &[u8; 32]) -> PathBuf {
-        self.folder.join(format!("{}-{:016x}.{SUFFIX}", hex(hash), self.engine))
+        self.folder.join(format!("{}-{:016x}.{SUFFIX}", hex::encode(hash), self.engine))
     }
 }
 

@@ -18,7 +18,7 @@ use patchboard_config::problem::{ConfigProblems, ProblemCode};
 use patchboard_config::types::ListenAddress;
 use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_http::ClientPool;
-use patchboard_providers::{ClientPool, list_models};
+use patchboard_providers::list_models;
 use patchboard_store::inspect;
 use tokio_util::sync::CancellationToken;
 

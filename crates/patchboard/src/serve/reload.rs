@@ -17,8 +17,6 @@ use patchboard_core::reply::ReloadReport;
 use patchboard_core::{Board, BoardError};
 use patchboard_http::ClientPool;
 use patchboard_local_model::{self as local_model, ManagedServer};
-use patchboard_providers::ClientPool;
-use patchboard_providers::managed::ManagedServer;
 use patchboard_surfaces::bridge::ReloadableTls;
 use patchboard_surfaces::limit::LiveLimits;
 use tokio::sync::{mpsc, oneshot};

@@ -8,24 +8,12 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use patchboard_core::Board;
-use patchboard_core::agent::{AgentSpec, AgentTable};
-use patchboard_core::approval::policy::ApprovalPolicy;
-use patchboard_core::board::{BoardLimits, BoardParts};
-use patchboard_core::bridge::{BridgeOptions, TelemetryBus};
+use patchboard_core::board::BoardParts;
 use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
-use patchboard_core::hub::HubOptions;
-use patchboard_core::hub::notice::NoticeOptions;
-use patchboard_core::in_memory::InMemoryStore;
-use patchboard_core::memory::MemoryOptions;
 use patchboard_core::plugin::{PluginError, PluginReport};
 use patchboard_core::port::{FetchError, FetchResponse, PluginCall, PluginRuntime};
 use patchboard_core::reloadable::Reloadable;
-use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::reasoning::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptedModel, say,
-};
+use patchboard_core::scripted::{ManualClock, Script, say};
 use patchboard_core::tool::{ToolOutput, ToolSpec};
 use patchboard_core::webhook::{
     ChannelError, ChannelMessage, ChannelOptions, ChannelReply, ChannelRequest, FormattedReply, ParsedWebhook,

@@ -1,6 +1,7 @@
 //! Floods, and any input at all.
 
 use patchboard_core::caller::GrantSet;
+use patchboard_core::command::AnswerMessage;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -23,8 +24,9 @@ impl Client {
     fn registered() -> Self {
         let mut client = Self::new();
         let steps = client.say(&registration());
-        let [Step::Ask(ticket, Command::RegisterApp(_))] = *steps else { panic!("{steps:?}") };
-        client.answer(ticket, BoardReply::AppRegistered { client: Uuid::nil() });
+        let [Step::Ask(ticket, ref request)] = steps[..] else { panic!("{steps:?}") };
+        assert!(request.command().is::<RegisterApp>(), "{request:?}");
+        client.answer(ticket, HubReply::Registered(Ok(Ok(Uuid::nil()))));
         client
     }
 
@@ -34,9 +36,9 @@ impl Client {
         steps
     }
 
-    fn answer(&mut self, ticket: Ticket, reply: BoardReply) -> Vec<Step> {
+    fn answer(&mut self, ticket: Ticket, reply: HubReply) -> Vec<Step> {
         let mut steps = Vec::new();
-        self.dialect.command_answered(ticket, Ok(reply), self.now, &mut steps);
+        self.dialect.replied(ticket, reply, self.now, &mut steps);
         steps
     }
 }
@@ -57,7 +59,7 @@ fn outcome(steps: &[Step]) -> String {
             let frame: Value = serde_json::from_str(frame).unwrap();
             format!("{} {}", frame["type"].as_str().unwrap(), frame["payload"]["code"].as_str().unwrap())
         }
-        [Step::Ask(_, Command::AnswerMessage { .. })] => "asked".to_owned(),
+        [Step::Ask(_, request)] if request.command().is::<AnswerMessage>() => "asked".to_owned(),
         [] => "nothing".to_owned(),
         other => panic!("unexpected: {other:?}"),
     }

@@ -1,9 +1,12 @@
 //! What no transcript can list: any input at all, in any order.
 
+use std::any::Any;
+
 use patchboard_core::caller::GrantSet;
+use patchboard_core::command::{FindRun, ListTools, ReadMessages, StartRun};
 use patchboard_core::event::Event;
 use patchboard_core::id::SessionKey;
-use patchboard_core::reply::RunSummary;
+use patchboard_core::reply::{AgentSummary, RunSummary, ThreadPage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -54,12 +57,12 @@ fn pages_of_tools_are_bounded() {
     let mut dialect = opened();
     let mut steps = send(&mut dialect, r#"{"type":"tools_list","id":"1"}"#);
     let mut pages = 0;
-    while let [Step::Ask(ticket, _)] = steps[..] {
+    while let Some(Step::Ask(ticket, request)) = steps.pop_if(|step| matches!(step, Step::Ask(..))) {
+        assert!(steps.is_empty(), "one page at a time");
         pages += 1;
-        let next = Some(patchboard_core::store::PageCursor("more".to_owned()));
-        let endless = patchboard_core::store::ResultPage { items: Vec::new(), next };
-        steps.clear();
-        dialect.command_answered(ticket, Ok(BoardReply::Tools(endless)), Duration::ZERO, &mut steps);
+        let endless = ResultPage::<ToolSpec> { items: Vec::new(), next: Some(PageCursor("more".to_owned())) };
+        let reply = request.reply_for(Ok(Box::new(endless))).expect("it lists tools");
+        dialect.replied(ticket, reply, Duration::ZERO, &mut steps);
     }
     assert_eq!(pages, MAX_TOOL_PAGES);
     assert_eq!(frames(&steps), [json!({ "type": "tools_list", "id": "1", "tools": [] })]);
@@ -77,9 +80,8 @@ enum Happening {
 
 #[derive(Debug, Clone, Copy)]
 enum Answer {
-    Done,
-    Started,
-    Found,
+    /// A reply of the type that the command has.
+    Ok,
     NotFound,
     Cancelled,
 }
@@ -100,14 +102,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         }
         Happening::Text(request.to_string())
     });
-    let answer = prop::sample::select(vec![
-        Answer::Done,
-        Answer::Started,
-        Answer::Started,
-        Answer::Found,
-        Answer::NotFound,
-        Answer::Cancelled,
-    ]);
+    let answer = prop::sample::select(vec![Answer::Ok, Answer::Ok, Answer::Ok, Answer::NotFound, Answer::Cancelled]);
     prop_oneof![
         4 => request,
         4 => (0usize..24, answer).prop_map(|(which, answer)| Happening::Answer(which, answer)),
@@ -116,20 +111,30 @@ fn any_happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-fn reply(answer: Answer) -> Result<BoardReply, BoardError> {
+/// The dialect's reply for one of its requests.
+fn reply(request: BoardRequest<RunsReply>, answer: Answer) -> RunsReply {
     let run: RunId = "018f3c2a-7b1d-7e5f-9a0b-1c2d3e4f5a6b".parse().unwrap();
-    match answer {
-        Answer::Done => Ok(BoardReply::Done),
-        Answer::Started => Ok(BoardReply::RunStarted(run)),
-        Answer::Found => Ok(BoardReply::Run(RunSummary {
+    let command = request.command();
+    let reply: Result<Box<dyn Any>, BoardError> = match answer {
+        Answer::NotFound => Err(BoardError::not_found("no")),
+        Answer::Cancelled => Err(BoardError::cancelled()),
+        Answer::Ok if command.is::<StartRun>() => Ok(Box::new(run)),
+        Answer::Ok if command.is::<FindRun>() => Ok(Box::new(RunSummary {
             run,
             session: SessionKey::conversation("default", "runs", "local", "t"),
             client_id: "r0".into(),
             last_seq: Seq(3),
         })),
-        Answer::NotFound => Err(BoardError::not_found("no")),
-        Answer::Cancelled => Err(BoardError::cancelled()),
-    }
+        Answer::Ok if command.is::<ListTools>() => {
+            Ok(Box::new(ResultPage::<ToolSpec> { items: Vec::new(), next: None }))
+        }
+        Answer::Ok if command.is::<ReadMessages>() => {
+            Ok(Box::new(ThreadPage { messages: Vec::new(), has_more: false }))
+        }
+        Answer::Ok if command.is::<ListAgents>() => Ok(Box::new(Vec::<AgentSummary>::new())),
+        Answer::Ok => Ok(Box::new(())),
+    };
+    request.reply_for(reply).expect("the reply has the command's type")
 }
 
 proptest! {
@@ -148,7 +153,7 @@ proptest! {
     #[test]
     fn runs_take_turns_whatever_happens(happenings in prop::collection::vec(any_happening(), 0..80)) {
         let mut dialect = opened();
-        let mut asked: Vec<(Ticket, bool)> = Vec::new();
+        let mut asked: Vec<(Ticket, BoardRequest<RunsReply>)> = Vec::new();
         let mut follows: Vec<FollowId> = Vec::new();
         let mut under_way = 0i32;
         for happening in happenings {
@@ -157,12 +162,12 @@ proptest! {
             match happening {
                 Happening::Text(text) => dialect.text(&text, now, &mut steps),
                 Happening::Answer(which, answer) if which < asked.len() => {
-                    let (ticket, starts) = asked.remove(which);
-                    let answer = reply(answer);
-                    if starts && !matches!(answer, Ok(BoardReply::RunStarted(_))) {
+                    let (ticket, request) = asked.remove(which);
+                    let reply = reply(request, answer);
+                    if let RunsReply::Started(Err(_)) = reply {
                         under_way -= 1;
                     }
-                    dialect.command_answered(ticket, answer, now, &mut steps);
+                    dialect.replied(ticket, reply, now, &mut steps);
                 }
                 Happening::Observed(which, last) if which < follows.len() => {
                     let event = match last {
@@ -196,10 +201,9 @@ proptest! {
             }
             for step in steps {
                 match step {
-                    Step::Ask(ticket, command) => {
-                        let starts = matches!(command, Command::StartRun(_));
-                        under_way += i32::from(starts);
-                        asked.push((ticket, starts));
+                    Step::Ask(ticket, request) => {
+                        under_way += i32::from(request.command().is::<StartRun>());
+                        asked.push((ticket, request));
                     }
                     Step::Follow { follow, .. } => follows.push(follow),
                     Step::Write(_)

@@ -1,9 +1,7 @@
 //! Parses plugin reports and webhook outcomes.
 
 use patchboard_core::plugin::{PluginReport, PluginState};
-use patchboard_core::webhook::{DeliveryId, WebhookOutcome, WebhookResponse};
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::{Read, each, noon, number, text_of};
 

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::Args;
 use patchboard_core::hub::NO_APP;
 use patchboard_core::text::nearest;
-use patchboard_matcher::NO_APP;
 use serde_json::Value;
 
 use super::report::{self, KnownApp};

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use uuid::Uuid;
 
 use crate::cli::failure::CommandFailure;
-use crate::cli::{ConfigLocation, block_on, output};
+use crate::cli::{ConfigLocation, block_on};
 use crate::client::hub::{LocalUrl, socket_addresses};
 use crate::output;
 use crate::system::SystemClock;

@@ -5,29 +5,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use patchboard_core::agent::{AgentSpec, AgentTable};
-use patchboard_core::approval::policy::ApprovalPolicy;
-use patchboard_core::board::{BoardLimits, BoardParts};
-use patchboard_core::bridge::{BridgeOptions, MeasuredValue, TelemetryBus, TelemetryEvent};
-use patchboard_core::budget::BudgetLimits;
-use patchboard_core::budget::price::PriceTable;
+use patchboard_core::board::BoardParts;
+use patchboard_core::bridge::{MeasuredValue, TelemetryBus, TelemetryEvent};
 use patchboard_core::caller::{Caller, GrantSet, Surface};
-use patchboard_core::command::{Command, StartRun};
+use patchboard_core::command::{ListAgents, RunKind, StartRun};
 use patchboard_core::conversation::ConversationOrigin;
 
-use patchboard_core::hub::HubOptions;
-use patchboard_core::hub::notice::NoticeOptions;
 use patchboard_core::id::ConnectionId;
 use patchboard_core::model::{ModelError, ToolCall};
 use patchboard_core::port::ToolScope;
 
 use patchboard_core::port::{Clock, ToolHost};
-use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::reasoning::ReasoningOptions;
-use patchboard_core::scripted::{
-    AcceptAnyArguments, AcceptAnyFolder, CountingIds, FixedSoul, ManualClock, Script, ScriptStep, ScriptedModel, call,
-    say,
-};
+use patchboard_core::scripted::{ManualClock, Script, ScriptStep, call, say};
 use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use patchboard_core::{Board, trace};
 use patchboard_testkit::board::TestBoard;
@@ -149,11 +138,11 @@ impl Bench {
             content: "a private question".into(),
             client_id: "1".into(),
             model: None,
-            agent: None,
+
             folder: Default::default(),
-            plan: None,
+            kind: RunKind::Chat { agent: None },
         };
-        let asking = self.board.ask_traced(&caller, Command::StartRun(start), CancellationToken::new(), traceparent);
+        let asking = self.board.ask_traced(&caller, start, CancellationToken::new(), traceparent);
         asking.await.unwrap();
         self.board.drain(Duration::from_secs(60)).await.unwrap();
         self.finished()
@@ -367,6 +356,6 @@ async fn what_only_looks_something_up_is_no_request() {
         connection: ConnectionId(1),
         grants: GrantSet::OPERATOR,
     };
-    bench.board.ask_traced(&caller, Command::ListAgents, CancellationToken::new(), Some(CLIENT)).await.unwrap();
+    bench.board.ask_traced(&caller, ListAgents, CancellationToken::new(), Some(CLIENT)).await.unwrap();
     assert_eq!(bench.finished(), []);
 }
