@@ -126,23 +126,21 @@ impl BuiltinTools {
     /// The file tools.
     pub fn new(options: BuiltinOptions) -> Self {
         let runtime = Arc::new(FileToolRuntime::new(options.workspaces, options.tasks));
-        let file_tools = [
-            apply_patch::tool(),
-            create_dir::tool(),
-            delete_file::tool(),
-            edit::tool(),
-            glob::tool(),
-            grep::tool(),
-            ls::tool(),
-            move_file::tool(),
-            multiedit::tool(),
-            read::tool(),
-            write_file::tool(),
-        ];
-        let hosted = |tool| Box::new(HostedFileTool::new(tool, runtime.clone())) as Box<dyn BuiltinTool>;
-        let mut tools: Vec<_> = file_tools.into_iter().map(hosted).collect();
-        tools.push(Box::new(skill::SkillTool::new(runtime.clone())));
-        Self::of(tools)
+        let hosted = |tool| -> Box<dyn BuiltinTool> { Box::new(HostedFileTool::new(tool, runtime.clone())) };
+        Self::of(vec![
+            hosted(apply_patch::tool()),
+            hosted(create_dir::tool()),
+            hosted(delete_file::tool()),
+            hosted(edit::tool()),
+            hosted(glob::tool()),
+            hosted(grep::tool()),
+            hosted(ls::tool()),
+            hosted(move_file::tool()),
+            hosted(multiedit::tool()),
+            hosted(read::tool()),
+            Box::new(skill::SkillTool::new(runtime.clone())),
+            hosted(write_file::tool()),
+        ])
     }
 
     /// Adds a tool.

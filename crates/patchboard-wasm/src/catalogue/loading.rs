@@ -119,7 +119,7 @@ impl Catalogue {
             self.warn_once(&format!("every user of this machine may change {}; revoke that right", path.display()));
         }
         let given = self.config_for(entry, &content).map_err(LoadFailure::Refused)?;
-        if let Some(only) = entry.options.sha256.map(|hash| hex::encode(hash))
+        if let Some(only) = entry.options.sha256.map(hex::encode)
             && *only != *content.sha256
         {
             let found = &content.sha256;
