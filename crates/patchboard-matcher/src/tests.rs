@@ -8,8 +8,8 @@ use super::{
 };
 use crate::AppProfile;
 
-mod desk;
 mod learning;
+mod quality;
 
 fn app(name: &str, description: &str) -> AppProfile {
     AppProfile { name: name.into(), description: description.into(), version: None, capabilities: Vec::new() }
