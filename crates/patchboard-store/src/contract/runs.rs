@@ -78,8 +78,8 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
 pub async fn events_of_finished_runs_go_before_the_runs(store: Arc<dyn Store>) {
     let session = session("silence");
     for number in 1..=3 {
-        let said = StoreWrite::Event(event(number, 1, text(&["one", "two"])));
-        commit(&*store, vec![StoreWrite::OpenRun(run(number, &session)), said]).await;
+        let event_write = StoreWrite::Event(event(number, 1, text(&["one", "two"])));
+        commit(&*store, vec![StoreWrite::OpenRun(run(number, &session)), event_write]).await;
     }
     commit(&*store, vec![close_run(1, 10)]).await;
     commit(&*store, vec![close_run(2, 20)]).await;
