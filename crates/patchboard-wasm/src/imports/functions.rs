@@ -29,12 +29,12 @@ impl Host for CallState {
         };
         // The drop guard cancels the tool if the guest ends, for whatever reason.
         let stop = self.stop.child_token();
-        let _stopping = stop.clone().drop_guard();
+        let _stop_guard = stop.clone().drop_guard();
         let (deadline, cancelled) = (self.deadline, self.stop.clone());
         let output = self
             .release_slot_while(until_deadline(deadline, &cancelled, functions.call(&name, arguments, stop)))
             .await?;
-        let content = cut(&output.content).to_owned();
+        let content = truncate(&output.content).to_owned();
         Ok(match output.is_error {
             true => Err(CallError::Failed(content)),
             false => Ok(content),
@@ -53,6 +53,6 @@ fn read_arguments(text: &str) -> Result<Value, String> {
     }
 }
 
-fn cut(text: &str) -> &str {
+fn truncate(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_ANSWER_BYTES)).unwrap_or(text)
 }
