@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::ProviderKind;
 use crate::tests::fixture::{assert_golden, call, everything, message, pretty, replay, request, result, text, tool};
-use crate::tests::spoken::{self, Spoken};
+use crate::tests::generated::{self, Spoken};
 
 fn body(request: &ModelRequest) -> String {
     pretty(&request::body(request, &request.model, &ToolNameMap::of(request), &Default::default()).unwrap())
@@ -98,8 +98,8 @@ fn written(answer: &[Spoken]) -> String {
 
 proptest! {
     #[test]
-    fn pieces_are_the_arguments_in_their_place(answer in spoken::answer(), cuts in vec(any::<usize>(), 0..8)) {
+    fn pieces_are_the_arguments_in_their_place(answer in generated::answer(), cuts in vec(any::<usize>(), 0..8)) {
         // The object every block begins with stands for no arguments.
-        spoken::check(|| stream::MessagesParser::new(ToolNameMap::default()), &answer, &written(&answer), "{}", &cuts)?;
+        generated::check(|| stream::MessagesParser::new(ToolNameMap::default()), &answer, &written(&answer), "{}", &cuts)?;
     }
 }

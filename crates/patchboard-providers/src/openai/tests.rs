@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::ProviderKind;
 use crate::tests::fixture::{assert_golden, everything, message, pretty, replay, request, text, tool};
-use crate::tests::spoken::{self, Spoken};
+use crate::tests::generated::{self, Spoken};
 
 fn body(request: &ModelRequest, flavour: ApiFlavour) -> String {
     pretty(&request::body(request, &request.model, flavour, &ToolNameMap::of(request), &Default::default()).unwrap())
@@ -109,7 +109,7 @@ fn written(answer: &[Spoken]) -> String {
 
 proptest! {
     #[test]
-    fn pieces_are_the_arguments_in_their_place(answer in spoken::answer(), cuts in vec(any::<usize>(), 0..8)) {
-        spoken::check(|| stream::CompletionsParser::new(ToolNameMap::default()), &answer, &written(&answer), "", &cuts)?;
+    fn pieces_are_the_arguments_in_their_place(answer in generated::answer(), cuts in vec(any::<usize>(), 0..8)) {
+        generated::check(|| stream::CompletionsParser::new(ToolNameMap::default()), &answer, &written(&answer), "", &cuts)?;
     }
 }
