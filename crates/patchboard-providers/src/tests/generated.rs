@@ -4,78 +4,78 @@ use patchboard_core::model::ModelEvent;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::fixture::{assert_pieces, hear};
+use super::fixture::{assert_chunks, parse};
 use crate::event_reader::EventParser;
 
-/// A stretch of an answer, in the pieces it is written in.
+/// A part of an answer, in the chunks it is sent in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Spoken {
+pub(crate) enum GeneratedPart {
     Text(Vec<String>),
-    Call { name: &'static str, pieces: Vec<String> },
+    Call { name: &'static str, chunks: Vec<String> },
 }
 
-pub(crate) fn answer() -> impl Strategy<Value = Vec<Spoken>> {
-    let piece = prop_oneof![
+pub(crate) fn answer() -> impl Strategy<Value = Vec<GeneratedPart>> {
+    let chunk = prop_oneof![
         3 => "[{}\\[\\]\"\\\\:, a-z0-9é🦀\n]{0,8}",
         1 => Just("{\"city\": \"Bern\"}".to_owned()),
         1 => Just(String::new()),
     ];
-    let pieces = vec(piece, 0..6);
+    let chunks = vec(chunk, 0..6);
     let name = proptest::sample::select(vec!["weather", "made_up"]);
-    let stretch = prop_oneof![
-        pieces.clone().prop_map(Spoken::Text),
-        (name, pieces).prop_map(|(name, pieces)| Spoken::Call { name, pieces }),
+    let part = prop_oneof![
+        chunks.clone().prop_map(GeneratedPart::Text),
+        (name, chunks).prop_map(|(name, chunks)| GeneratedPart::Call { name, chunks }),
     ];
-    vec(stretch, 0..6)
+    vec(part, 0..6)
 }
 
-/// The parsed events equal the encoded ones, in order, with `nothing` as the arguments of a call without any, however
-/// the bytes are split.
+/// The parsed events equal the encoded ones, in order, with `no_arguments` as the arguments of a call without any,
+/// however the bytes are split.
 pub(crate) fn check<P: EventParser>(
     parser: impl Fn() -> P,
-    answer: &[Spoken],
-    written: &str,
-    nothing: &str,
+    answer: &[GeneratedPart],
+    encoded: &str,
+    no_arguments: &str,
     cuts: &[usize],
 ) -> Result<(), TestCaseError> {
-    let bytes = written.as_bytes();
+    let bytes = encoded.as_bytes();
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).chain([0, bytes.len()]).collect();
     cuts.sort_unstable();
-    let said = hear(parser(), cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]));
-    prop_assert_eq!(&said, &hear(parser(), [bytes]));
-    let said = said.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
-    assert_pieces(&said);
-    let expected = answer.iter().map(|stretch| match stretch {
-        Spoken::Text(pieces) => Heard::Text(pieces.concat()),
-        Spoken::Call { name, pieces } => {
-            let whole = pieces.concat();
-            Heard::Call((*name).to_owned(), if whole.is_empty() { nothing.to_owned() } else { whole })
+    let events = parse(parser(), cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]));
+    prop_assert_eq!(&events, &parse(parser(), [bytes]));
+    let events = events.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
+    assert_chunks(&events);
+    let expected = answer.iter().map(|part| match part {
+        GeneratedPart::Text(chunks) => ParsedPart::Text(chunks.concat()),
+        GeneratedPart::Call { name, chunks } => {
+            let whole = chunks.concat();
+            ParsedPart::Call((*name).to_owned(), if whole.is_empty() { no_arguments.to_owned() } else { whole })
         }
     });
-    prop_assert_eq!(heard(&said), join(expected));
+    prop_assert_eq!(parsed_parts(&events), join(expected));
     Ok(())
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
+enum ParsedPart {
     Text(String),
     Call(String, String),
 }
 
-fn heard(said: &[ModelEvent]) -> Vec<Heard> {
+fn parsed_parts(events: &[ModelEvent]) -> Vec<ParsedPart> {
     let mut known = None;
-    let mut heard = Vec::new();
-    for event in said {
+    let mut parsed_parts = Vec::new();
+    for event in events {
         match event {
-            ModelEvent::Text(text) => heard.push(Heard::Text(text.clone())),
+            ModelEvent::Text(text) => parsed_parts.push(ParsedPart::Text(text.clone())),
             ModelEvent::ToolCallChunk { index, text, .. } if known == Some(*index) => {
-                if let Some(Heard::Call(_, arguments)) = heard.last_mut() {
+                if let Some(ParsedPart::Call(_, arguments)) = parsed_parts.last_mut() {
                     arguments.push_str(text);
                 }
             }
             ModelEvent::ToolCallChunk { index, name, text } => {
                 known = Some(*index);
-                heard.push(Heard::Call(name.to_string(), text.clone()));
+                parsed_parts.push(ParsedPart::Call(name.to_string(), text.clone()));
             }
             ModelEvent::ModelSelected { .. }
             | ModelEvent::Thought(_)
@@ -84,17 +84,17 @@ fn heard(said: &[ModelEvent]) -> Vec<Heard> {
             | ModelEvent::Stop(_) => {}
         }
     }
-    join(heard)
+    join(parsed_parts)
 }
 
 /// Texts that follow each other are one, and silence is nothing.
-fn join(stretches: impl IntoIterator<Item = Heard>) -> Vec<Heard> {
-    let mut joined: Vec<Heard> = Vec::new();
-    for stretch in stretches {
-        match (joined.last_mut(), stretch) {
-            (_, Heard::Text(text)) if text.is_empty() => {}
-            (Some(Heard::Text(before)), Heard::Text(text)) => before.push_str(&text),
-            (_, stretch) => joined.push(stretch),
+fn join(parts: impl IntoIterator<Item = ParsedPart>) -> Vec<ParsedPart> {
+    let mut joined: Vec<ParsedPart> = Vec::new();
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (_, ParsedPart::Text(text)) if text.is_empty() => {}
+            (Some(ParsedPart::Text(before)), ParsedPart::Text(text)) => before.push_str(&text),
+            (_, part) => joined.push(part),
         }
     }
     joined
