@@ -30,9 +30,9 @@ use tokio_util::task::TaskTracker;
 use crate::support::{Marked, PATIENCE, jailer, lacks_landlock, mark, number_inside, until};
 
 #[derive(Debug)]
-struct NoDoors;
+struct StubCallbacks;
 
-impl CallbackServer for NoDoors {
+impl CallbackServer for StubCallbacks {
     fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
         let closer = CancellationToken::new().drop_guard();
         Box::pin(std::future::ready(Ok(CallbackListener {
@@ -86,9 +86,9 @@ impl Fixture {
         };
         let deps = PoolDeps {
             launch: LaunchMode::Jailed(warden),
-            callbacks: Arc::new(NoDoors),
+            callbacks: Arc::new(StubCallbacks),
             ports: self.ports.clone(),
-            signals: TelemetryBus::default(),
+            telemetry: TelemetryBus::default(),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(CountingIds::default()),
             tracker: TaskTracker::new(),
