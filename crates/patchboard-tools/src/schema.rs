@@ -64,8 +64,8 @@ impl SchemaValidator for JsonSchemaCheck {
             return Err(SchemaViolation::new("the tool's own schema is too large or too deep to be used"));
         }
         let Some(size) = size_of_arguments(arguments) else {
-            let words = format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep");
-            return Err(SchemaViolation::new(words));
+            let message = format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep");
+            return Err(SchemaViolation::new(message));
         };
         let usable = self.compiled(schema).map_err(|reason| SchemaViolation::new(&*reason))?;
         if usable.references == ReferenceUse::Within {

@@ -71,8 +71,8 @@ fn build_jail(order: ServerCommand<'_>, warden: &JailConfig, rights: &ProgramRig
     }
     jail.protected = warden.protected.to_vec();
     jail.private = order.private.map(Path::to_owned).into_iter().collect();
-    let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
-    jail.environment = inherited_environment(&[]).into_iter().chain(own).collect();
+    let variables = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+    jail.environment = inherited_environment(&[]).into_iter().chain(variables).collect();
     if *rights == ProgramRights::Full {
         warden.remove_agent_writable_paths(&mut jail.environment);
     }
