@@ -96,8 +96,8 @@ impl<'a> PathWalker<'a> {
                 Some(PathStep::Up) => self.up().map(|()| None),
                 Some(PathStep::Enter(name)) => self.resolve_step(name, last),
             };
-            if let Some(place) = result? {
-                return Ok(TargetLookup::Target(place));
+            if let Some(target) = result? {
+                return Ok(TargetLookup::Target(target));
             }
         }
         Err(PathError::TooManySteps { path: quoted(self.requested) })
@@ -129,8 +129,8 @@ impl<'a> PathWalker<'a> {
             }
         }
         let path = self.trail.iter().chain(&names).collect();
-        let place = PathTarget::new(self.current.clone(), names, path, kind, self.snapshot.clone());
-        place.check_protected().map(Some)
+        let target = PathTarget::new(self.current.clone(), names, path, kind, self.snapshot.clone());
+        target.check_protected().map(Some)
     }
 
     fn up(&mut self) -> Result<(), PathError> {

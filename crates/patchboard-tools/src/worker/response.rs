@@ -136,11 +136,11 @@ pub(super) fn status_output(status: &Status, caller: CallerKind) -> ToolOutput {
             | Code::Unauthenticated,
         ) => (ToolFault::Internal, "the worker broke while it was answering"),
     };
-    let said = status.message();
+    let detail = status.message();
     let content = match caller {
-        _ if said.is_empty() => message.to_owned(),
-        CallerKind::Program => said.to_owned(),
-        CallerKind::Model => short_error(said),
+        _ if detail.is_empty() => message.to_owned(),
+        CallerKind::Program => detail.to_owned(),
+        CallerKind::Model => short_error(detail),
     };
     ToolOutput::fault(fault, content)
 }
@@ -210,7 +210,7 @@ fn short_error(message: &str) -> String {
         Ok(Value::Object(error)) => {
             let field = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
             match (field("type"), field("message")) {
-                (Some(kind), Some(said)) => format!("{kind}: {said}"),
+                (Some(kind), Some(detail)) => format!("{kind}: {detail}"),
                 (Some(one), None) | (None, Some(one)) => one.to_owned(),
                 (None, None) => message.to_owned(),
             }

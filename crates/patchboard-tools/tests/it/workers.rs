@@ -77,7 +77,7 @@ impl Fixture {
         options.queue_timeout = PATIENCE;
         options.start_timeout = PATIENCE;
         change(&mut options);
-        let warden = JailConfig {
+        let jail_config = JailConfig {
             spawner: Spawner::new(jailer()).unwrap(),
             protected: Arc::new([self.path("data").into()]),
             closed_ports: self.closed_ports.clone().into(),
@@ -85,7 +85,7 @@ impl Fixture {
             worker_ports: self.ports.ports().into(),
         };
         let deps = PoolDeps {
-            launch: LaunchMode::Jailed(warden),
+            launch: LaunchMode::Jailed(jail_config),
             callbacks: Arc::new(StubCallbacks),
             ports: self.ports.clone(),
             telemetry: TelemetryBus::default(),

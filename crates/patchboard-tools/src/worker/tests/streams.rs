@@ -109,14 +109,14 @@ async fn cancelled(bench: &Bench, count: u64) {
 #[tokio::test(start_paused = true)]
 async fn a_model_reads_the_whole_and_people_hear_the_pieces() {
     let bench = Bench::whole(|_| {}).await;
-    let (voice, mut heard) = mpsc::channel(10);
+    let (sender, mut receiver) = mpsc::channel(10);
     let call_metadata = CallMetadata { session: "s".into(), for_model: true, ..CallMetadata::default() };
     let output =
-        send(&*bench.host, "words", Value::Null, call_metadata, ProgressSink::new(voice), CancellationToken::new())
+        send(&*bench.host, "words", Value::Null, call_metadata, ProgressSink::new(sender), CancellationToken::new())
             .await;
     assert_eq!(&*output.content, "Hello\n{\"a\":1}");
     let mut pieces = Vec::new();
-    while let Ok(piece) = heard.try_recv() {
+    while let Ok(piece) = receiver.try_recv() {
         pieces.push(piece);
     }
     assert_eq!(pieces, ["Hel", "lo", r#"{"a":1}"#]);
