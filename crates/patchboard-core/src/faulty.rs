@@ -185,8 +185,8 @@ impl Store for FaultyStore {
         self.inner.sessions(filter, limit, cursor)
     }
 
-    fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.inner.count_sessions(beside)
+    fn count_sessions(&self, excluded_channels: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.inner.count_sessions(excluded_channels)
     }
 
     fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<ResultPage<TurnRow>, StoreError>> {

@@ -168,10 +168,11 @@ impl Store for InMemoryStore {
         })
     }
 
-    fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn count_sessions(&self, excluded_channels: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.with_tables(|state| {
-            let is_counted =
-                |key: &SessionKey| key.conversation_parts().is_some_and(|parts| !beside.contains(&&*parts.channel));
+            let is_counted = |key: &SessionKey| {
+                key.conversation_parts().is_some_and(|parts| !excluded_channels.contains(&&*parts.channel))
+            };
             let counted = state.sessions.iter().filter(|(key, session)| !session.cleared && is_counted(key));
             Ok(counted.count() as u64)
         })

@@ -43,7 +43,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         cursor: Option<PageCursor>,
     ) -> BoxFuture<'_, Result<ResultPage<SessionRow>, StoreError>>;
     /// Stored conversations that are not cleared, besides those of these channels.
-    fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>>;
+    fn count_sessions(&self, excluded_channels: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>>;
     /// Turns after the session's clear marker.
     fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<ResultPage<TurnRow>, StoreError>>;
 

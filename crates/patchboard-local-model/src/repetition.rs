@@ -34,8 +34,8 @@ struct TextSymbol {
 
 impl RepetitionDetector {
     /// Adds a chunk; returns whether the text now repeats itself.
-    pub(crate) fn push(&mut self, piece: &str) -> bool {
-        for byte in piece.bytes() {
+    pub(crate) fn push(&mut self, chunk: &str) -> bool {
+        for byte in chunk.bytes() {
             match self.tail.last_mut() {
                 Some(TextSymbol { byte: b'0', number }) if byte.is_ascii_digit() => {
                     // Further digits belong to the same number.
@@ -45,16 +45,16 @@ impl RepetitionDetector {
                 _ => self.tail.push(TextSymbol { byte, number: 0 }),
             }
         }
-        let surplus = self.tail.len().saturating_sub(WINDOW);
-        self.tail.drain(..surplus);
-        self.unchecked_bytes += piece.len();
+        let excess = self.tail.len().saturating_sub(WINDOW);
+        self.tail.drain(..excess);
+        self.unchecked_bytes += chunk.len();
         if self.unchecked_bytes < CHECK_INTERVAL_BYTES {
             return false;
         }
         self.unchecked_bytes = 0;
-        let as_it_stands = self.tail.iter().rev().copied();
-        let without_numbers = self.tail.iter().rev().map(|sign| sign.byte);
-        repeats(as_it_stands, 1) || repeats(without_numbers, MIN_COUNTING_UNIT)
+        let symbols = self.tail.iter().rev().copied();
+        let without_numbers = self.tail.iter().rev().map(|symbol| symbol.byte);
+        repeats(symbols, 1) || repeats(without_numbers, MIN_COUNTING_UNIT)
     }
 }
 
@@ -64,15 +64,15 @@ fn repeats<T: PartialEq>(reversed: impl Iterator<Item = T>, min_unit: usize) -> 
     let reversed: Vec<T> = reversed.collect();
     let mut borders = vec![0_usize; reversed.len()];
     let mut border = 0;
-    for (index, sign) in reversed.iter().enumerate().skip(1) {
-        while border > 0 && reversed.get(border) != Some(sign) {
+    for (index, symbol) in reversed.iter().enumerate().skip(1) {
+        while border > 0 && reversed.get(border) != Some(symbol) {
             border = borders.get(border - 1).copied().unwrap_or(0);
         }
-        if reversed.get(border) == Some(sign) {
+        if reversed.get(border) == Some(symbol) {
             border += 1;
         }
-        if let Some(slot) = borders.get_mut(index) {
-            *slot = border;
+        if let Some(entry) = borders.get_mut(index) {
+            *entry = border;
         }
         let (length, unit) = (index + 1, index + 1 - border);
         if length >= MIN_REPEATED_BYTES && length >= unit * MIN_REPEATS && unit >= min_unit {

@@ -26,17 +26,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let texts: Vec<&str> =
         rows(&file, "test").chain(rows(&file, "several")).filter_map(|row| row[0].as_str()).collect();
     let mut stages = Vec::new();
-    let (flags, wanted): (Vec<String>, Vec<String>) = arguments.partition(|word| word.starts_with("--"));
-    for stage in wanted {
-        let (most, draw) = stage.split_once('/').unwrap_or((&stage, "0"));
-        let (most, draw): (usize, u64) = (most.parse()?, draw.parse()?);
-        let matcher = trained(&file, most, draw);
+    let (flags, stages_requested): (Vec<String>, Vec<String>) = arguments.partition(|word| word.starts_with("--"));
+    for stage in stages_requested {
+        let (limit, draw) = stage.split_once('/').unwrap_or((&stage, "0"));
+        let (limit, draw): (usize, u64) = (limit.parse()?, draw.parse()?);
+        let matcher = trained(&file, limit, draw);
         let rows = if flags.iter().any(|flag| flag == "--signals") {
             signals(&matcher, &apps, &texts)
         } else {
             decide(&matcher, &apps, &texts)
         };
-        stages.push(json!({ "examples": most, "draw": draw, "decisions": rows }));
+        stages.push(json!({ "examples": limit, "draw": draw, "decisions": rows }));
     }
     writeln!(std::io::stdout(), "{}", Value::Array(stages))?;
     Ok(())
@@ -51,9 +51,9 @@ fn rows<'a>(file: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
 }
 
 /// A description alone, or an object that also has capabilities.
-fn profile(name: &str, said: &Value) -> AppProfile {
-    let description = said.as_str().or_else(|| said["description"].as_str()).unwrap_or_default();
-    let capabilities = said["capabilities"].as_array().into_iter().flatten().filter_map(Value::as_str);
+fn profile(name: &str, entry: &Value) -> AppProfile {
+    let description = entry.as_str().or_else(|| entry["description"].as_str()).unwrap_or_default();
+    let capabilities = entry["capabilities"].as_array().into_iter().flatten().filter_map(Value::as_str);
     AppProfile {
         name: name.into(),
         description: description.into(),
@@ -63,7 +63,7 @@ fn profile(name: &str, said: &Value) -> AppProfile {
 }
 
 /// Taught with some rows of each app.
-fn trained(file: &Value, most: usize, draw: u64) -> Matcher {
+fn trained(file: &Value, limit: usize, draw: u64) -> Matcher {
     let mut by_app: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (text, app) in rows(file, "train").filter_map(|row| Some((row[0].as_str()?, row[1].as_str()?))) {
         by_app.entry(app).or_default().push(text);
@@ -80,7 +80,7 @@ fn trained(file: &Value, most: usize, draw: u64) -> Matcher {
         }
         let label =
             move |text| (text, TrainingLabel { app, polarity: LabelPolarity::Positive, strength: LabelStrength::Weak });
-        texts.into_iter().take(most).map(label)
+        texts.into_iter().take(limit).map(label)
     });
     let mut matcher = Matcher::new();
     matcher.learn(labels.collect::<Vec<_>>());
@@ -90,8 +90,8 @@ fn trained(file: &Value, most: usize, draw: u64) -> Matcher {
 fn signals(matcher: &Matcher, apps: &[AppProfile], texts: &[&str]) -> Vec<Value> {
     let apps: Vec<&AppProfile> = apps.iter().collect();
     let of = |text: &&str| {
-        let (of_apps, of_none) = matcher.signals(text, &apps);
-        json!({ "apps": of_apps, "none": of_none })
+        let (app_signals, none_signals) = matcher.signals(text, &apps);
+        json!({ "apps": app_signals, "none": none_signals })
     };
     texts.iter().map(of).collect()
 }
@@ -110,8 +110,8 @@ fn decide(matcher: &Matcher, apps: &[AppProfile], texts: &[&str]) -> Vec<Value> 
         }
         let ranking = ranking.unwrap_or_default();
         let delivered: Vec<&str> = match ranking.choose(ConfidencePolicy::default()) {
-            RankingChoice::Deliver(places) => {
-                places.iter().filter_map(|place| ranking.candidates.get(*place)).map(|one| &*one.app).collect()
+            RankingChoice::Deliver(indexes) => {
+                indexes.iter().filter_map(|index| ranking.candidates.get(*index)).map(|one| &*one.app).collect()
             }
             RankingChoice::Unsure => Vec::new(),
         };

@@ -11,7 +11,7 @@ use crate::AppProfile;
 /// An app this similar to a line covers the same subject, and the line is ignored.
 const TOO_SIMILAR: f32 = 0.5;
 /// Lines compared word by word: those nearest as a whole.
-const MOST_COMPARED: usize = 8;
+const MAX_COMPARED: usize = 8;
 
 static LINES: LazyLock<Vec<CompiledProfile>> = LazyLock::new(|| {
     let lines = include_str!("background.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -28,10 +28,10 @@ pub(super) fn similarity(query: &Query, apps: &[Arc<CompiledProfile>]) -> Descri
     let mut lines: Vec<(f32, &CompiledProfile)> =
         LINES.iter().map(|line| (line.similarity_to_query(query), line)).collect();
     lines.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    let free =
+    let uncovered =
         lines.into_iter().filter(|(_, line)| apps.iter().all(|app| app.similarity_to_profile(line) < TOO_SIMILAR));
     let mut best = DescriptionSimilarity::default();
-    for (_, line) in free.take(MOST_COMPARED) {
+    for (_, line) in uncovered.take(MAX_COMPARED) {
         let one = DescriptionSimilarity::new(query, line);
         best.shared_terms = best.shared_terms.max(one.shared_terms);
         best.whole_text = best.whole_text.max(one.whole_text);

@@ -29,40 +29,40 @@ pub(super) struct TrainingSample<'a> {
 }
 
 impl SoftmaxClassifier {
-    pub(super) fn train(lessons: &[TrainingSample<'_>], classes: usize) -> SoftmaxClassifier {
-        let mut linear = SoftmaxClassifier { classes, ..SoftmaxClassifier::default() };
+    pub(super) fn train(samples: &[TrainingSample<'_>], classes: usize) -> SoftmaxClassifier {
+        let mut classifier = SoftmaxClassifier { classes, ..SoftmaxClassifier::default() };
         let mut seen: Vec<u32> = Vec::new();
-        for feature in lessons.iter().flat_map(|lesson| lesson.features) {
-            let next = linear.index.len() as u32;
-            let at = *linear.index.entry(*feature).or_insert(next) as usize;
+        for feature in samples.iter().flat_map(|sample| sample.features) {
+            let next = classifier.index.len() as u32;
+            let at = *classifier.index.entry(*feature).or_insert(next) as usize;
             if at == seen.len() {
                 seen.push(0);
-                linear.rarity.push(feature.weight());
+                classifier.rarity.push(feature.weight());
             }
             if let Some(seen) = seen.get_mut(at) {
                 *seen += 1;
             }
         }
-        let all = lessons.len() as f32;
-        for (rarity, seen) in linear.rarity.iter_mut().zip(&seen) {
+        let sample_count = samples.len() as f32;
+        for (rarity, seen) in classifier.rarity.iter_mut().zip(&seen) {
             // Inverse document frequency, with a floor so that common features still count.
-            *rarity *= ((all + 1.0) / (*seen as f32 + 0.5)).ln().max(0.2);
+            *rarity *= ((sample_count + 1.0) / (*seen as f32 + 0.5)).ln().max(0.2);
         }
-        linear.weights = vec![0.0; linear.rarity.len() * classes];
-        linear.fit(lessons);
-        linear
+        classifier.weights = vec![0.0; classifier.rarity.len() * classes];
+        classifier.fit(samples);
+        classifier
     }
 
-    fn fit(&mut self, lessons: &[TrainingSample<'_>]) {
-        let inputs: Vec<Vec<(u32, f32)>> = lessons.iter().map(|lesson| self.input(lesson.features)).collect();
-        let work: usize = inputs.iter().map(Vec::len).sum::<usize>() * self.classes * 2;
-        let rounds = (MAX_MULTIPLICATIONS / work.max(1)).clamp(1, MAX_EPOCHS);
+    fn fit(&mut self, samples: &[TrainingSample<'_>]) {
+        let inputs: Vec<Vec<(u32, f32)>> = samples.iter().map(|sample| self.input(sample.features)).collect();
+        let multiplications: usize = inputs.iter().map(Vec::len).sum::<usize>() * self.classes * 2;
+        let epochs = (MAX_MULTIPLICATIONS / multiplications.max(1)).clamp(1, MAX_EPOCHS);
         let mut steps = vec![1e-6f32; self.weights.len()];
-        let mut order: Vec<usize> = (0..lessons.len()).collect();
+        let mut order: Vec<usize> = (0..samples.len()).collect();
         let mut scores = vec![0.0; self.classes];
-        let mut slopes: Vec<(usize, f32)> = Vec::new();
+        let mut gradients: Vec<(usize, f32)> = Vec::new();
         let mut seed = 0x2545_f491_4f6c_dd1d_u64;
-        for _ in 0..rounds {
+        for _ in 0..epochs {
             // A shuffle with a fixed seed, so that training is deterministic.
             for at in (1..order.len()).rev() {
                 seed ^= seed << 13;
@@ -71,19 +71,19 @@ impl SoftmaxClassifier {
                 order.swap(at, (seed % (at as u64 + 1)) as usize);
             }
             for &at in &order {
-                let (Some(lesson), Some(input)) = (lessons.get(at), inputs.get(at)) else { continue };
+                let (Some(sample), Some(input)) = (samples.get(at), inputs.get(at)) else { continue };
                 self.score(input, &mut scores);
                 softmax(&mut scores);
-                loss_gradient(lesson, &mut scores);
-                slopes.clear();
-                slopes.extend(scores.iter().copied().enumerate().filter(|(_, slope)| *slope != 0.0));
-                self.step(input, &slopes, &mut steps, TUNING.learning_rate);
+                loss_gradient(sample, &mut scores);
+                gradients.clear();
+                gradients.extend(scores.iter().copied().enumerate().filter(|(_, gradient)| *gradient != 0.0));
+                self.step(input, &gradients, &mut steps, TUNING.learning_rate);
             }
         }
     }
 
     /// One AdaGrad step against the gradient.
-    fn step(&mut self, input: &[(u32, f32)], slopes: &[(usize, f32)], steps: &mut [f32], rate: f32) {
+    fn step(&mut self, input: &[(u32, f32)], gradients: &[(usize, f32)], steps: &mut [f32], rate: f32) {
         for &(feature, value) in input {
             let from = feature as usize * self.classes;
             let (Some(weights), Some(steps)) =
@@ -91,11 +91,11 @@ impl SoftmaxClassifier {
             else {
                 continue;
             };
-            for &(class, slope) in slopes {
+            for &(class, gradient) in gradients {
                 if let (Some(weight), Some(step)) = (weights.get_mut(class), steps.get_mut(class)) {
-                    let slope = slope * value;
-                    *step += slope * slope;
-                    *weight -= rate * slope / step.sqrt();
+                    let gradient = gradient * value;
+                    *step += gradient * gradient;
+                    *weight -= rate * gradient / step.sqrt();
                 }
             }
         }
@@ -146,9 +146,9 @@ pub(super) fn softmax(scores: &mut [f32]) {
 }
 
 /// Turns probabilities into the gradient of the loss.
-fn loss_gradient(lesson: &TrainingSample<'_>, scores: &mut [f32]) {
+fn loss_gradient(sample: &TrainingSample<'_>, scores: &mut [f32]) {
     for (class, score) in scores.iter_mut().enumerate() {
-        *score = (*score - if class == lesson.class { 1.0 } else { 0.0 }) * lesson.weight;
+        *score = (*score - if class == sample.class { 1.0 } else { 0.0 }) * sample.weight;
         if score.abs() < MIN_GRADIENT {
             *score = 0.0;
         }

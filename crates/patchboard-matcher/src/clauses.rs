@@ -3,7 +3,7 @@
 use super::tokenizer::{TokenBoundary, WordToken};
 
 /// Further clauses are ignored; such a text is not a list of requests.
-const MOST_CLAUSES: usize = 4;
+const MAX_CLAUSES: usize = 4;
 
 /// Splits the utterance where a new request begins. One clause means that there is nothing to split.
 pub(super) fn clauses(words: &[WordToken]) -> Vec<&[WordToken]> {
@@ -20,7 +20,7 @@ pub(super) fn clauses(words: &[WordToken]) -> Vec<&[WordToken]> {
     }
     clauses.extend(words.get(from..));
     clauses.retain(|clause| clause.iter().any(|word| word.weight >= 0.5));
-    clauses.truncate(MOST_CLAUSES);
+    clauses.truncate(MAX_CLAUSES);
     clauses
 }
 
@@ -33,11 +33,13 @@ pub(super) fn without_denials(words: Vec<WordToken>) -> Vec<WordToken> {
     const EARLY: usize = 2;
     let is_one_of = |word: &WordToken, list: &[&str]| list.contains(&word.text.as_str());
     let Some(denial) = words.iter().take(EARLY).position(|word| is_one_of(word, DENIALS)) else { return words };
-    let ends = words.iter().enumerate().skip(denial).find_map(|(at, word)| {
-        let turns = words.get(at + 1).is_some_and(|next| is_one_of(next, INSTEAD));
-        (turns || word.boundary != TokenBoundary::Absent).then_some(at + 1)
+    let denial_end = words.iter().enumerate().skip(denial).find_map(|(at, word)| {
+        let is_contrasted = words.get(at + 1).is_some_and(|next| is_one_of(next, INSTEAD));
+        (is_contrasted || word.boundary != TokenBoundary::Absent).then_some(at + 1)
     });
-    let Some(rest) = ends.filter(|at| words.iter().skip(*at).any(|word| word.weight >= 0.5)) else { return words };
+    let Some(rest) = denial_end.filter(|at| words.iter().skip(*at).any(|word| word.weight >= 0.5)) else {
+        return words;
+    };
     words.into_iter().skip(rest).collect()
 }
 

@@ -6,7 +6,7 @@ use super::tokenizer::WordToken;
 use super::tuning::TUNING;
 
 /// Most features of one utterance; those of the first words are kept.
-const MOST_FEATURES: usize = 192;
+const MAX_FEATURES: usize = 192;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct FeatureHash(u32);
@@ -46,19 +46,23 @@ impl FeatureHash {
 pub(super) fn features(words: &[WordToken]) -> Vec<FeatureHash> {
     let mut found = Vec::with_capacity(96);
     let mut previous = "";
-    let mut previous_glue = true;
+    let mut previous_is_function_word = true;
     for word in words {
         let number = word.is_number();
         let stem = if number { "#" } else { word.stem.as_str() };
-        let glue = word.weight < 0.5;
+        let is_function_word = word.weight < 0.5;
         found.push(FeatureHash::new(
-            if glue { FeatureClass::FunctionWord } else { FeatureClass::Word },
+            if is_function_word { FeatureClass::FunctionWord } else { FeatureClass::Word },
             &[stem.as_bytes()],
         ));
-        let pair = if glue && previous_glue { FeatureClass::FunctionWordPair } else { FeatureClass::Pair };
+        let pair = if is_function_word && previous_is_function_word {
+            FeatureClass::FunctionWordPair
+        } else {
+            FeatureClass::Pair
+        };
         found.push(FeatureHash::new(pair, &[previous.as_bytes(), stem.as_bytes()]));
         previous = stem;
-        previous_glue = glue;
+        previous_is_function_word = is_function_word;
         if word.weight > 0.0 && !number {
             character_grams(&word.text, &mut found);
         }
@@ -75,7 +79,7 @@ pub(super) fn features(words: &[WordToken]) -> Vec<FeatureHash> {
     if addresses_assistant(words) {
         found.push(FeatureHash::new(FeatureClass::Concept, &[b"you"]));
     }
-    found.truncate(MOST_FEATURES);
+    found.truncate(MAX_FEATURES);
     found.sort_unstable();
     found.dedup();
     found

@@ -16,7 +16,7 @@ const SOURCES: &[&str] = &[
     include_str!("lexicon/abroad.txt"),
 ];
 
-const LONGEST_PHRASE: usize = 6;
+const MAX_PHRASE_WORDS: usize = 6;
 
 pub(super) type ConceptId = u16;
 pub(super) type TopicId = u16;
@@ -77,8 +77,8 @@ impl Lexicon {
         }
         for senses in lexicon.entries.values_mut() {
             // An ambiguous word is weak evidence for each of its meanings.
-            let many = (senses.len() as f32).sqrt();
-            senses.iter_mut().for_each(|sense| sense.affinity /= many);
+            let divisor = (senses.len() as f32).sqrt();
+            senses.iter_mut().for_each(|sense| sense.affinity /= divisor);
         }
         lexicon
     }
@@ -112,7 +112,7 @@ impl Lexicon {
         for entry in entries.split_whitespace() {
             let (entry, affinity) = entry.strip_suffix('?').map_or((entry, 1.0), |entry| (entry, 0.5));
             let stems: Vec<String> = tokenize(&entry.replace('_', " ")).into_iter().map(|word| word.stem).collect();
-            debug_assert!((1..=LONGEST_PHRASE).contains(&stems.len()), "{entry}");
+            debug_assert!((1..=MAX_PHRASE_WORDS).contains(&stems.len()), "{entry}");
             let senses = self.entries.entry(stems.join(" ")).or_default();
             if senses.iter().all(|sense| sense.concept != id) {
                 senses.push(WordSense { concept: id, affinity });
@@ -165,11 +165,11 @@ impl Lexicon {
         if !(6..=14).contains(&stem.len()) || !stem.bytes().all(|byte| byte.is_ascii_lowercase()) {
             return None;
         }
-        let mut slip = String::with_capacity(stem.len() + 1);
+        let mut candidate = String::with_capacity(stem.len() + 1);
         let mut try_parts = |parts: &[&str]| {
-            slip.clear();
-            parts.iter().for_each(|part| slip.push_str(part));
-            self.entries.get(&slip).map(Vec::as_slice)
+            candidate.clear();
+            parts.iter().for_each(|part| candidate.push_str(part));
+            self.entries.get(&candidate).map(Vec::as_slice)
         };
         // All bytes are ASCII letters, so every index is a character boundary.
         let swapped =

@@ -39,7 +39,7 @@ use trained_model::{AppEvidence, TrainedModel};
 use tuning::TUNING;
 
 /// Compiled profiles cached; past it the cache is cleared, which only costs time.
-const MOST_PROFILES: usize = 1024;
+const MAX_PROFILES: usize = 1024;
 /// Candidates that get an explanation.
 const MAX_EXPLAINED: usize = 5;
 
@@ -88,26 +88,37 @@ impl Matcher {
     }
 
     /// Ranks all given apps, best first. Any text is accepted; only its beginning is read.
-    pub fn rank(&self, text: &str, apps: &[&AppProfile], meaning: Option<&EmbeddingSimilarity>) -> AppRanking {
+    pub fn rank(
+        &self,
+        text: &str,
+        apps: &[&AppProfile],
+        embedding_similarity: Option<&EmbeddingSimilarity>,
+    ) -> AppRanking {
         let words = clauses::without_denials(tokenizer::tokenize(text));
         let profiles: Vec<Arc<CompiledProfile>> = apps.iter().map(|app| self.profile(app)).collect();
         let whole = PreparedText::new(&words);
         let (evidence, none) = self.evidence(&whole, apps);
-        let mut fits = whole.app_odds(&profiles, &evidence, &none);
-        if let Some(meaning) = meaning.filter(|meaning| meaning.by_app.len() == apps.len()) {
-            add_embedding_similarity(&mut fits, meaning);
+        let mut odds = whole.app_odds(&profiles, &evidence, &none);
+        if let Some(embedding_similarity) =
+            embedding_similarity.filter(|similarity| similarity.by_app.len() == apps.len())
+        {
+            add_embedding_similarity(&mut odds, embedding_similarity);
         }
-        let confidences = fits.confidences();
+        let confidences = odds.confidences();
         let mut candidates: Vec<(usize, RankedApp)> = (0..)
             .zip(apps.iter().zip(confidences))
             .map(|(at, (app, confidence))| {
-                (at, RankedApp { app: app.name.clone(), score: fits.score(at), confidence, reasons: Vec::new() })
+                (at, RankedApp { app: app.name.clone(), score: odds.score(at), confidence, reasons: Vec::new() })
             })
             .collect();
-        let parts = self.parts(&words, apps, &profiles);
+        let clause_matches = self.clause_matches(&words, apps, &profiles);
         for (at, candidate) in &mut candidates {
-            let part = parts.iter().filter(|part| part.app == *at).map(|part| part.confidence).fold(0.0, f32::max);
-            candidate.confidence = candidate.confidence.max(part);
+            let clause_confidence = clause_matches
+                .iter()
+                .filter(|clause_match| clause_match.app == *at)
+                .map(|clause_match| clause_match.confidence)
+                .fold(0.0, f32::max);
+            candidate.confidence = candidate.confidence.max(clause_confidence);
         }
         candidates.sort_by(|(_, a), (_, b)| {
             b.confidence.total_cmp(&a.confidence).then(b.score.total_cmp(&a.score)).then_with(|| a.app.cmp(&b.app))
@@ -117,8 +128,11 @@ impl Matcher {
                 candidate.reasons = explain::reasons(&whole.query, profile, evidence);
             }
         }
-        let several = candidates.iter().enumerate().filter(|(_, (at, _))| parts.iter().any(|part| part.app == *at));
-        let several = several.map(|(place, _)| place).collect();
+        let several = candidates
+            .iter()
+            .enumerate()
+            .filter(|(_, (at, _))| clause_matches.iter().any(|clause_match| clause_match.app == *at));
+        let several = several.map(|(index, _)| index).collect();
         let candidates = candidates.into_iter().map(|(_, candidate)| candidate).collect();
         AppRanking::new(candidates, several, signals::experience(&evidence))
     }
@@ -157,26 +171,31 @@ impl Matcher {
     }
 
     /// Which apps the clauses of an utterance are for, if they are clearly for different ones.
-    fn parts(&self, words: &[WordToken], apps: &[&AppProfile], profiles: &[Arc<CompiledProfile>]) -> Vec<ClauseMatch> {
+    fn clause_matches(
+        &self,
+        words: &[WordToken],
+        apps: &[&AppProfile],
+        profiles: &[Arc<CompiledProfile>],
+    ) -> Vec<ClauseMatch> {
         let clauses = clauses::clauses(words);
         if clauses.len() < 2 || apps.len() < 2 {
             return Vec::new();
         }
-        let mut parts: Vec<ClauseMatch> = Vec::new();
+        let mut clause_matches: Vec<ClauseMatch> = Vec::new();
         for clause in clauses {
             let utterance = PreparedText::new(clause);
             let (evidence, none) = self.evidence(&utterance, apps);
             let confidences = utterance.app_odds(profiles, &evidence, &none).confidences();
             let best = confidences.iter().copied().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
-            let Some((app, confidence)) = best.filter(|(_, confidence)| *confidence >= TUNING.part_confidence) else {
+            let Some((app, confidence)) = best.filter(|(_, confidence)| *confidence >= TUNING.clause_confidence) else {
                 continue;
             };
-            match parts.iter_mut().find(|part| part.app == app) {
-                Some(part) => part.confidence = part.confidence.max(confidence),
-                None => parts.push(ClauseMatch { app, confidence }),
+            match clause_matches.iter_mut().find(|clause_match| clause_match.app == app) {
+                Some(clause_match) => clause_match.confidence = clause_match.confidence.max(confidence),
+                None => clause_matches.push(ClauseMatch { app, confidence }),
             }
         }
-        if parts.len() < 2 { Vec::new() } else { parts }
+        if clause_matches.len() < 2 { Vec::new() } else { clause_matches }
     }
 
     /// Evidence for each app, and for "no app".
@@ -191,27 +210,30 @@ impl Matcher {
         let utterance = PreparedText::new(&clauses::without_denials(tokenizer::tokenize(text)));
         let profiles: Vec<Arc<CompiledProfile>> = apps.iter().map(|app| self.profile(app)).collect();
         let (evidence, _) = self.evidence(&utterance, apps);
-        let likenesses = DescriptionSimilarity::all(&utterance.query, &profiles);
-        let of_apps =
-            likenesses.iter().zip(&evidence).map(|(one, evidence)| signals::app_signals(one, evidence).to_vec());
+        let similarities = DescriptionSimilarity::all(&utterance.query, &profiles);
+        let app_signals =
+            similarities.iter().zip(&evidence).map(|(one, evidence)| signals::app_signals(one, evidence).to_vec());
         let background = background::similarity(&utterance.query, &profiles);
-        (of_apps.collect(), signals::none_signals(&background, &likenesses, signals::experience(&evidence)).to_vec())
+        (
+            app_signals.collect(),
+            signals::none_signals(&background, &similarities, signals::experience(&evidence)).to_vec(),
+        )
     }
 
     fn profile(&self, app: &AppProfile) -> Arc<CompiledProfile> {
-        let claim = ProfileKey {
+        let key = ProfileKey {
             name: app.name.clone(),
             description: app.description.clone(),
             capabilities: app.capabilities.clone(),
         };
-        let known = self.profiles.read().unwrap_or_else(PoisonError::into_inner).get(&claim).cloned();
-        known.unwrap_or_else(|| {
+        let cached = self.profiles.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        cached.unwrap_or_else(|| {
             let profile = Arc::new(CompiledProfile::new(app));
             let mut profiles = self.profiles.write().unwrap_or_else(PoisonError::into_inner);
-            if profiles.len() >= MOST_PROFILES {
+            if profiles.len() >= MAX_PROFILES {
                 profiles.clear();
             }
-            profiles.insert(claim, profile.clone());
+            profiles.insert(key, profile.clone());
             profile
         })
     }
@@ -243,16 +265,16 @@ impl PreparedText {
     }
 }
 
-fn add_embedding_similarity(fits: &mut OddsTable, meaning: &EmbeddingSimilarity) {
-    let count = meaning.by_app.len();
-    if count == 0 || !meaning.by_app.iter().all(|one| one.is_finite()) {
+fn add_embedding_similarity(odds: &mut OddsTable, embedding_similarity: &EmbeddingSimilarity) {
+    let count = embedding_similarity.by_app.len();
+    if count == 0 || !embedding_similarity.by_app.iter().all(|one| one.is_finite()) {
         return;
     }
-    let mean = meaning.by_app.iter().sum::<f32>() / count as f32;
+    let mean = embedding_similarity.by_app.iter().sum::<f32>() / count as f32;
     // Models differ in the similarity of unrelated texts, so what all apps share is subtracted. A single app has no
     // others to compare with.
-    let usual = if count > 1 { mean } else { TUNING.usual_similarity };
-    fits.add(meaning.by_app.iter().map(|similarity| TUNING.embedding_weight * (similarity - usual)));
+    let baseline = if count > 1 { mean } else { TUNING.usual_similarity };
+    odds.add(embedding_similarity.by_app.iter().map(|similarity| TUNING.embedding_weight * (similarity - baseline)));
 }
 
 #[cfg(test)]

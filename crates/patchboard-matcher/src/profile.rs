@@ -10,11 +10,11 @@ use super::vectors::{self, CompactVector};
 use crate::AppProfile;
 
 /// Words of one profile that are compared with those of an utterance one by one.
-const MOST_COMPARED: usize = 48;
+const MAX_COMPARED: usize = 48;
 /// Words of one profile that are compared letter by letter.
-const MOST_SPELLINGS: usize = 256;
+const MAX_SPELLINGS: usize = 256;
 /// Shorter common prefixes are chance.
-const LEAST_BEGINNING: usize = 5;
+const MIN_COMMON_PREFIX: usize = 5;
 
 #[derive(Debug)]
 pub(super) struct CompiledProfile {
@@ -34,7 +34,7 @@ pub(super) struct CompiledProfile {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ProfileTerm {
     weight: f32,
-    from: TermSource,
+    source: TermSource,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,50 +65,51 @@ impl CompiledProfile {
             vector: None,
             words: Vec::new(),
         };
-        let mut ruled_out = Vec::new();
-        let mut said = tokenize(&app.name.replace(['-', '_'], " "));
-        profile.add(&said, TermSource::Name);
+        let mut excluded_words = Vec::new();
+        let mut included_words = tokenize(&app.name.replace(['-', '_'], " "));
+        profile.add(&included_words, TermSource::Name);
         // Numbers or `app` in a name carry no topic.
-        said.retain(|word| word.weight >= 0.5);
+        included_words.retain(|word| word.weight >= 0.5);
         for capability in &app.capabilities {
             let capability = tokenize(&capability.replace(['-', '_', '.', '/'], " "));
             profile.add(&capability, TermSource::Capability);
-            said.extend(capability);
+            included_words.extend(capability);
         }
-        for (phrase, kind) in phrases(tokenize(&app.description)) {
-            match kind {
+        for (phrase, polarity) in phrases(tokenize(&app.description)) {
+            match polarity {
                 PhrasePolarity::Included => {
                     profile.add(&phrase, TermSource::Description);
-                    said.extend(phrase);
+                    included_words.extend(phrase);
                 }
-                PhrasePolarity::Excluded => ruled_out.extend(phrase),
+                PhrasePolarity::Excluded => excluded_words.extend(phrase),
             }
         }
-        profile.exclude(&ruled_out);
-        said.retain(|word| profile.terms.contains_key(&word.stem));
-        profile.vector = vectors::text_vector(&said).map(|vector| CompactVector::new(&vector));
-        profile.words = compared_words(&said, MOST_COMPARED);
+        profile.exclude(&excluded_words);
+        included_words.retain(|word| profile.terms.contains_key(&word.stem));
+        profile.vector = vectors::text_vector(&included_words).map(|vector| CompactVector::new(&vector));
+        profile.words = compared_words(&included_words, MAX_COMPARED);
         profile.spellings = profile.terms.iter().map(|(stem, term)| (stem.clone(), term.weight)).collect();
         profile.spellings.retain(|(stem, weight)| stem.len() >= 4 && *weight >= 0.5);
         profile.spellings.sort_by(|a, b| a.0.cmp(&b.0));
-        profile.spellings.truncate(MOST_SPELLINGS);
+        profile.spellings.truncate(MAX_SPELLINGS);
         profile
     }
 
-    fn add(&mut self, phrase: &[WordToken], from: TermSource) {
+    fn add(&mut self, phrase: &[WordToken], source: TermSource) {
         for word in phrase.iter().filter(|word| word.weight > 0.0) {
             let weight = word.weight;
-            let term = self.terms.entry(word.stem.clone()).or_insert(ProfileTerm { weight, from });
+            let term = self.terms.entry(word.stem.clone()).or_insert(ProfileTerm { weight, source });
             term.weight = term.weight.max(weight);
         }
         for hit in lexicon().hits(phrase) {
             let weight = if hit.length > 1 { 1.0 } else { phrase.get(hit.at).map_or(0.0, |word| word.weight) };
-            let said: Vec<&str> = phrase.iter().skip(hit.at).take(hit.length).map(|word| word.text.as_str()).collect();
-            let said = said.join(" ");
+            let phrase_text: Vec<&str> =
+                phrase.iter().skip(hit.at).take(hit.length).map(|word| word.text.as_str()).collect();
+            let phrase_text = phrase_text.join(" ");
             for sense in hit.senses {
                 let strength = weight * sense.affinity;
-                keep_strongest(&mut self.concept_words, sense.concept, strength, &said);
-                keep_strongest(&mut self.topic_words, lexicon().topic_of(sense.concept), strength, &said);
+                keep_strongest(&mut self.concept_words, sense.concept, strength, &phrase_text);
+                keep_strongest(&mut self.topic_words, lexicon().topic_of(sense.concept), strength, &phrase_text);
                 if let Some(concept) = self.concepts.get_mut(usize::from(sense.concept)) {
                     *concept = concept.max(strength);
                 }
@@ -133,7 +134,7 @@ impl CompiledProfile {
 
     /// The overlap of the utterance's terms with this profile, in units of term weight.
     pub(super) fn overlap(&self, query: &Query) -> f32 {
-        query.terms.iter().map(|cue| cue.weight * self.best_match(cue).map_or(0.0, |(strength, _)| strength)).sum()
+        query.terms.iter().map(|term| term.weight * self.best_match(term).map_or(0.0, |(strength, _)| strength)).sum()
     }
 
     /// Cosine of the whole utterance and the whole description, -1 to 1.
@@ -153,44 +154,44 @@ impl CompiledProfile {
 
     /// The description's word nearest to a word of an utterance, and how near it is, 0 to 1.
     pub(super) fn nearest_word(&self, word: &ComparedWord) -> Option<(f32, &str)> {
-        let nearness = |own: &ComparedWord| {
-            if own.stem == word.stem {
-                return own.weight;
+        let nearness = |profile_word: &ComparedWord| {
+            if profile_word.stem == word.stem {
+                return profile_word.weight;
             }
-            let (Some(one), Some(other)) = (&own.vector, &word.vector) else { return 0.0 };
+            let (Some(one), Some(other)) = (&profile_word.vector, &word.vector) else { return 0.0 };
             // Squared, because weak similarities are mostly chance.
-            one.cosine(other).max(0.0).powi(2) * own.weight
+            one.cosine(other).max(0.0).powi(2) * profile_word.weight
         };
-        let all = self.words.iter().map(|own| (nearness(own), own.text.as_str()));
-        all.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(nearness, _)| *nearness > 0.0)
+        let candidates = self.words.iter().map(|profile_word| (nearness(profile_word), profile_word.text.as_str()));
+        candidates.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(nearness, _)| *nearness > 0.0)
     }
 
-    pub(super) fn best_match(&self, cue: &QueryTerm) -> Option<(f32, TermMatch)> {
+    pub(super) fn best_match(&self, term: &QueryTerm) -> Option<(f32, TermMatch)> {
         let mut best: Option<(f32, TermMatch)> = None;
-        let mut offer = |strength: f32, bond: TermMatch| {
+        let mut consider = |strength: f32, matched: TermMatch| {
             if strength > 0.0 && best.is_none_or(|(known, _)| strength > known) {
-                best = Some((strength, bond));
+                best = Some((strength, matched));
             }
         };
-        if !cue.stem.is_empty() {
-            match self.terms.get(&cue.stem) {
-                Some(term) => offer(term.weight.sqrt(), TermMatch::Word(term.from)),
-                None => offer(TUNING.spelling * self.spelling_similarity(&cue.stem), TermMatch::Spelling),
+        if !term.stem.is_empty() {
+            match self.terms.get(&term.stem) {
+                Some(term) => consider(term.weight.sqrt(), TermMatch::Word(term.source)),
+                None => consider(TUNING.spelling * self.spelling_similarity(&term.stem), TermMatch::Spelling),
             }
         }
-        for sense in cue.senses {
+        for sense in term.senses {
             let concept = self.concepts.get(usize::from(sense.concept)).copied().unwrap_or(0.0);
-            offer(TUNING.concept * (sense.affinity * concept).sqrt(), TermMatch::Concept(sense.concept));
+            consider(TUNING.concept * (sense.affinity * concept).sqrt(), TermMatch::Concept(sense.concept));
             let topic = lexicon().topic_of(sense.concept);
             let strength = self.topics.get(usize::from(topic)).copied().unwrap_or(0.0);
-            offer(TUNING.topic * sense.affinity.sqrt() * strength, TermMatch::Topic(topic));
+            consider(TUNING.topic * sense.affinity.sqrt() * strength, TermMatch::Topic(topic));
         }
         best
     }
 
     /// The profile's own word behind a match.
-    pub(super) fn matched_word(&self, bond: TermMatch) -> Option<&str> {
-        let (_, word) = match bond {
+    pub(super) fn matched_word(&self, matched: TermMatch) -> Option<&str> {
+        let (_, word) = match matched {
             TermMatch::Word(_) | TermMatch::Spelling => return None,
             TermMatch::Concept(id) => self.concept_words.get(&id)?,
             TermMatch::Topic(id) => self.topic_words.get(&id)?,
@@ -200,10 +201,10 @@ impl CompiledProfile {
 
     /// 0 to 1: finds misspellings, and parts of compound words.
     fn spelling_similarity(&self, stem: &str) -> f32 {
-        let Some(first) = stem.chars().next().filter(|_| stem.len() >= LEAST_BEGINNING) else { return 0.0 };
+        let Some(first) = stem.chars().next().filter(|_| stem.len() >= MIN_COMMON_PREFIX) else { return 0.0 };
         let from = self.spellings.partition_point(|(known, _)| known.chars().next() < Some(first));
         let near = self.spellings.iter().skip(from).take_while(|(known, _)| known.starts_with(first));
-        near.filter(|(known, _)| is_alike(known, stem)).map(|(_, weight)| *weight).fold(0.0, f32::max)
+        near.filter(|(known, _)| is_similar_spelling(known, stem)).map(|(_, weight)| *weight).fold(0.0, f32::max)
     }
 }
 
@@ -212,8 +213,13 @@ fn nearness(one: Option<&CompactVector>, other: Option<&CompactVector>) -> f32 {
     one.zip(other).map_or(0.0, |(one, other)| one.cosine(other))
 }
 
-fn keep_strongest<K: Eq + std::hash::Hash>(kept: &mut HashMap<K, (f32, String)>, key: K, strength: f32, word: &str) {
-    let known = kept.entry(key).or_default();
+fn keep_strongest<K: Eq + std::hash::Hash>(
+    strongest: &mut HashMap<K, (f32, String)>,
+    key: K,
+    strength: f32,
+    word: &str,
+) {
+    let known = strongest.entry(key).or_default();
     // Of equal ones the later, which comes from the description: names and capabilities use shortened words.
     if strength > 0.0 && strength >= known.0 {
         *known = (strength, word.to_owned());
@@ -221,16 +227,16 @@ fn keep_strongest<K: Eq + std::hash::Hash>(kept: &mut HashMap<K, (f32, String)>,
 }
 
 /// Whether one is a prefix of the other, as in compound words, or one edit away from it.
-fn is_alike(one: &str, other: &str) -> bool {
+fn is_similar_spelling(one: &str, other: &str) -> bool {
     let start = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     let end = one.chars().rev().zip(other.chars().rev()).take_while(|(a, b)| a == b).count();
     let (one, other) = (one.chars().count(), other.chars().count());
     let (shorter, longer) = (one.min(other), one.max(other));
-    if start >= LEAST_BEGINNING && start + 1 >= shorter {
+    if start >= MIN_COMMON_PREFIX && start + 1 >= shorter {
         return true;
     }
     // One letter substituted, inserted or missing.
-    shorter >= LEAST_BEGINNING && longer - shorter <= 1 && start + end + 1 >= longer
+    shorter >= MIN_COMMON_PREFIX && longer - shorter <= 1 && start + end + 1 >= longer
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,11 +254,11 @@ fn phrases(words: Vec<WordToken>) -> Vec<(Vec<WordToken>, PhrasePolarity)> {
             phrases.push((Vec::new(), PhrasePolarity::Excluded));
             continue;
         }
-        let ends = word.boundary;
-        let Some((phrase, said)) = phrases.last_mut() else { continue };
-        let said = *said;
+        let boundary = word.boundary;
+        let Some((phrase, polarity)) = phrases.last_mut() else { continue };
+        let polarity = *polarity;
         phrase.push(word);
-        match (ends, said) {
+        match (boundary, polarity) {
             (TokenBoundary::Absent, _) | (TokenBoundary::Phrase, PhrasePolarity::Excluded) => {}
             (TokenBoundary::Phrase, PhrasePolarity::Included) | (TokenBoundary::Sentence, _) => {
                 phrases.push((Vec::new(), PhrasePolarity::Included));

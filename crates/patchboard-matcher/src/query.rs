@@ -6,9 +6,9 @@ use super::tuning::TUNING;
 use super::vectors::{self, CompactVector};
 
 /// Words that are compared with those of a description one by one.
-const MOST_COMPARED: usize = 24;
+const MAX_COMPARED: usize = 24;
 /// Unknown words checked for misspellings; each costs some hundred look-ups.
-const MOST_CORRECTIONS: usize = 4;
+const MAX_CORRECTIONS: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Query {
@@ -48,18 +48,18 @@ impl Query {
     pub(super) fn new(words: &[WordToken]) -> Query {
         let words = &down_weight_carried(words);
         let hits = lexicon().hits(words);
-        let mut cues: Vec<QueryTerm> = Vec::new();
+        let mut terms: Vec<QueryTerm> = Vec::new();
         let mut covered = vec![false; words.len()];
         for hit in hits.iter().filter(|hit| hit.length > 1) {
-            let longer = hits.iter().any(|other| {
+            let is_inside_longer = hits.iter().any(|other| {
                 other.length > hit.length && other.at <= hit.at && other.at + other.length >= hit.at + hit.length
             });
-            if longer {
+            if is_inside_longer {
                 continue;
             }
             covered.iter_mut().skip(hit.at).take(hit.length).for_each(|covered| *covered = true);
             let text: Vec<&str> = words.iter().skip(hit.at).take(hit.length).map(|word| word.text.as_str()).collect();
-            cues.push(QueryTerm {
+            terms.push(QueryTerm {
                 text: text.join(" "),
                 stem: String::new(),
                 weight: TUNING.phrase_weight,
@@ -68,13 +68,13 @@ impl Query {
         }
         let mut corrections = 0;
         for (word, covered) in words.iter().zip(&covered) {
-            if word.weight <= 0.0 || cues.iter().any(|cue| cue.stem == word.stem) {
+            if word.weight <= 0.0 || terms.iter().any(|term| term.stem == word.stem) {
                 continue;
             }
             let mut senses = lexicon().senses(&word.stem);
             let mut weight = word.weight;
             if senses.is_empty() {
-                if weight >= 1.0 && corrections < MOST_CORRECTIONS {
+                if weight >= 1.0 && corrections < MAX_CORRECTIONS {
                     corrections += 1;
                     senses = lexicon().senses_of_misspelling(&word.stem).unwrap_or_default();
                 }
@@ -84,27 +84,27 @@ impl Query {
             if *covered {
                 weight *= TUNING.inside_phrase;
             }
-            cues.push(QueryTerm { text: word.text.clone(), stem: word.stem.clone(), weight, senses });
+            terms.push(QueryTerm { text: word.text.clone(), stem: word.stem.clone(), weight, senses });
         }
         if addresses_assistant(words) {
-            cues.push(QueryTerm {
+            terms.push(QueryTerm {
                 text: "you".to_owned(),
                 stem: String::new(),
                 weight: TUNING.self_reference,
                 senses: lexicon().senses("yourself"),
             });
         }
-        let weight = cues.iter().map(|cue| cue.weight).sum();
+        let weight = terms.iter().map(|term| term.weight).sum();
         let vector = vectors::text_vector(words).map(|vector| CompactVector::new(&vector));
-        Query { terms: cues, weight, vector, words: compared_words(words, MOST_COMPARED) }
+        Query { terms, weight, vector, words: compared_words(words, MAX_COMPARED) }
     }
 }
 
 /// Distinct words with a topic.
-pub(super) fn compared_words(words: &[WordToken], most: usize) -> Vec<ComparedWord> {
+pub(super) fn compared_words(words: &[WordToken], limit: usize) -> Vec<ComparedWord> {
     let mut compared: Vec<ComparedWord> = Vec::new();
     for word in words.iter().filter(|word| word.weight > 0.0 && !word.is_number()) {
-        if compared.len() == most {
+        if compared.len() == limit {
             break;
         }
         if compared.iter().any(|known| known.stem == word.stem) {

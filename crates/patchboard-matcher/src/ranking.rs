@@ -108,17 +108,17 @@ impl AppRanking {
     /// Chooses among the open candidates. The others keep their share of the confidence: that they are excluded makes
     /// no other app more probable.
     pub fn choose_among(&self, policy: ConfidencePolicy, is_open: impl Fn(&RankedApp) -> bool) -> RankingChoice {
-        let confidence = |place: usize| self.candidates.get(place).map_or(0.0, |candidate| candidate.confidence);
+        let confidence = |index: usize| self.candidates.get(index).map_or(0.0, |candidate| candidate.confidence);
         let open: Vec<usize> =
-            self.candidates.iter().enumerate().filter(|(_, one)| is_open(one)).map(|(place, _)| place).collect();
-        let are_open = self.clause_winners.iter().all(|place| open.contains(place));
+            self.candidates.iter().enumerate().filter(|(_, one)| is_open(one)).map(|(index, _)| index).collect();
+        let are_open = self.clause_winners.iter().all(|index| open.contains(index));
         if self.clause_winners.len() > 1
             && are_open
-            && self.clause_winners.iter().all(|place| confidence(*place) >= policy.min_each_of_several)
+            && self.clause_winners.iter().all(|index| confidence(*index) >= policy.min_each_of_several)
         {
             return RankingChoice::Deliver(self.clause_winners.clone());
         }
-        let next = open.get(1).map_or(0.0, |place| confidence(*place));
+        let next = open.get(1).map_or(0.0, |index| confidence(*index));
         let is_clear = |best: f32| best >= self.threshold(policy) && best - next >= policy.margin;
         match open.first() {
             Some(&best) if is_clear(confidence(best)) => RankingChoice::Deliver(vec![best]),
@@ -145,60 +145,61 @@ impl OddsTable {
     pub(super) fn new(
         query: &Query,
         background: &DescriptionSimilarity,
-        likenesses: &[DescriptionSimilarity],
+        similarities: &[DescriptionSimilarity],
         evidence: &[AppEvidence],
         none: &AppEvidence,
     ) -> OddsTable {
-        let apps = likenesses.iter().zip(evidence).map(|(likeness, evidence)| {
-            let is_strange = query.vector.is_none() && likeness.shared_terms <= 0.0 && evidence.nearest_accepted <= 0.0;
-            let odds = if is_strange {
+        let apps = similarities.iter().zip(evidence).map(|(similarity, evidence)| {
+            let is_unknown_text =
+                query.vector.is_none() && similarity.shared_terms <= 0.0 && evidence.nearest_accepted <= 0.0;
+            let log_odds = if is_unknown_text {
                 // A text without any known word is no evidence for any app.
                 f32::NEG_INFINITY
             } else {
-                weighted(&signals::app_signals(likeness, evidence), &TUNING.app_weights)
+                weighted(&signals::app_signals(similarity, evidence), &TUNING.app_weights)
             };
-            AppOdds { log_odds: odds, refusal_penalty: TUNING.refused_penalty * evidence.nearest_refused }
+            AppOdds { log_odds, refusal_penalty: TUNING.refused_penalty * evidence.nearest_refused }
         });
-        let of_none = signals::none_signals(background, likenesses, signals::experience(evidence));
+        let none_signals = signals::none_signals(background, similarities, signals::experience(evidence));
         let refused = evidence.iter().map(|one| one.nearest_refused).fold(0.0, f32::max);
-        let taken = evidence.iter().map(|one| one.nearest_accepted).fold(0.0, f32::max);
-        let refused = if refused > taken { refused } else { 0.0 };
+        let accepted = evidence.iter().map(|one| one.nearest_accepted).fold(0.0, f32::max);
+        let refused = if refused > accepted { refused } else { 0.0 };
         let learned = TUNING.none_near * none.nearest_accepted + TUNING.none_refused * refused;
-        let mut fits =
-            OddsTable { apps: apps.collect(), none_log_odds: weighted(&of_none, &TUNING.none_weights) + learned };
+        let mut odds =
+            OddsTable { apps: apps.collect(), none_log_odds: weighted(&none_signals, &TUNING.none_weights) + learned };
         // A person's label for exactly this text outranks all other evidence.
-        let highest = fits.highest() + TUNING.same_text_lead;
+        let highest = odds.highest() + TUNING.same_text_lead;
         if none.is_same_text {
-            fits.none_log_odds = highest;
+            odds.none_log_odds = highest;
         }
-        for (fit, _) in fits.apps.iter_mut().zip(evidence).filter(|(_, evidence)| evidence.is_same_text) {
-            fit.log_odds = highest;
+        for (app, _) in odds.apps.iter_mut().zip(evidence).filter(|(_, evidence)| evidence.is_same_text) {
+            app.log_odds = highest;
         }
-        fits
+        odds
     }
 
     fn highest(&self) -> f32 {
-        self.apps.iter().map(|fit| fit.log_odds).fold(self.none_log_odds, f32::max)
+        self.apps.iter().map(|app| app.log_odds).fold(self.none_log_odds, f32::max)
     }
 
     /// Adds log-odds from an embedding model, in the order of the apps.
     pub(super) fn add(&mut self, more: impl Iterator<Item = f32>) {
-        self.apps.iter_mut().zip(more).for_each(|(fit, more)| fit.log_odds += more);
+        self.apps.iter_mut().zip(more).for_each(|(app, more)| app.log_odds += more);
     }
 
     /// 0 to 1, independent of the other apps.
     pub(super) fn score(&self, app: usize) -> f32 {
-        let fit = self.apps.get(app).map_or(f32::NEG_INFINITY, |fit| fit.log_odds - fit.refusal_penalty);
-        1.0 / (1.0 + (self.none_log_odds - fit).exp())
+        let log_odds = self.apps.get(app).map_or(f32::NEG_INFINITY, |odds| odds.log_odds - odds.refusal_penalty);
+        1.0 / (1.0 + (self.none_log_odds - log_odds).exp())
     }
 
     /// The probability of each app; the rest up to 1 is "no app". A refusal penalty moves probability to "no app", not
     /// to the other apps.
     pub(super) fn confidences(&self) -> Vec<f32> {
         let highest = self.highest();
-        let all = self.apps.iter().map(|fit| (fit.log_odds - highest).exp()).sum::<f32>()
+        let all = self.apps.iter().map(|app| (app.log_odds - highest).exp()).sum::<f32>()
             + (self.none_log_odds - highest).exp();
-        self.apps.iter().map(|fit| (fit.log_odds - highest - fit.refusal_penalty).exp() / all).collect()
+        self.apps.iter().map(|app| (app.log_odds - highest - app.refusal_penalty).exp() / all).collect()
     }
 }
 

@@ -19,13 +19,13 @@ pub(super) struct DescriptionSimilarity {
 }
 
 /// Apps compared word by word: those that score best otherwise.
-const MOST_COMPARED: usize = 32;
+const MAX_COMPARED: usize = 32;
 
 impl DescriptionSimilarity {
     pub(super) fn new(query: &Query, profile: &CompiledProfile) -> DescriptionSimilarity {
-        let mut likeness = DescriptionSimilarity::quick(query, profile);
-        likeness.add_word_similarity(query, profile);
-        likeness
+        let mut similarity = DescriptionSimilarity::quick(query, profile);
+        similarity.add_word_similarity(query, profile);
+        similarity
     }
 
     /// The similarities to all these profiles, in their order.
@@ -33,14 +33,14 @@ impl DescriptionSimilarity {
         let mut all: Vec<DescriptionSimilarity> =
             profiles.iter().map(|profile| DescriptionSimilarity::quick(query, profile)).collect();
         let mut order: Vec<usize> = (0..all.len()).collect();
-        if order.len() > MOST_COMPARED {
-            let glance = |at: &usize| all.get(*at).map_or(0.0, |one| one.shared_terms + one.whole_text);
-            order.sort_by(|a, b| glance(b).total_cmp(&glance(a)));
-            order.truncate(MOST_COMPARED);
+        if order.len() > MAX_COMPARED {
+            let quick_score = |at: &usize| all.get(*at).map_or(0.0, |one| one.shared_terms + one.whole_text);
+            order.sort_by(|a, b| quick_score(b).total_cmp(&quick_score(a)));
+            order.truncate(MAX_COMPARED);
         }
         for at in order {
-            if let (Some(likeness), Some(profile)) = (all.get_mut(at), profiles.get(at)) {
-                likeness.add_word_similarity(query, profile);
+            if let (Some(similarity), Some(profile)) = (all.get_mut(at), profiles.get(at)) {
+                similarity.add_word_similarity(query, profile);
             }
         }
         all
@@ -56,29 +56,29 @@ impl DescriptionSimilarity {
     }
 
     fn add_word_similarity(&mut self, query: &Query, profile: &CompiledProfile) {
-        let compared: f32 = query.words.iter().map(|word| word.weight).sum();
-        self.word_by_word = profile.word_similarity(query) / (compared + TUNING.length_floor).sqrt();
+        let compared_weight: f32 = query.words.iter().map(|word| word.weight).sum();
+        self.word_by_word = profile.word_similarity(query) / (compared_weight + TUNING.length_floor).sqrt();
     }
 }
 
 /// Number of signals of an app. Those from training grow with its examples, those from its description fade.
 pub(super) const APP_SIGNALS: usize = 9;
 
-pub(super) fn app_signals(likeness: &DescriptionSimilarity, evidence: &AppEvidence) -> [f32; APP_SIGNALS] {
-    let grown = |half: f32| evidence.example_weight / (evidence.example_weight + half);
-    let cold = 1.0 - grown(TUNING.description_half);
-    let soon = grown(TUNING.experience_half);
+pub(super) fn app_signals(similarity: &DescriptionSimilarity, evidence: &AppEvidence) -> [f32; APP_SIGNALS] {
+    let growth = |half: f32| evidence.example_weight / (evidence.example_weight + half);
+    let description_weight = 1.0 - growth(TUNING.description_half);
+    let experience_weight = growth(TUNING.experience_half);
     let near = evidence.nearest_accepted.min(1.0).powf(TUNING.near_power);
     [
-        likeness.shared_terms * cold,
-        likeness.whole_text,
-        likeness.whole_text * cold,
-        likeness.word_by_word * cold,
-        evidence.classifier_score * soon,
-        near * soon,
-        evidence.nearest_vector * soon,
-        evidence.mean_vector * soon,
-        soon,
+        similarity.shared_terms * description_weight,
+        similarity.whole_text,
+        similarity.whole_text * description_weight,
+        similarity.word_by_word * description_weight,
+        evidence.classifier_score * experience_weight,
+        near * experience_weight,
+        evidence.nearest_vector * experience_weight,
+        evidence.mean_vector * experience_weight,
+        experience_weight,
     ]
 }
 
@@ -87,7 +87,7 @@ pub(super) const NONE_SIGNALS: usize = 6;
 
 pub(super) fn none_signals(
     background: &DescriptionSimilarity,
-    likenesses: &[DescriptionSimilarity],
+    similarities: &[DescriptionSimilarity],
     experience: f32,
 ) -> [f32; NONE_SIGNALS] {
     [
@@ -97,7 +97,7 @@ pub(super) fn none_signals(
         background.whole_text,
         background.word_by_word,
         // A high overlap says less about whether an app is meant than about which one.
-        likenesses.iter().map(|one| one.shared_terms).fold(0.0, f32::max),
+        similarities.iter().map(|one| one.shared_terms).fold(0.0, f32::max),
     ]
 }
 

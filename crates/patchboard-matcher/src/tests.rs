@@ -8,8 +8,8 @@ use super::{
 };
 use crate::AppProfile;
 
-mod desk;
 mod learning;
+mod quality;
 
 fn app(name: &str, description: &str) -> AppProfile {
     AppProfile { name: name.into(), description: description.into(), version: None, capabilities: Vec::new() }
@@ -32,8 +32,8 @@ fn rank(matcher: &Matcher, text: &str, apps: &[AppProfile]) -> AppRanking {
 fn chosen(matcher: &Matcher, text: &str, apps: &[AppProfile]) -> Vec<String> {
     let ranking = rank(matcher, text, apps);
     match ranking.choose(ConfidencePolicy::default()) {
-        RankingChoice::Deliver(places) => {
-            places.iter().map(|place| ranking.candidates[*place].app.to_string()).collect()
+        RankingChoice::Deliver(indexes) => {
+            indexes.iter().map(|index| ranking.candidates[*index].app.to_string()).collect()
         }
         RankingChoice::Unsure => Vec::new(),
     }
@@ -44,8 +44,8 @@ fn confidence(matcher: &Matcher, text: &str, apps: &[AppProfile], name: &str) ->
     ranking.candidates.iter().find(|one| &*one.app == name).map_or(0.0, |one| one.confidence)
 }
 
-fn teach(matcher: &mut Matcher, text: &str, app: &str, verdict: LabelPolarity, strength: LabelStrength) {
-    matcher.learn([(text, TrainingLabel { app, polarity: verdict, strength })]);
+fn train(matcher: &mut Matcher, text: &str, app: &str, polarity: LabelPolarity, strength: LabelStrength) {
+    matcher.learn([(text, TrainingLabel { app, polarity, strength })]);
 }
 
 #[test]
@@ -159,8 +159,8 @@ proptest! {
     #[test]
     fn any_text_gives_the_same_ranking_in_any_order_of_apps(text in ".{0,200}", first in 0usize..5) {
         let mut matcher = Matcher::new();
-        teach(&mut matcher, "play some jazz", "jukebox", LabelPolarity::Positive, LabelStrength::Weak);
-        teach(&mut matcher, &text, "chef", LabelPolarity::Positive, LabelStrength::Strong);
+        train(&mut matcher, "play some jazz", "jukebox", LabelPolarity::Positive, LabelStrength::Weak);
+        train(&mut matcher, &text, "chef", LabelPolarity::Positive, LabelStrength::Strong);
         let mut apps = household();
         let straight = rank(&matcher, &text, &apps);
         apps.rotate_left(first);
@@ -180,9 +180,9 @@ proptest! {
         let apps = household();
         let mut matcher = Matcher::new();
         for (text, app, right, strong) in labels {
-            let verdict = if right { LabelPolarity::Positive } else { LabelPolarity::Negative };
+            let polarity = if right { LabelPolarity::Positive } else { LabelPolarity::Negative };
             let strength = if strong { LabelStrength::Strong } else { LabelStrength::Weak };
-            teach(&mut matcher, &text, &apps[app].name, verdict, strength);
+            train(&mut matcher, &text, &apps[app].name, polarity, strength);
         }
         let mut again = Matcher::new();
         for app in apps.iter().rev() {
@@ -199,7 +199,7 @@ fn what_a_person_said_once_need_not_be_said_again() {
     let apps = [app("agenda", "Manages appointments and meetings."), app("jukebox", "Plays songs.")];
     let apps: Vec<&AppProfile> = apps.iter().collect();
     let mut matcher = Matcher::new();
-    let label = |app, verdict| TrainingLabel { app, polarity: verdict, strength: LabelStrength::Strong };
+    let label = |app, polarity| TrainingLabel { app, polarity, strength: LabelStrength::Strong };
     matcher.learn([("Flooble the gnarp!", label("agenda", LabelPolarity::Positive))]);
     let ranking = matcher.rank("flooble the gnarp", &apps, None);
     assert_eq!(ranking.choose(ConfidencePolicy::default()), RankingChoice::Deliver(vec![0]), "{ranking:?}");

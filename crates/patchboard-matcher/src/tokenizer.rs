@@ -12,10 +12,10 @@ pub(super) use stem::stem;
 
 /// Characters read of a text: the app is usually named early, and a pasted page must not cost more than a long
 /// sentence.
-const MOST_CHARACTERS: usize = 4096;
-pub(super) const MOST_WORDS: usize = 160;
+const MAX_CHARACTERS: usize = 4096;
+pub(super) const MAX_WORDS: usize = 160;
 /// Longer runs of letters are not words; the part cut off could not match anything.
-const LONGEST_WORD: usize = 40;
+const MAX_WORD_BYTES: usize = 40;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WordToken {
@@ -43,15 +43,15 @@ pub(super) enum TokenBoundary {
 
 pub(super) fn tokenize(text: &str) -> Vec<WordToken> {
     let mut reader = Tokenizer::default();
-    for character in text.chars().take(MOST_CHARACTERS) {
-        if reader.words.len() >= MOST_WORDS {
+    for character in text.chars().take(MAX_CHARACTERS) {
+        if reader.words.len() >= MAX_WORDS {
             break;
         }
         reader.read(character);
     }
     reader.flush();
     let mut words = reader.words;
-    words.truncate(MOST_WORDS);
+    words.truncate(MAX_WORDS);
     words
 }
 
@@ -90,7 +90,7 @@ impl Tokenizer {
             self.unspaced(character);
         } else if character.is_alphanumeric() {
             self.previous = None;
-            if self.current.len() < LONGEST_WORD {
+            if self.current.len() < MAX_WORD_BYTES {
                 fold::push(character, &mut self.current);
             }
         } else if fold::is_apostrophe(character) && !self.current.is_empty() {
@@ -101,13 +101,13 @@ impl Tokenizer {
             if fold::is_pictograph(character) {
                 self.push(character.to_string());
             }
-            let ends = match character {
+            let boundary = match character {
                 '.' | '!' | '?' | '\n' | '。' | '？' | '！' => TokenBoundary::Sentence,
                 ',' | ';' | ':' | '(' | ')' | '、' | '，' | '–' | '—' => TokenBoundary::Phrase,
                 _ => TokenBoundary::Absent,
             };
-            if let (Some(last), true) = (self.words.last_mut(), ends != TokenBoundary::Absent) {
-                last.boundary = ends;
+            if let (Some(last), true) = (self.words.last_mut(), boundary != TokenBoundary::Absent) {
+                last.boundary = boundary;
             }
         }
     }

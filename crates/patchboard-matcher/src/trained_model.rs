@@ -18,22 +18,22 @@ pub const NO_APP: &str = "*";
 
 /// Examples kept of each kind per app; the oldest are dropped first. Acknowledgements of our own choices are the least
 /// valuable and most common, so they have their own limit and cannot displace what a person said.
-const MOST_WEAK: usize = 200;
-const MOST_STRONG: usize = 120;
+const MAX_WEAK: usize = 200;
+const MAX_STRONG: usize = 120;
 const MAX_NEGATIVE: usize = 120;
 /// Bytes of one example, cut between words: the app is usually named early.
-const LONGEST_TEXT: usize = 240;
+const MAX_TEXT_BYTES: usize = 240;
 /// Most apps with training data, so that names made up by a client cannot exhaust the memory; labels for further apps
 /// are dropped.
-const MOST_APPS: usize = 512;
+const MAX_APPS: usize = 512;
 /// A strong label weighs as much as this many acknowledgements.
 const STRONG_WEIGHT: f32 = 4.0;
 /// Upper bound on the total weight of one app's acknowledgements.
-const MOST_WEAK_WEIGHT: f32 = 40.0;
+const MAX_WEAK_WEIGHT: f32 = 40.0;
 /// Samples the classifier is trained with; of each app the newest.
 const MAX_TRAINING_SAMPLES: usize = 4096;
 /// Examples whose vectors an utterance is compared with; of each app the newest.
-const MOST_COMPARED: usize = 16_384;
+const MAX_COMPARED: usize = 16_384;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabelPolarity {
@@ -112,11 +112,11 @@ struct AppExamples {
 #[derive(Debug, Clone)]
 struct AppClassifier {
     classes: Vec<AppId>,
-    linear: SoftmaxClassifier,
+    softmax: SoftmaxClassifier,
 }
 
 impl TrainedModel {
-    pub(super) fn add(&mut self, app: &str, text: &str, verdict: LabelPolarity, strength: LabelStrength) {
+    pub(super) fn add(&mut self, app: &str, text: &str, polarity: LabelPolarity, strength: LabelStrength) {
         let text = normalized_text(text);
         let Some(app) = Some(app_key(app)).filter(|app| !text.is_empty() && self.is_known_or_new(app)) else { return };
         let count = {
@@ -127,17 +127,17 @@ impl TrainedModel {
             known.label_count += 1;
             known.label_count
         };
-        if verdict == LabelPolarity::Positive && app != NO_APP {
+        if polarity == LabelPolarity::Positive && app != NO_APP {
             // The text has an app after all.
             self.remove_example(NO_APP, &text);
         }
-        self.push(&app, TrainingExample { number: count, text, polarity: verdict, strength });
+        self.push(&app, TrainingExample { number: count, text, polarity, strength });
         self.prune(&app);
     }
 
     fn remove_example(&mut self, app: &str, text: &str) {
         let Some(known) = self.apps.get_mut(app) else { return };
-        let Some(at) = known.examples.iter().position(|(kept, _)| kept.text == text) else { return };
+        let Some(at) = known.examples.iter().position(|(stored, _)| stored.text == text) else { return };
         let (example, slot) = known.examples.remove(at);
         self.index(example.polarity).remove(slot);
         self.classifier = OnceLock::new();
@@ -152,11 +152,11 @@ impl TrainedModel {
     }
 
     fn is_known_or_new(&self, app: &str) -> bool {
-        self.apps.len() < MOST_APPS || self.apps.contains_key(app)
+        self.apps.len() < MAX_APPS || self.apps.contains_key(app)
     }
 
-    fn index(&mut self, verdict: LabelPolarity) -> &mut NeighbourIndex {
-        match verdict {
+    fn index(&mut self, polarity: LabelPolarity) -> &mut NeighbourIndex {
+        match polarity {
             LabelPolarity::Positive => &mut self.accepted_index,
             LabelPolarity::Negative => &mut self.refused_index,
         }
@@ -164,22 +164,22 @@ impl TrainedModel {
 
     fn push(&mut self, app: &str, example: TrainingExample) {
         let Some(known) = self.apps.get_mut(app) else { return };
-        let same = known.examples.iter().position(|(kept, _)| kept.text == example.text);
-        if let Some(at) = same {
-            let overrules = |kept: &TrainingExample| match (kept.strength, example.strength) {
+        let existing = known.examples.iter().position(|(stored, _)| stored.text == example.text);
+        if let Some(at) = existing {
+            let overrules = |stored: &TrainingExample| match (stored.strength, example.strength) {
                 // Weak labels never replace strong ones; a repeated label changes nothing.
                 (LabelStrength::Strong, LabelStrength::Weak) => false,
                 (LabelStrength::Weak, LabelStrength::Weak) | (LabelStrength::Strong, LabelStrength::Strong) => {
-                    kept.polarity != example.polarity
+                    stored.polarity != example.polarity
                 }
                 (LabelStrength::Weak, LabelStrength::Strong) => true,
             };
-            if !known.examples.get(at).is_some_and(|(kept, _)| overrules(kept)) {
+            if !known.examples.get(at).is_some_and(|(stored, _)| overrules(stored)) {
                 self.settle_at(app);
                 return;
             }
-            let (kept, slot) = known.examples.remove(at);
-            self.index(kept.polarity).remove(slot);
+            let (stored, slot) = known.examples.remove(at);
+            self.index(stored.polarity).remove(slot);
             self.classifier = OnceLock::new();
         }
         let words = tokenize(&example.text);
@@ -207,20 +207,22 @@ impl TrainedModel {
         let Some(known) = self.apps.get_mut(app).filter(|known| settled(known.label_count) == known.label_count) else {
             return;
         };
-        for (kind, most) in [
-            (RetentionClass::Weak, MOST_WEAK),
-            (RetentionClass::Strong, MOST_STRONG),
-            (RetentionClass::Wrong, MAX_NEGATIVE),
+        for (class, limit) in [
+            (RetentionClass::Weak, MAX_WEAK),
+            (RetentionClass::Strong, MAX_STRONG),
+            (RetentionClass::Negative, MAX_NEGATIVE),
         ] {
-            let mut spare = known.examples.iter().filter(|(kept, _)| kept.kind() == kind).count().saturating_sub(most);
-            let index = if kind == RetentionClass::Wrong { &mut self.refused_index } else { &mut self.accepted_index };
-            known.examples.retain(|(kept, slot)| {
-                let goes = spare > 0 && kept.kind() == kind;
-                if goes {
-                    spare -= 1;
+            let mut excess =
+                known.examples.iter().filter(|(stored, _)| stored.class() == class).count().saturating_sub(limit);
+            let index =
+                if class == RetentionClass::Negative { &mut self.refused_index } else { &mut self.accepted_index };
+            known.examples.retain(|(stored, slot)| {
+                let is_dropped = excess > 0 && stored.class() == class;
+                if is_dropped {
+                    excess -= 1;
                     index.remove(*slot);
                 }
-                !goes
+                !is_dropped
             });
         }
     }
@@ -243,7 +245,7 @@ impl TrainedModel {
     }
 
     /// Replaces the app's data. Examples past the bounds are dropped.
-    pub(super) fn replace_training_data(&mut self, app: &str, lessons: TrainingData) {
+    pub(super) fn replace_training_data(&mut self, app: &str, data: TrainingData) {
         self.forget(app);
         let app = app_key(app);
         if !self.is_known_or_new(&app) {
@@ -252,11 +254,11 @@ impl TrainedModel {
         self.next_app += 1;
         self.apps.insert(
             app.as_str().into(),
-            AppExamples { id: self.next_app, label_count: lessons.label_count, examples: Vec::new() },
+            AppExamples { id: self.next_app, label_count: data.label_count, examples: Vec::new() },
         );
-        let most = MOST_WEAK + MOST_STRONG + MAX_NEGATIVE + SETTLE_STEPS.last().map_or(0, |(_, step)| *step as usize);
-        let spare = lessons.examples.len().saturating_sub(most);
-        for example in lessons.examples.into_iter().skip(spare) {
+        let limit = MAX_WEAK + MAX_STRONG + MAX_NEGATIVE + SETTLE_STEPS.last().map_or(0, |(_, step)| *step as usize);
+        let excess = data.examples.len().saturating_sub(limit);
+        for example in data.examples.into_iter().skip(excess) {
             let text = normalized_text(&example.text);
             if !text.is_empty() {
                 self.push(&app, TrainingExample { text, ..example });
@@ -274,30 +276,32 @@ impl TrainedModel {
     ) -> (Vec<AppEvidence>, AppEvidence) {
         let mut evidence = vec![AppEvidence::default(); apps.len() + 1];
         // The position of an app in `apps`, by its id.
-        let mut places: HashMap<AppId, usize> = HashMap::new();
+        let mut positions: HashMap<AppId, usize> = HashMap::new();
         for (at, (name, evidence)) in apps.iter().chain(&[NO_APP]).zip(&mut evidence).enumerate() {
             if let Some(app) = self.apps.get(app_key(name).as_str()) {
-                places.insert(app.id, at);
+                positions.insert(app.id, at);
                 evidence.example_weight = app.example_weight();
                 if let Some(vector) = vector {
                     self.compare_vectors(app, vector, evidence);
                 }
             }
         }
-        if places.is_empty() {
+        if positions.is_empty() {
             let none = evidence.pop().unwrap_or_default();
             return (evidence, none);
         }
         let classifier = self.classifier();
-        for (class, score) in classifier.linear.scores(features).into_iter().enumerate() {
-            let at = classifier.classes.get(class).and_then(|id| places.get(id));
+        for (class, score) in classifier.softmax.scores(features).into_iter().enumerate() {
+            let at = classifier.classes.get(class).and_then(|id| positions.get(id));
             if let Some(evidence) = at.and_then(|at| evidence.get_mut(*at)) {
                 evidence.classifier_score = score;
             }
         }
-        let taken = self.accepted_index.find_neighbours(features, &places, evidence.len(), RarityWeighting::Applied);
-        let refused = self.refused_index.find_neighbours(features, &places, evidence.len(), RarityWeighting::Ignored);
-        for ((evidence, found), refused) in evidence.iter_mut().zip(taken).zip(refused) {
+        let accepted =
+            self.accepted_index.find_neighbours(features, &positions, evidence.len(), RarityWeighting::Applied);
+        let refused =
+            self.refused_index.find_neighbours(features, &positions, evidence.len(), RarityWeighting::Ignored);
+        for ((evidence, found), refused) in evidence.iter_mut().zip(accepted).zip(refused) {
             evidence.nearest_accepted = found.nearest_blend;
             evidence.similar_count = found.similar_count;
             evidence.is_same_text = found.is_same_text;
@@ -308,9 +312,9 @@ impl TrainedModel {
     }
 
     fn compare_vectors(&self, app: &AppExamples, vector: &CompactVector, evidence: &mut AppEvidence) {
-        let most = MOST_COMPARED / self.apps.len().max(1);
+        let limit = MAX_COMPARED / self.apps.len().max(1);
         let (mut sum, mut count, mut best) = (0.0, 0.0, [0.0f32; 3]);
-        for (example, slot) in app.examples.iter().rev().take(most) {
+        for (example, slot) in app.examples.iter().rev().take(limit) {
             if example.polarity == LabelPolarity::Negative {
                 continue;
             }
@@ -328,8 +332,8 @@ impl TrainedModel {
     fn classifier(&self) -> &AppClassifier {
         self.classifier.get_or_init(|| {
             let classes: Vec<AppId> = self.trained_apps().map(|app| app.id).collect();
-            let lessons = self.settled_samples();
-            AppClassifier { linear: SoftmaxClassifier::train(&lessons, classes.len()), classes }
+            let samples = self.settled_samples();
+            AppClassifier { softmax: SoftmaxClassifier::train(&samples, classes.len()), classes }
         })
     }
 
@@ -339,55 +343,55 @@ impl TrainedModel {
     }
 
     fn settled_samples(&self) -> Vec<TrainingSample<'_>> {
-        let mut said: HashMap<&str, HashSet<AppId>> = HashMap::new();
+        let mut apps_by_text: HashMap<&str, HashSet<AppId>> = HashMap::new();
         for app in self.apps.values() {
             for (example, _) in &app.examples {
                 if (example.polarity, example.strength) == (LabelPolarity::Positive, LabelStrength::Strong) {
-                    said.entry(&example.text).or_default().insert(app.id);
+                    apps_by_text.entry(&example.text).or_default().insert(app.id);
                 }
             }
         }
         // A person gave this text to another app, so an acknowledgement does not count.
         let is_overruled = |app: &AppExamples, example: &TrainingExample| {
             example.strength == LabelStrength::Weak
-                && said.get(example.text.as_str()).is_some_and(|apps| !apps.contains(&app.id))
+                && apps_by_text.get(example.text.as_str()).is_some_and(|apps| !apps.contains(&app.id))
         };
         // Only settled examples may count here, or the classifier would depend on when it was last trained.
         let counts: Vec<f32> =
             self.trained_apps().map(|app| app.settled().filter(is_positive).count() as f32).collect();
         let mean = counts.iter().sum::<f32>() / counts.len().max(1) as f32;
-        let most = MAX_TRAINING_SAMPLES / counts.len().max(1);
-        let mut lessons = Vec::new();
-        for (class, (app, examples)) in self.trained_apps().zip(counts).enumerate() {
-            let examples = examples.max(1.0);
-            let balance = (mean / examples).clamp(0.5, 2.0);
-            let weak = balance * (MOST_WEAK_WEIGHT / examples).min(1.0);
+        let limit = MAX_TRAINING_SAMPLES / counts.len().max(1);
+        let mut samples = Vec::new();
+        for (class, (app, example_count)) in self.trained_apps().zip(counts).enumerate() {
+            let example_count = example_count.max(1.0);
+            let balance = (mean / example_count).clamp(0.5, 2.0);
+            let weak = balance * (MAX_WEAK_WEIGHT / example_count).min(1.0);
             let strong = balance * STRONG_WEIGHT;
-            let spare = app.settled().filter(is_positive).count().saturating_sub(most);
+            let excess = app.settled().filter(is_positive).count().saturating_sub(limit);
             // Refusals count against the refusing app alone, by its nearest examples: as training samples they would
             // push such messages to the remaining apps.
-            let lessons_of = app.settled().filter(is_positive).skip(spare).filter(|(one, _)| !is_overruled(app, one));
-            for (example, slot) in lessons_of {
+            let retained = app.settled().filter(is_positive).skip(excess).filter(|(one, _)| !is_overruled(app, one));
+            for (example, slot) in retained {
                 let weight = match example.strength {
                     LabelStrength::Weak => weak,
                     LabelStrength::Strong => strong,
                 };
                 let features = self.accepted_index.features(*slot);
-                lessons.push(TrainingSample { features, class, weight });
+                samples.push(TrainingSample { features, class, weight });
             }
         }
-        lessons
+        samples
     }
 }
 
 impl AppExamples {
     /// In units of acknowledgements.
     fn example_weight(&self) -> f32 {
-        let worth = |(example, _): &(TrainingExample, IndexSlot)| match example.strength {
+        let weight = |(example, _): &(TrainingExample, IndexSlot)| match example.strength {
             LabelStrength::Weak => 1.0,
             LabelStrength::Strong => STRONG_WEIGHT,
         };
-        self.examples.iter().filter(is_positive).map(worth).sum()
+        self.examples.iter().filter(is_positive).map(weight).sum()
     }
 
     fn settled(&self) -> impl Iterator<Item = &(TrainingExample, IndexSlot)> {
@@ -404,15 +408,15 @@ fn is_positive((example, _): &&(TrainingExample, IndexSlot)) -> bool {
 enum RetentionClass {
     Weak,
     Strong,
-    Wrong,
+    Negative,
 }
 
 impl TrainingExample {
-    fn kind(&self) -> RetentionClass {
+    fn class(&self) -> RetentionClass {
         match (self.polarity, self.strength) {
             (LabelPolarity::Positive, LabelStrength::Weak) => RetentionClass::Weak,
             (LabelPolarity::Positive, LabelStrength::Strong) => RetentionClass::Strong,
-            (LabelPolarity::Negative, LabelStrength::Weak | LabelStrength::Strong) => RetentionClass::Wrong,
+            (LabelPolarity::Negative, LabelStrength::Weak | LabelStrength::Strong) => RetentionClass::Negative,
         }
     }
 
@@ -435,18 +439,18 @@ fn app_key(app: &str) -> String {
 }
 
 fn normalized_text(text: &str) -> String {
-    let mut kept = String::new();
+    let mut normalized = String::new();
     for word in tokenize(text) {
         let text = if word.is_number() { "0" } else { word.text.as_str() };
-        if kept.len() + text.len() >= LONGEST_TEXT {
+        if normalized.len() + text.len() >= MAX_TEXT_BYTES {
             break;
         }
-        if !kept.is_empty() {
-            kept.push(' ');
+        if !normalized.is_empty() {
+            normalized.push(' ');
         }
-        kept.push_str(text);
+        normalized.push_str(text);
     }
-    kept
+    normalized
 }
 
 #[cfg(test)]

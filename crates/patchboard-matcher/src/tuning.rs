@@ -46,7 +46,7 @@ pub(super) struct Tuning {
     pub(super) none_refused: f32,
 
     /// Least confidence with which a clause gets an app of its own.
-    pub(super) part_confidence: f32,
+    pub(super) clause_confidence: f32,
 }
 
 pub(super) const TUNING: Tuning = Tuning {
@@ -71,5 +71,5 @@ pub(super) const TUNING: Tuning = Tuning {
     refused_penalty: 7.0,
     none_near: 6.0,
     none_refused: 1.0,
-    part_confidence: 0.6,
+    clause_confidence: 0.6,
 };

@@ -11,10 +11,10 @@ pub(super) const DIMENSIONS: usize = 128;
 /// Header: `PBWV`, the number of words, the number of dimensions; all numbers are little endian.
 const HEADER: usize = 12;
 /// Shorter parts of a compound word match mostly by chance.
-const SHORTEST_PART: usize = 4;
+const MIN_PART_LENGTH: usize = 4;
 /// Shorter words are not split into parts, and keep their endings.
-const SHORTEST_COMPOUND: usize = 8;
-const SHORTEST_INFLECTED: usize = 5;
+const MIN_COMPOUND_LENGTH: usize = 8;
+const MIN_INFLECTED_LENGTH: usize = 5;
 
 static TABLE: LazyLock<VectorTable> = LazyLock::new(|| VectorTable::read(include_bytes!("vectors/words.bin")));
 
@@ -162,7 +162,7 @@ fn normalize(vector: &mut DenseVector) {
 fn find_known_word(word: &str) -> Option<KnownWord> {
     const ENDINGS: &[&str] = &["s", "es", "e", "en", "n", "er", "em", "t", "st", "ed", "ing"];
     TABLE.find(word).or_else(|| {
-        if word.len() < SHORTEST_INFLECTED || !word.is_ascii() {
+        if word.len() < MIN_INFLECTED_LENGTH || !word.is_ascii() {
             return None;
         }
         let heads = ENDINGS.iter().filter_map(|ending| word.strip_suffix(ending)).filter(|head| head.len() >= 4);
@@ -173,15 +173,15 @@ fn find_known_word(word: &str) -> Option<KnownWord> {
 /// The two parts of a compound word: `Einkaufsliste` is `Einkauf` and `Liste`.
 fn parts(word: &str) -> Option<(KnownWord, KnownWord)> {
     const JOINTS: &[&str] = &["", "s", "n", "en", "es", "er"];
-    if word.len() < SHORTEST_COMPOUND || !word.is_ascii() {
+    if word.len() < MIN_COMPOUND_LENGTH || !word.is_ascii() {
         return None;
     }
     // Try long last parts first: they match by chance less often.
-    (SHORTEST_PART..=word.len() - SHORTEST_PART).find_map(|at| {
+    (MIN_PART_LENGTH..=word.len() - MIN_PART_LENGTH).find_map(|at| {
         let (first, last) = word.split_at(at);
         let last = find_known_word(last)?;
         let heads = JOINTS.iter().filter_map(|joint| first.strip_suffix(joint));
-        let first = heads.filter(|head| head.len() >= SHORTEST_PART).find_map(|head| TABLE.find(head))?;
+        let first = heads.filter(|head| head.len() >= MIN_PART_LENGTH).find_map(|head| TABLE.find(head))?;
         Some((first, last))
     })
 }

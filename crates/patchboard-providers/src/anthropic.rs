@@ -79,13 +79,13 @@ impl Upstream for Anthropic {
             self.check()?;
             let model = if request.model.is_empty() { &self.model } else { &request.model };
             let names = ToolNameMap::of(request);
-            let outgoing = ApiRequest {
+            let api_request = ApiRequest {
                 method: Method::POST,
                 url: self.messages.clone(),
                 body: request::body(request, model, &names, &self.tool_json)?,
             };
             let parser = stream::MessagesParser::new(names);
-            self.client.open_stream(outgoing, parser, answering_event(&self.name, model), limits, stop).await
+            self.client.open_stream(api_request, parser, answering_event(&self.name, model), limits, stop).await
         })
     }
 

@@ -33,8 +33,8 @@ pub fn embedder(
     pool: &ClientPool,
 ) -> Result<HttpEmbedder, Error> {
     let name = Arc::clone(&options.name);
-    let caller = openai::api_client(options, pool)?;
-    Ok(HttpEmbedder { name, embeddings: caller.root().endpoint("embeddings"), client: caller, model: model.into() })
+    let client = openai::api_client(options, pool)?;
+    Ok(HttpEmbedder { name, embeddings: client.root().endpoint("embeddings"), client, model: model.into() })
 }
 
 #[derive(Serialize)]
@@ -58,11 +58,12 @@ struct EmbeddingEntry {
 
 impl HttpEmbedder {
     async fn embed_batch(&self, texts: &[String], stop: &CancellationToken) -> Result<Vec<Vec<f32>>, UpstreamFailure> {
-        let question = EmbeddingsRequest { model: &self.model, input: texts, encoding_format: "float" };
-        let body = serde_json::to_vec(&question).map_err(|_| embed_error("the texts cannot be written as JSON"))?;
-        let outgoing = ApiRequest { method: Method::POST, url: self.embeddings.clone(), body };
-        let answer: EmbeddingsResponse = self.client.fetch_json(outgoing, stop).await?;
-        Ok(ordered_vectors(answer.data, texts.len())?)
+        let embeddings_request = EmbeddingsRequest { model: &self.model, input: texts, encoding_format: "float" };
+        let body =
+            serde_json::to_vec(&embeddings_request).map_err(|_| embed_error("the texts cannot be written as JSON"))?;
+        let request = ApiRequest { method: Method::POST, url: self.embeddings.clone(), body };
+        let response: EmbeddingsResponse = self.client.fetch_json(request, stop).await?;
+        Ok(ordered_vectors(response.data, texts.len())?)
     }
 }
 
@@ -83,8 +84,8 @@ impl Embedder for HttpEmbedder {
     }
 }
 
-fn ordered_vectors(entries: Vec<EmbeddingEntry>, wanted: usize) -> Result<Vec<Vec<f32>>, ModelError> {
-    let mut vectors: Vec<Option<Vec<f32>>> = vec![None; wanted];
+fn ordered_vectors(entries: Vec<EmbeddingEntry>, count: usize) -> Result<Vec<Vec<f32>>, ModelError> {
+    let mut vectors: Vec<Option<Vec<f32>>> = vec![None; count];
     for (position, entry) in entries.into_iter().enumerate() {
         let slot = vectors
             .get_mut(entry.index.unwrap_or(position))

@@ -37,12 +37,12 @@ pub(crate) struct ModelEventReader<P> {
 }
 
 impl<P: EventParser> ModelEventReader<P> {
-    pub(crate) fn new(parser: P, answering: ModelEvent) -> Self {
+    pub(crate) fn new(parser: P, model_selected: ModelEvent) -> Self {
         Self {
             decoder: EventDecoder::default(),
             parser,
             progress: ParseProgress::More,
-            pending: VecDeque::from([answering]),
+            pending: VecDeque::from([model_selected]),
             error: None,
         }
     }
@@ -82,7 +82,7 @@ impl<P: EventParser> ModelEventReader<P> {
             Ok(None) => Ok(self.progress),
             Err(error) => Err(too_large(error)),
         };
-        let ended = match parsed {
+        let result = match parsed {
             Ok(ParseProgress::Done) => Ok(()),
             Ok(ParseProgress::More | ParseProgress::Complete) => self.parser.end(&mut self.pending),
             // A truncated last event is not an error of its own: `end` reports what is missing.
@@ -90,7 +90,7 @@ impl<P: EventParser> ModelEventReader<P> {
             Err(error) => Err(error),
         };
         self.progress = ParseProgress::Done;
-        self.error = ended.err();
+        self.error = result.err();
     }
 
     pub(crate) fn fail(&mut self, error: ModelError) {

@@ -29,7 +29,7 @@ use crate::upstream::{AttemptLimits, ModelStream, Upstream, UpstreamFailure};
 pub(crate) const MODEL_NAME: &str = "offline";
 const BYTES_PER_TOKEN: usize = 4;
 /// Words per text chunk.
-const WORDS_PER_PIECE: usize = 4;
+const WORDS_PER_CHUNK: usize = 4;
 
 #[derive(Debug, Clone)]
 pub struct OfflineProvider {
@@ -76,10 +76,10 @@ impl Upstream for OfflineProvider {
         let stop = stop.clone();
         Box::pin(async move {
             let stream: ModelStream = Box::pin(stream::unfold(events, move |mut events| {
-                let stopped = stop.is_cancelled();
+                let is_stopped = stop.is_cancelled();
                 async move {
                     let event = events.pop_front()?;
-                    if stopped {
+                    if is_stopped {
                         return Some((Err(ModelError::Cancelled), VecDeque::new()));
                     }
                     Some((Ok(event), events))
@@ -215,10 +215,10 @@ fn push_text(text: &str, max_tokens: u32, events: &mut VecDeque<ModelEvent>) -> 
     let allowed = text.get(..text.floor_char_boundary(limit)).unwrap_or(text);
     let mut rest = allowed;
     while !rest.is_empty() {
-        let end = rest.match_indices([' ', '\n']).nth(WORDS_PER_PIECE - 1).map_or(rest.len(), |(at, _)| at + 1);
-        let (piece, later) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        events.push_back(ModelEvent::Text(piece.to_owned()));
-        rest = later;
+        let end = rest.match_indices([' ', '\n']).nth(WORDS_PER_CHUNK - 1).map_or(rest.len(), |(at, _)| at + 1);
+        let (chunk, remaining) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        events.push_back(ModelEvent::Text(chunk.to_owned()));
+        rest = remaining;
     }
     let stop = if allowed.len() < text.len() { StopReason::MaxTokens } else { StopReason::EndOfTurn };
     (tokens(allowed), stop)
@@ -231,8 +231,8 @@ fn push_calls(calls: Vec<ParsedCall<'_>>, events: &mut VecDeque<ModelEvent>) -> 
         let name: Arc<str> = call.name.into();
         let middle = call.arguments.ceil_char_boundary(call.arguments.len() / 2);
         let (first, second) = call.arguments.split_at_checked(middle).unwrap_or((call.arguments, ""));
-        let strokes = [first, second].into_iter().filter(|stroke| !stroke.is_empty());
-        for text in std::iter::once("").chain(strokes) {
+        let chunks = [first, second].into_iter().filter(|chunk| !chunk.is_empty());
+        for text in std::iter::once("").chain(chunks) {
             events.push_back(ModelEvent::ToolCallChunk { index, name: Arc::clone(&name), text: text.to_owned() });
         }
         let input = parse_arguments(call.arguments);

@@ -108,13 +108,13 @@ impl Upstream for OpenAi {
                 Some(_) | None => &request.model,
             };
             let names = ToolNameMap::of(request);
-            let outgoing = ApiRequest {
+            let api_request = ApiRequest {
                 method: Method::POST,
                 url: self.completions.clone(),
                 body: request::body(request, model, self.flavour, &names, &self.tool_json)?,
             };
             let parser = stream::CompletionsParser::new(names);
-            self.client.open_stream(outgoing, parser, answering_event(&self.name, model), limits, stop).await
+            self.client.open_stream(api_request, parser, answering_event(&self.name, model), limits, stop).await
         })
     }
 

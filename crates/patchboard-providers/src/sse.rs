@@ -172,22 +172,22 @@ impl EventDecoder {
             [b':', ..] => 1,
             _ => 0,
         };
-        let place = (start + name_length + separator, end);
+        let range = (start + name_length + separator, end);
         match name {
-            b"data" => self.add_data(place),
-            b"event" => self.name.set(place),
+            b"data" => self.add_data(range),
+            b"event" => self.name.set(range),
             b"error" => {
                 // Treated as `event: error` followed by its data.
                 self.name.set((start, start + name_length));
-                self.add_data(place);
+                self.add_data(range);
             }
             _ => {}
         }
         LineKind::Field
     }
 
-    fn add_data(&mut self, place: (usize, usize)) {
-        self.data.add_line(place, &self.buffer);
+    fn add_data(&mut self, range: (usize, usize)) {
+        self.data.add_line(range, &self.buffer);
         if self.data.len() > self.limit {
             self.failed = true;
         }
@@ -225,29 +225,29 @@ enum LineKind {
 }
 
 impl FieldBuffer {
-    fn set(&mut self, place: (usize, usize)) {
+    fn set(&mut self, range: (usize, usize)) {
         self.present = true;
-        self.range = Some(place);
+        self.range = Some(range);
         self.spilled.clear();
     }
 
-    fn add_line(&mut self, place: (usize, usize), buffer: &[u8]) {
+    fn add_line(&mut self, range: (usize, usize), buffer: &[u8]) {
         if !self.present {
-            return self.set(place);
+            return self.set(range);
         }
         self.spill(buffer);
         self.spilled.push(b'\n');
-        self.spilled.extend_from_slice(slice(buffer, place));
+        self.spilled.extend_from_slice(slice(buffer, range));
     }
 
     fn spill(&mut self, buffer: &[u8]) {
-        if let Some(place) = self.range.take() {
-            self.spilled.extend_from_slice(slice(buffer, place));
+        if let Some(range) = self.range.take() {
+            self.spilled.extend_from_slice(slice(buffer, range));
         }
     }
 
     fn bytes<'a>(&'a self, buffer: &'a [u8]) -> &'a [u8] {
-        self.range.map_or(&self.spilled, |place| slice(buffer, place))
+        self.range.map_or(&self.spilled, |range| slice(buffer, range))
     }
 
     fn len(&self) -> usize {

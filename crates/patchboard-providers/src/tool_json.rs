@@ -31,16 +31,16 @@ impl ToolJsonCache {
             return Ok(text);
         }
         let text: Arc<RawValue> = serde_json::value::to_raw_value(&write())?.into();
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.truncate(MAX_CACHED - 1);
-        recent.push_front(CachedTools { tools: tools.clone(), text: text.clone() });
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.truncate(MAX_CACHED - 1);
+        entries.push_front(CachedTools { tools: tools.clone(), text: text.clone() });
         Ok(text)
     }
 
     /// Compares by address: the entry keeps its list alive, so no other list can have that address.
     fn cached(&self, tools: &Arc<[ToolSpec]>) -> Option<Arc<RawValue>> {
-        let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.iter().find(|written| Arc::ptr_eq(&written.tools, tools)).map(|written| written.text.clone())
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().find(|entry| Arc::ptr_eq(&entry.tools, tools)).map(|entry| entry.text.clone())
     }
 }
 

@@ -40,27 +40,27 @@ impl ToolNameMap {
         if offered.clone().chain(called.clone()).all(|name| is_valid(name)) {
             return names;
         }
-        let mut taken: HashSet<Arc<str>> = offered.clone().filter(|name| is_valid(name)).cloned().collect();
-        let mut wanted: HashMap<String, HashSet<&str>> = HashMap::new();
+        let mut used: HashSet<Arc<str>> = offered.clone().filter(|name| is_valid(name)).cloned().collect();
+        let mut candidates: HashMap<String, HashSet<&str>> = HashMap::new();
         for name in offered.clone().filter(|name| !is_valid(name)) {
-            wanted.entry(sanitized(name)).or_default().insert(name);
+            candidates.entry(sanitized(name)).or_default().insert(name);
         }
         for name in offered.filter(|name| !is_valid(name)) {
             let candidate = sanitized(name);
             // All names of a collision get a hash, so that none depends on the order of the others.
-            let contested = wanted.get(&candidate).is_some_and(|names| names.len() > 1);
-            names.insert(name, if contested { hashed(name, 0) } else { candidate }, &mut taken);
+            let is_ambiguous = candidates.get(&candidate).is_some_and(|names| names.len() > 1);
+            names.insert(name, if is_ambiguous { hashed(name, 0) } else { candidate }, &mut used);
         }
         for name in called.clone().filter(|name| is_valid(name)) {
             // A past name that equals a mapped one must not be confused with it.
             if names.to_board.contains_key(name) {
-                names.insert(name, hashed(name, 0), &mut taken);
+                names.insert(name, hashed(name, 0), &mut used);
             } else {
-                taken.insert(Arc::clone(name));
+                used.insert(Arc::clone(name));
             }
         }
         for name in called.filter(|name| !is_valid(name)) {
-            names.insert(name, sanitized(name), &mut taken);
+            names.insert(name, sanitized(name), &mut used);
         }
         names
     }
@@ -74,17 +74,17 @@ impl ToolNameMap {
         self.to_board.get(wire).cloned().unwrap_or_else(|| wire.into())
     }
 
-    fn insert(&mut self, name: &Arc<str>, candidate: String, taken: &mut HashSet<Arc<str>>) {
+    fn insert(&mut self, name: &Arc<str>, candidate: String, used: &mut HashSet<Arc<str>>) {
         if self.to_wire.contains_key(name) {
             return;
         }
         let mut wire: Arc<str> = candidate.into();
         let mut round = 0_u32;
-        while !is_valid(&wire) || taken.contains(&wire) {
+        while !is_valid(&wire) || used.contains(&wire) {
             wire = hashed(name, round).into();
             round = round.saturating_add(1);
         }
-        taken.insert(Arc::clone(&wire));
+        used.insert(Arc::clone(&wire));
         self.to_wire.insert(Arc::clone(name), Arc::clone(&wire));
         self.to_board.insert(wire, Arc::clone(name));
     }

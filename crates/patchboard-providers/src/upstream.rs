@@ -68,7 +68,7 @@ pub enum RequestDelivery {
 /// Classifies an error by itself, without the details of an HTTP response.
 impl From<ModelError> for UpstreamFailure {
     fn from(error: ModelError) -> Self {
-        let again = match &error {
+        let retry = match &error {
             ModelError::RateLimited(_) | ModelError::Unavailable(_) | ModelError::Truncated(_) => {
                 RetryAdvice::SameProvider { after: None }
             }
@@ -76,7 +76,7 @@ impl From<ModelError> for UpstreamFailure {
             ModelError::Timeout(_) | ModelError::NotConfigured(_) => RetryAdvice::OtherProvider,
             ModelError::Rejected(_) | ModelError::Cancelled => RetryAdvice::Never,
         };
-        Self { error, retry: again, delivery: RequestDelivery::Received }
+        Self { error, retry, delivery: RequestDelivery::Received }
     }
 }
 

@@ -92,12 +92,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn talk(store: Arc<SqliteStore>, state: Arc<Turns>, caller: u64, sessions: u64) -> Result<(), StoreError> {
-    let mut said = 0;
+    let mut request_count = 0;
     while state.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
-        let session =
-            SessionKey::conversation("main", "web", &format!("account-{caller}"), &(said % sessions).to_string());
+        let session = SessionKey::conversation(
+            "main",
+            "web",
+            &format!("account-{caller}"),
+            &(request_count % sessions).to_string(),
+        );
         turn(&*store, &state, session).await?;
-        said += 1;
+        request_count += 1;
     }
     Ok(())
 }

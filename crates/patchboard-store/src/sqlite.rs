@@ -130,8 +130,8 @@ impl Store for SqliteStore {
         self.readers.read("list sessions", move |db| sessions::list(db, &filter, limit, cursor.as_ref()))
     }
 
-    fn count_sessions(&self, beside: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.readers.read("count sessions", move |db| sessions::count_visible(db, beside))
+    fn count_sessions(&self, excluded_channels: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.readers.read("count sessions", move |db| sessions::count_visible(db, excluded_channels))
     }
 
     fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<ResultPage<TurnRow>, StoreError>> {
@@ -142,25 +142,25 @@ impl Store for SqliteStore {
         self.readers.read("search facts", move |db| facts::search(db, &query))
     }
 
-    fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        let (space, key) = (space.clone(), key.to_owned());
-        self.readers.read("read a stored value", move |db| kv::get(db, &space, &key))
+    fn kv_get(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        let (namespace, key) = (namespace.clone(), key.to_owned());
+        self.readers.read("read a stored value", move |db| kv::get(db, &namespace, &key))
     }
 
     fn kv_keys(
         &self,
-        space: &KvNamespace,
+        namespace: &KvNamespace,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        let (space, prefix, after) = (space.clone(), prefix.to_owned(), after.map(str::to_owned));
-        self.readers.read("list stored keys", move |db| kv::keys(db, &space, &prefix, after.as_deref(), limit))
+        let (namespace, prefix, after) = (namespace.clone(), prefix.to_owned(), after.map(str::to_owned));
+        self.readers.read("list stored keys", move |db| kv::keys(db, &namespace, &prefix, after.as_deref(), limit))
     }
 
-    fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
-        let space = space.clone();
-        self.readers.read("measure stored values", move |db| kv::usage(db, &space))
+    fn kv_usage(&self, namespace: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
+        let namespace = namespace.clone();
+        self.readers.read("measure stored values", move |db| kv::usage(db, &namespace))
     }
 
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {

@@ -75,9 +75,9 @@ impl WorkFolder {
     /// protected path cannot be inspected: it is safer to offer no tools than tools that might expose a key.
     pub fn open(path: impl AsRef<Path>, protected: Vec<PathBuf>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let failed = |source| Error::Open { path: path.to_owned(), source };
-        let canonical = path.canonicalize().map_err(failed)?;
-        let protected = ProtectedPaths::new(protected).map_err(failed)?;
+        let open_error = |source| Error::Open { path: path.to_owned(), source };
+        let canonical = path.canonicalize().map_err(open_error)?;
+        let protected = ProtectedPaths::new(protected).map_err(open_error)?;
         let snapshot = protected.snapshot().map_err(|(path, source)| Error::Inspect { path, source })?;
         Self::from_resolved(&canonical, DirResolution::resolve(&canonical, &snapshot).reached, Arc::new(protected))
     }
@@ -90,7 +90,7 @@ impl WorkFolder {
     ) -> Result<Self, Error> {
         let path = path.to_owned();
         match reached {
-            Ok(spot) => Ok(Self { path, root: Arc::new(spot), protected }),
+            Ok(dir) => Ok(Self { path, root: Arc::new(dir), protected }),
             Err(StepError::Protected) => Err(Error::Protected { path }),
             Err(StepError::Os(error)) => Err(Error::Open { path, source: error.into() }),
             Err(StepError::Changed | StepError::Special(_)) => {
@@ -133,15 +133,14 @@ impl OpenFolder {
     /// Opens the folder at the end of `names`, each of which must be a real directory: a symlink is an error, never
     /// followed.
     pub(crate) fn descend<N: AsRef<OsStr>>(&self, names: &[N]) -> Result<OpenFolder, PathError> {
-        let mut spot = self.dir.clone();
+        let mut dir = self.dir.clone();
         for name in names {
-            spot = Arc::new(
-                spot.enter(name.as_ref(), &self.snapshot).map_err(|step| step.into_path_error(name.as_ref()))?,
-            );
+            dir =
+                Arc::new(dir.enter(name.as_ref(), &self.snapshot).map_err(|step| step.into_path_error(name.as_ref()))?);
         }
         let names = names.iter().map(|name| name.as_ref().to_owned());
         let trail = self.trail.iter().cloned().chain(names).collect();
-        Ok(OpenFolder { dir: spot, trail, snapshot: self.snapshot.clone() })
+        Ok(OpenFolder { dir, trail, snapshot: self.snapshot.clone() })
     }
 
     /// Opens a file directly in this folder; a symlink is an error, never followed.

@@ -53,17 +53,18 @@ impl JailConfig {
             ProgramKey::WorkerPool(name) => (name.to_owned(), true),
             ProgramKey::McpServer(name) => (name.to_owned(), false),
         };
-        let asked = tokio::task::spawn_blocking(move || {
+        let admission = tokio::task::spawn_blocking(move || {
             guard.admit(if is_pool { ProgramKey::WorkerPool(&name) } else { ProgramKey::McpServer(&name) })
         });
-        asked.await.unwrap_or_else(|error| Err(error.to_string()))
+        admission.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// Network access of a program that may connect and listen anywhere but on the ports of this server and of workers.
-    /// `own` are the worker ports that belong to the program itself.
-    pub(crate) fn network_access(&self, own: &[u16]) -> NetworkAccess {
-        let of_others: Vec<u16> = self.worker_ports.iter().copied().filter(|port| !own.contains(port)).collect();
-        let closed: Vec<u16> = self.closed_ports.iter().copied().chain(of_others).collect();
+    /// `own_ports` are the worker ports that belong to the program itself.
+    pub(crate) fn network_access(&self, own_ports: &[u16]) -> NetworkAccess {
+        let other_worker_ports: Vec<u16> =
+            self.worker_ports.iter().copied().filter(|port| !own_ports.contains(port)).collect();
+        let closed: Vec<u16> = self.closed_ports.iter().copied().chain(other_worker_ports).collect();
         // A program that listens on such a port could impersonate the worker or this server.
         let listen = if closed.is_empty() { TcpAccess::Open } else { TcpAccess::AllBut(closed.clone()) };
         let connect = TcpAccess::AllBut(closed);
@@ -71,28 +72,29 @@ impl JailConfig {
     }
 }
 
-/// The variables passed to programs: search path, home, locale and the names in `besides`; no other variables of the
+/// The variables passed to programs: search path, home, locale and the names in `additional`; no other variables of the
 /// server.
-pub(crate) fn inherited_environment(besides: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn inherited_environment(additional: &[&str]) -> Vec<(String, String)> {
     #[expect(clippy::disallowed_methods, reason = "passes a named few variables on and means nothing by them")]
     let variables = std::env::vars_os();
-    let is_seen = |name: &str| {
-        matches!(name, "PATH" | "HOME" | "LANG" | "LANGUAGE") || name.starts_with("LC_") || besides.contains(&name)
+    let is_inherited = |name: &str| {
+        matches!(name, "PATH" | "HOME" | "LANG" | "LANGUAGE") || name.starts_with("LC_") || additional.contains(&name)
     };
     // Values that are not UTF-8 are not passed on.
-    let texts = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    texts.filter(|(name, _)| is_seen(name)).collect()
+    let utf8_variables =
+        variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    utf8_variables.filter(|(name, _)| is_inherited(name)).collect()
 }
 
 /// Removes search paths that agents can write to: other programs are found on `PATH`, and Python loads code from the
 /// user's home at every start.
 #[cfg(target_os = "linux")]
 fn remove_agent_writable_paths(environment: &mut BTreeMap<String, String>, is_agent_writable: impl Fn(&Path) -> bool) {
-    let is_agents = |path: &str| !Path::new(path).is_absolute() || is_agent_writable(Path::new(path));
+    let is_agent_controlled = |path: &str| !Path::new(path).is_absolute() || is_agent_writable(Path::new(path));
     if let Some(path) = environment.get_mut("PATH") {
-        *path = path.split(':').filter(|folder| !is_agents(folder)).collect::<Vec<_>>().join(":");
+        *path = path.split(':').filter(|folder| !is_agent_controlled(folder)).collect::<Vec<_>>().join(":");
     }
-    if environment.get("HOME").is_some_and(|home| is_agents(home)) {
+    if environment.get("HOME").is_some_and(|home| is_agent_controlled(home)) {
         environment.insert("PYTHONNOUSERSITE".to_owned(), "1".to_owned());
     }
 }
@@ -125,10 +127,10 @@ pub(crate) fn python_cache_settings(
 
 /// Describes how a jailed program ended, worded like the exit status of any other child.
 #[cfg(target_os = "linux")]
-pub(crate) fn exit_text(ending: Result<CommandExit, SandboxError>) -> String {
+pub(crate) fn exit_text(exit: Result<CommandExit, SandboxError>) -> String {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
-    match ending {
+    match exit {
         // The kernel's encoding of an exit code.
         Ok(CommandExit::Exited(code)) => ExitStatus::from_raw((code & 0xff) << 8).to_string(),
         Ok(CommandExit::Signalled(signal)) => ExitStatus::from_raw(signal).to_string(),

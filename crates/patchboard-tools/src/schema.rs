@@ -64,11 +64,11 @@ impl SchemaValidator for JsonSchemaCheck {
             return Err(SchemaViolation::new("the tool's own schema is too large or too deep to be used"));
         }
         let Some(size) = size_of_arguments(arguments) else {
-            let words = format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep");
-            return Err(SchemaViolation::new(words));
+            let message = format!("the arguments are nested more than {MAX_ARGUMENTS_DEPTH} levels deep");
+            return Err(SchemaViolation::new(message));
         };
-        let usable = self.compiled(schema).map_err(|reason| SchemaViolation::new(&*reason))?;
-        if usable.references == ReferenceUse::Within {
+        let compiled_schema = self.compiled(schema).map_err(|reason| SchemaViolation::new(&*reason))?;
+        if compiled_schema.references == ReferenceUse::Within {
             match check_cost(schema, arguments, size) {
                 CheckCost::Acceptable => {}
                 CheckCost::TooMuch => return Err(SchemaViolation::new("checking these arguments would take too long")),
@@ -77,11 +77,11 @@ impl SchemaValidator for JsonSchemaCheck {
                 }
             }
         }
-        if usable.validator.is_valid(arguments) {
+        if compiled_schema.validator.is_valid(arguments) {
             return Ok(());
         }
-        let parameter = usable.validator.iter_errors(arguments).next().and_then(|error| parameter(&error));
-        Err(SchemaViolation { parameter, text: describe_errors(usable.validator.iter_errors(arguments)) })
+        let parameter = compiled_schema.validator.iter_errors(arguments).next().and_then(|error| parameter(&error));
+        Err(SchemaViolation { parameter, text: describe_errors(compiled_schema.validator.iter_errors(arguments)) })
     }
 }
 
@@ -132,8 +132,8 @@ fn compile(schema: &Value) -> CompileResult {
         .backtrack_limit(MAX_BACKTRACKING)
         .size_limit(MAX_PATTERN_BYTES)
         .dfa_size_limit(MAX_PATTERN_BYTES);
-    let built = jsonschema::options().offline().with_pattern_options(patterns).build(schema);
-    let validator = built.map_err(|error| compile_error(&error))?;
+    let result = jsonschema::options().offline().with_pattern_options(patterns).build(schema);
+    let validator = result.map_err(|error| compile_error(&error))?;
     Ok(Arc::new(CompiledSchema { validator, references }))
 }
 
@@ -151,15 +151,17 @@ fn compile_error(error: &ValidationError<'_>) -> String {
 
 /// The parameter that an error is about, and what is wrong with it.
 fn parameter(error: &ValidationError<'_>) -> Option<(Arc<str>, String)> {
-    let place = error.instance_path().as_str();
-    let (name, reason) = match (place.strip_prefix('/'), error.kind()) {
+    let pointer = error.instance_path().as_str();
+    let (name, reason) = match (pointer.strip_prefix('/'), error.kind()) {
         (Some(path), _) => {
-            let (name, within) = path.split_once('/').map_or((path, None), |(name, within)| (name, Some(within)));
+            let (name, nested_path) =
+                path.split_once('/').map_or((path, None), |(name, nested_path)| (name, Some(nested_path)));
             // Unescapes the JSON pointer.
             let name = name.replace("~1", "/").replace("~0", "~");
-            let said = clipped(error, MAX_PROBLEM_BYTES);
-            let within = within.map(|within| format!("at `/{}`: {said}", clipped(&within, MAX_PROBLEM_BYTES)));
-            (name, within.unwrap_or(said))
+            let message = clipped(error, MAX_PROBLEM_BYTES);
+            let nested_path =
+                nested_path.map(|nested_path| format!("at `/{}`: {message}", clipped(&nested_path, MAX_PROBLEM_BYTES)));
+            (name, nested_path.unwrap_or(message))
         }
         (None, ValidationErrorKind::Required { property }) => {
             (property.as_str()?.to_owned(), "it is required".to_owned())
@@ -173,22 +175,22 @@ fn parameter(error: &ValidationError<'_>) -> Option<(Arc<str>, String)> {
 }
 
 fn describe_errors<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> String {
-    let mut told = String::new();
+    let mut description = String::new();
     for (index, error) in errors.take(MAX_PROBLEMS + 1).enumerate() {
         if index > 0 {
-            told.push_str("; ");
+            description.push_str("; ");
         }
         if index == MAX_PROBLEMS {
-            told.push_str("and there are more problems");
+            description.push_str("and there are more problems");
             break;
         }
-        let place = error.instance_path().as_str();
-        if !place.is_empty() {
-            told.push_str(&format!("at `{}`: ", clipped(&place, MAX_PROBLEM_BYTES)));
+        let pointer = error.instance_path().as_str();
+        if !pointer.is_empty() {
+            description.push_str(&format!("at `{}`: ", clipped(&pointer, MAX_PROBLEM_BYTES)));
         }
-        told.push_str(&clipped(&error, MAX_PROBLEM_BYTES));
+        description.push_str(&clipped(&error, MAX_PROBLEM_BYTES));
     }
-    told
+    description
 }
 
 #[cfg(test)]

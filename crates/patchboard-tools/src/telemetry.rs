@@ -39,11 +39,11 @@ impl std::fmt::Debug for PoolMetrics {
 
 impl PoolMetrics {
     /// `pool` must be a name of the configuration.
-    pub(crate) fn new(pool: &str, wanted: u32) -> Self {
+    pub(crate) fn new(pool: &str, target: u32) -> Self {
         let pool = pool.to_owned();
         let call = |outcome: &'static str| metrics::counter!(CALLS_TOTAL, "pool" => pool.clone(), "outcome" => outcome);
         let replaced = |why: &'static str| metrics::counter!(WORKERS_REPLACED, "pool" => pool.clone(), "reason" => why);
-        metrics::gauge!(WORKERS_WANTED, "pool" => pool.clone()).set(f64::from(wanted));
+        metrics::gauge!(WORKERS_WANTED, "pool" => pool.clone()).set(f64::from(target));
         Self {
             ready: metrics::gauge!(WORKERS_READY, "pool" => pool.clone()),
             queued: metrics::gauge!(QUEUE_LENGTH, "pool" => pool.clone()),

@@ -143,7 +143,7 @@ pub struct PoolDeps {
     pub callbacks: Arc<dyn CallbackServer>,
     /// Ports for callbacks and workers; other jails cannot use them.
     pub ports: PortBlock,
-    pub signals: TelemetryBus,
+    pub telemetry: TelemetryBus,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGenerator>,
     pub tracker: TaskTracker,
@@ -184,7 +184,7 @@ struct PoolContext {
     platform: Arc<dyn WorkerPlatform>,
     callbacks: Arc<dyn CallbackServer>,
     ports: PortBlock,
-    signals: TelemetryBus,
+    telemetry: TelemetryBus,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
     allow_pickle: bool,
@@ -215,18 +215,18 @@ impl WorkerPools {
     /// Returns at once; workers start in the background. All end when `stop` is cancelled. Fails if the folder for
     /// their sockets cannot be created.
     pub fn start(pools: Vec<PoolOptions>, deps: PoolDeps) -> io::Result<Arc<Self>> {
-        let machine = OsPlatform { launch: deps.launch.clone(), tasks: deps.tracker.clone() };
-        Self::start_in(Arc::new(machine), pools, deps)
+        let platform = OsPlatform { launch: deps.launch.clone(), tasks: deps.tracker.clone() };
+        Self::start_in(Arc::new(platform), pools, deps)
     }
 
-    fn start_in(world: Arc<dyn WorkerPlatform>, pools: Vec<PoolOptions>, deps: PoolDeps) -> io::Result<Arc<Self>> {
+    fn start_in(platform: Arc<dyn WorkerPlatform>, pools: Vec<PoolOptions>, deps: PoolDeps) -> io::Result<Arc<Self>> {
         let own = TaskTracker::new();
         let stop = deps.stop.child_token();
-        let common = Arc::new(PoolContext {
-            platform: world,
+        let context = Arc::new(PoolContext {
+            platform,
             callbacks: deps.callbacks,
             ports: deps.ports,
-            signals: deps.signals,
+            telemetry: deps.telemetry,
             run_id: run_id(&*deps.clock),
             clock: deps.clock,
             ids: deps.ids,
@@ -235,7 +235,7 @@ impl WorkerPools {
             tasks: SharedTaskTracker { own: own.clone(), server: deps.tracker },
         });
         let start_one = |(number, options)| {
-            let pool = Arc::new(WorkerPool::new(number, options, common.clone()));
+            let pool = Arc::new(WorkerPool::new(number, options, context.clone()));
             supervisor::start(&pool, &stop);
             pool
         };
@@ -254,9 +254,10 @@ impl WorkerPools {
 
     /// Completes when every pool has had a ready worker or has failed to start one.
     pub fn first_start_done(&self) -> impl Future<Output = ()> + Send + use<> {
-        let settled: Vec<CancellationToken> = self.pools.iter().map(|pool| pool.first_start_done().clone()).collect();
+        let first_starts: Vec<CancellationToken> =
+            self.pools.iter().map(|pool| pool.first_start_done().clone()).collect();
         async move {
-            join_all(settled.iter().map(CancellationToken::cancelled)).await;
+            join_all(first_starts.iter().map(CancellationToken::cancelled)).await;
         }
     }
 
@@ -306,7 +307,7 @@ fn run_id(clock: &dyn Clock) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     let seconds = clock.now().as_second().unsigned_abs();
     let digit = |number: u64| char::from(DIGITS.get((number % 36) as usize).copied().unwrap_or(b'0'));
-    let time = (0..5).rev().map(|place| digit(seconds / 36_u64.pow(place)));
+    let time = (0..5).rev().map(|position| digit(seconds / 36_u64.pow(position)));
     let process = u64::from(std::process::id());
     time.chain([digit(process / 36), digit(process)]).collect()
 }

@@ -48,39 +48,39 @@ impl PluginMachine {
         if caller.stop.is_cancelled() {
             return Err(GuestFailure::Cancelled);
         }
-        let turn = self
+        let slot = self
             .slots()
             .acquire(&caller.quota, limits.time, &caller.stop)
             .await
-            .map_err(|none| GuestFailure::from_admission(&none, limits.time))?;
-        let ticking = self.tick();
+            .map_err(|error| GuestFailure::from_admission(&error, limits.time))?;
+        let tick_guard = self.tick();
         let pace = caller.pace.clone();
         let is_quick = pace.is_quick();
         let slice = is_quick.then_some(INLINE_FUEL);
         let work = async move {
-            let _ticking = ticking;
-            run_guest(&pre, caller, &limits, turn, entry, slice).await
+            let _tick_guard = tick_guard;
+            run_guest(&pre, caller, &limits, slot, entry, slice).await
         };
         let mut work = Box::pin(work.in_current_span());
         if is_quick {
             // The guest yields after its slice, so the caller is delayed no longer than by waking another thread.
-            if let Poll::Ready((ended, took, store)) = futures_util::poll!(work.as_mut()) {
-                pace.record(took);
+            if let Poll::Ready((result, duration, store)) = futures_util::poll!(work.as_mut()) {
+                pace.record(duration);
                 drop(store);
-                return ended;
+                return result;
             }
             pace.reset();
         }
-        let (answer, answered) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let task = AbortOnDropHandle::new(self.threads().spawn(async move {
-            let (ended, took, store) = work.await;
-            pace.record(took);
+            let (result, duration, store) = work.await;
+            pace.record(duration);
             // The result is sent first, so that the caller does not wait for the instance's teardown.
-            drop(answer.send(ended));
+            drop(sender.send(result));
             drop(store);
         }));
-        match answered.await {
-            Ok(ended) => ended,
+        match receiver.await {
+            Ok(result) => result,
             Err(_) => Err(GuestFailure::HostError(
                 task.await.map_or_else(|error| error.to_string(), |()| "no answer".to_owned()),
             )),
@@ -92,12 +92,12 @@ async fn run_guest<T>(
     pre: &InstancePre<CallState>,
     caller: GuestCall,
     limits: &PluginLimits,
-    turn: CallSlot,
+    slot: CallSlot,
     entry: GuestEntry<T>,
     slice: Option<u64>,
 ) -> (Result<T, GuestFailure>, Duration, Store<CallState>) {
-    let began = Instant::now();
-    let mut store = Store::new(pre.engine(), CallState::new(caller, limits, turn));
+    let started = Instant::now();
+    let mut store = Store::new(pre.engine(), CallState::new(caller, limits, slot));
     store.limiter(|state| &mut state.limiter);
     // The guest yields to the executor at every tick.
     // The guest yields to the executor at every tick.
@@ -106,10 +106,10 @@ async fn run_guest<T>(
     store.set_hostcall_fuel(limits.output.max(MAX_HOSTCALL_BYTES));
     store.set_max_component_handles(MAX_HANDLES);
     if let Err(error) = store.set_fuel(limits.fuel).and_then(|()| store.fuel_async_yield_interval(slice)) {
-        return (Err(GuestFailure::HostError(error.to_string())), began.elapsed(), store);
+        return (Err(GuestFailure::HostError(error.to_string())), started.elapsed(), store);
     }
     let (deadline, stop) = (store.data().deadline, store.data().stop.clone());
-    let ended = {
+    let result = {
         let work = async {
             let instance = pre.instantiate_async(&mut store).await?;
             entry(&mut store, instance).await
@@ -126,12 +126,12 @@ async fn run_guest<T>(
     let state = store.data();
     log_guest_output(state);
     imports::log_dropped_lines(state);
-    let ended = ended.map_err(|ended| match ended {
+    let result = result.map_err(|result| match result {
         CallEnd::Trapped(error) => failure::classify(&error, state, limits),
         CallEnd::Cancelled => GuestFailure::Cancelled,
         CallEnd::TimedOut => GuestFailure::Time(limits.time),
     });
-    (ended, began.elapsed(), store)
+    (result, started.elapsed(), store)
 }
 
 enum CallEnd {

@@ -140,7 +140,7 @@ impl PluginHost {
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Arc<Self> {
-        let names = tool_owners::read(&*store).await.unwrap_or_else(|error| {
+        let owners = tool_owners::read(&*store).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "reading the owners of plugin tool names failed");
             ToolNameOwners::default()
         });
@@ -148,7 +148,7 @@ impl PluginHost {
             entries: RwLock::default(),
             offer: RwLock::default(),
             offer_lock: Mutex::default(),
-            tool_owners: Mutex::new(names),
+            tool_owners: Mutex::new(owners),
             is_starting: AtomicBool::new(true),
             folder: options.folder.map(Into::into),
             sidecar: options.sidecar,
@@ -164,11 +164,11 @@ impl PluginHost {
         catalogue.add_configured(options.plugins);
         catalogue.scan_folder().await;
         {
-            let mut names = catalogue.tool_owners.lock().unwrap_or_else(PoisonError::into_inner);
-            names.retain_plugins(|plugin| catalogue.entry_named(plugin).is_some());
+            let mut owners = catalogue.tool_owners.lock().unwrap_or_else(PoisonError::into_inner);
+            owners.retain_plugins(|plugin| catalogue.entry_named(plugin).is_some());
         }
-        let begin = |entry| catalogue.spawn_load(entry, LoadCause::Start, CancellationToken::new());
-        let loads: Vec<_> = catalogue.entries().into_iter().map(begin).collect();
+        let spawn_load_of = |entry| catalogue.spawn_load(entry, LoadCause::Start, CancellationToken::new());
+        let loads: Vec<_> = catalogue.entries().into_iter().map(spawn_load_of).collect();
         // The individual results are in the log and in the plugin list.
         if tokio::time::timeout(START_TIMEOUT, join_all(loads)).await.is_err() {
             tracing::warn!("some plugins are still being loaded; the server starts without them");
@@ -199,8 +199,8 @@ impl Catalogue {
                 self.warn_once(&format!("the configuration has two plugins `{}`; the second is ignored", options.name));
                 continue;
             }
-            let place = PluginFiles { file: options.file.clone(), folder: None };
-            entries.push(PluginEntry::new(PluginOrigin::Configured, place, options));
+            let files = PluginFiles { file: options.file.clone(), folder: None };
+            entries.push(PluginEntry::new(PluginOrigin::Configured, files, options));
         }
     }
 
@@ -211,32 +211,32 @@ impl Catalogue {
     /// Must be called after every change of the active versions.
     fn rebuild_offer(&self) {
         let _one_at_a_time = self.offer_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut names = self.tool_owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut settled = names.clone();
-        let offer = Arc::new(ToolOffer::of(&self.entries(), &mut settled, &self.offer()));
+        let mut owners = self.tool_owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut updated_owners = owners.clone();
+        let offer = Arc::new(ToolOffer::of(&self.entries(), &mut updated_owners, &self.offer()));
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = offer;
         // During startup the order of compilation must not decide who owns a name.
-        if *names != settled && !self.is_starting.load(Ordering::Acquire) {
-            names.clone_from(&settled);
-            self.save_tool_owners(settled);
+        if *owners != updated_owners && !self.is_starting.load(Ordering::Acquire) {
+            owners.clone_from(&updated_owners);
+            self.save_tool_owners(updated_owners);
         }
     }
 
     /// Saves in the background: if the write is lost, names are assigned again at the next start, in the plugins'
     /// order.
-    fn save_tool_owners(&self, names: ToolNameOwners) {
+    fn save_tool_owners(&self, owners: ToolNameOwners) {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         self.tasks.spawn(async move {
-            if let Err(error) = tool_owners::write(&*store, &*clock, &names).await {
+            if let Err(error) = tool_owners::write(&*store, &*clock, &owners).await {
                 tracing::warn!(%error, "saving the owners of plugin tool names failed");
             }
         });
     }
 
-    fn warn_once(&self, oddity: &str) {
+    fn warn_once(&self, warning: &str) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.len() < MAX_WARNINGS && warned.insert(oddity.to_owned()) {
-            tracing::warn!("{oddity}");
+        if warned.len() < MAX_WARNINGS && warned.insert(warning.to_owned()) {
+            tracing::warn!("{warning}");
         }
     }
 
@@ -289,11 +289,15 @@ impl PluginRuntime for PluginHost {
         self.0.entries().iter().map(|entry| entry.report()).collect()
     }
 
-    fn load<'a>(&'a self, named: &'a str, stop: CancellationToken) -> BoxFuture<'a, Result<PluginReport, PluginError>> {
+    fn load<'a>(
+        &'a self,
+        name_or_path: &'a str,
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<PluginReport, PluginError>> {
         Box::pin(async move {
-            let entry = self.0.find(named).await?;
+            let entry = self.0.find(name_or_path).await?;
             let loaded = self.0.spawn_load(entry, LoadCause::Requested, stop).await;
-            loaded.unwrap_or_else(|error| Err(PluginError::Failed(format!("failed to load `{named}`: {error}"))))
+            loaded.unwrap_or_else(|error| Err(PluginError::Failed(format!("failed to load `{name_or_path}`: {error}"))))
         })
     }
 

@@ -20,8 +20,8 @@ pub(crate) struct OnMainRuntime<T: ?Sized> {
 }
 
 impl OnMainRuntime<dyn HttpFetcher> {
-    pub(crate) fn fetch(inner: Arc<dyn HttpFetcher>, home: Handle) -> Arc<dyn HttpFetcher> {
-        Arc::new(Self { inner, runtime: home })
+    pub(crate) fn fetch(inner: Arc<dyn HttpFetcher>, runtime: Handle) -> Arc<dyn HttpFetcher> {
+        Arc::new(Self { inner, runtime })
     }
 }
 
@@ -32,25 +32,25 @@ impl HttpFetcher for OnMainRuntime<dyn HttpFetcher> {
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<FetchResponse, FetchError>> {
         let inner = self.inner.clone();
-        let work = async move { inner.fetch(request, stop).await };
-        let fetching = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
-        Box::pin(async move { fetching.await.unwrap_or_else(|error| Err(FetchError::Failed(error.to_string()))) })
+        let call = async move { inner.fetch(request, stop).await };
+        let task = AbortOnDropHandle::new(self.runtime.spawn(call.in_current_span()));
+        Box::pin(async move { task.await.unwrap_or_else(|error| Err(FetchError::Failed(error.to_string()))) })
     }
 }
 
 impl OnMainRuntime<dyn HostFunctions> {
-    pub(crate) fn functions(inner: Arc<dyn HostFunctions>, home: Handle) -> Arc<dyn HostFunctions> {
-        Arc::new(Self { inner, runtime: home })
+    pub(crate) fn functions(inner: Arc<dyn HostFunctions>, runtime: Handle) -> Arc<dyn HostFunctions> {
+        Arc::new(Self { inner, runtime })
     }
 }
 
 impl HostFunctions for OnMainRuntime<dyn HostFunctions> {
     fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
         let (inner, name) = (self.inner.clone(), name.to_owned());
-        let work = async move { inner.call(&name, arguments, stop).await };
-        let calling = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
-        Box::pin(async move {
-            calling.await.unwrap_or_else(|error| ToolOutput::fault(ToolFault::Internal, error.to_string()))
-        })
+        let call = async move { inner.call(&name, arguments, stop).await };
+        let task = AbortOnDropHandle::new(self.runtime.spawn(call.in_current_span()));
+        Box::pin(
+            async move { task.await.unwrap_or_else(|error| ToolOutput::fault(ToolFault::Internal, error.to_string())) },
+        )
     }
 }

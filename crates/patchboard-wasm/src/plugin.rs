@@ -51,7 +51,7 @@ impl LoadedPlugin {
         bytes: Bytes,
         services: &HostServices,
     ) -> Result<Self, PluginFileError> {
-        let home = Handle::current();
+        let main_runtime = Handle::current();
         let compiled = machine.compile(bytes, options.sha256).await?;
         tracing::debug!(
             plugin = %options.name,
@@ -61,32 +61,32 @@ impl LoadedPlugin {
             "plugin compiled"
         );
         let mut services = services.clone();
-        services.fetch = OnMainRuntime::fetch(services.fetch, home.clone());
-        let offered = DescribeContext {
+        services.fetch = OnMainRuntime::fetch(services.fetch, main_runtime.clone());
+        let context = DescribeContext {
             plugin: &options.name,
             has_grants: !options.grants.is_empty(),
             time: machine.limits().time,
         };
-        let share = machine.slots().quota();
-        let caller = GuestCall {
+        let quota = machine.slots().quota();
+        let guest_call = GuestCall {
             rights: Arc::new(PluginRights::for_describe(options.name.clone(), services.clone())),
             functions: None,
             stop: CancellationToken::new(),
-            quota: share.clone(),
+            quota: quota.clone(),
             // The plugin is untrusted and its speed unknown, so its first calls do not run inline.
             pace: Arc::default(),
-            main_runtime: home.clone(),
+            main_runtime: main_runtime.clone(),
         };
-        let tools = describe(machine, &compiled, caller, &offered).await?;
+        let tools = describe(machine, &compiled, guest_call, &context).await?;
         Ok(Self {
             name: options.name.clone(),
             machine: machine.clone(),
             compiled,
             rights: Arc::new(PluginRights::new(options, services)),
             tools,
-            quota: share,
+            quota,
             pace: Arc::default(),
-            main_runtime: home,
+            main_runtime,
             calls: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         })
@@ -234,17 +234,20 @@ impl LoadedPlugin {
         is_error: impl FnOnce(&T) -> bool,
     ) -> Result<T, GuestFailure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut count =
-            CallMetricsGuard { machine: &self.machine, began: Instant::now(), outcome: GuestCallOutcome::Cancelled };
-        let (rights, share, home) = (self.rights.clone(), self.quota.clone(), self.main_runtime.clone());
-        let caller = GuestCall { rights, functions, stop, quota: share, pace: self.pace.clone(), main_runtime: home };
-        let ended = self.machine.run(self.compiled.pre.clone(), caller, *self.machine.limits(), entry).await;
-        count.outcome = match &ended {
+        let mut metrics = CallMetricsGuard {
+            machine: &self.machine,
+            started_at: Instant::now(),
+            outcome: GuestCallOutcome::Cancelled,
+        };
+        let (rights, quota, main_runtime) = (self.rights.clone(), self.quota.clone(), self.main_runtime.clone());
+        let guest_call = GuestCall { rights, functions, stop, quota, pace: self.pace.clone(), main_runtime };
+        let result = self.machine.run(self.compiled.pre.clone(), guest_call, *self.machine.limits(), entry).await;
+        metrics.outcome = match &result {
             Ok(answer) if is_error(answer) => GuestCallOutcome::Failed,
             Ok(_) => GuestCallOutcome::Answered,
             Err(failure) => failure.outcome(),
         };
-        match &ended {
+        match &result {
             Ok(_) => {}
             Err(GuestFailure::Cancelled) => {
                 tracing::debug!(plugin = %self.name, tool.name = tool, "plugin call cancelled");
@@ -252,11 +255,11 @@ impl LoadedPlugin {
             Err(failure) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 let reason = failure.message(&self.name);
-                let duration_ms = u64::try_from(count.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                let duration_ms = u64::try_from(metrics.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
                 tracing::warn!(plugin = %self.name, tool.name = tool, duration_ms, %reason, "plugin call failed");
             }
         }
-        ended
+        result
     }
 }
 
@@ -272,13 +275,13 @@ impl std::fmt::Debug for LoadedPlugin {
 /// Counts a call on drop, so that dropped calls are counted too.
 struct CallMetricsGuard<'a> {
     machine: &'a PluginMachine,
-    began: Instant,
+    started_at: Instant,
     outcome: GuestCallOutcome,
 }
 
 impl Drop for CallMetricsGuard<'_> {
     fn drop(&mut self) {
-        self.machine.metrics().call_ended(self.outcome, self.began.elapsed());
+        self.machine.metrics().call_ended(self.outcome, self.started_at.elapsed());
     }
 }
 
@@ -286,8 +289,8 @@ impl Drop for CallMetricsGuard<'_> {
 async fn describe(
     machine: &PluginMachine,
     compiled: &CompiledPlugin,
-    caller: GuestCall,
-    offered: &DescribeContext<'_>,
+    guest_call: GuestCall,
+    context: &DescribeContext<'_>,
 ) -> Result<Arc<[ToolSpec]>, PluginFileError> {
     let limits = PluginLimits { time: machine.limits().time.min(DESCRIBE_TIMEOUT), ..*machine.limits() };
     let (tools, channel) = (compiled.tools.clone(), compiled.channel.clone());
@@ -302,11 +305,11 @@ async fn describe(
             }
         })
     });
-    let described = machine.run(compiled.pre.clone(), caller, limits, entry).await;
+    let described = machine.run(compiled.pre.clone(), guest_call, limits, entry).await;
     let described = described.map_err(|failure| {
-        PluginFileError::new(format!("cannot say what it offers: {}", failure.message(offered.plugin)))
+        PluginFileError::new(format!("cannot say what it offers: {}", failure.message(context.plugin)))
     })?;
-    describe::specs(described, offered).map_err(PluginFileError::new)
+    describe::specs(described, context).map_err(PluginFileError::new)
 }
 
 #[cfg(test)]

@@ -65,8 +65,8 @@ impl HostServices {
 
     /// Must be held while a value is added to the store, so that two calls cannot both use its remaining space.
     pub(crate) fn store_lock(&self, store: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
-        let mut gates = self.store_locks.by_store.lock().unwrap_or_else(PoisonError::into_inner);
-        gates.entry(store.clone()).or_default().clone()
+        let mut locks = self.store_locks.by_store.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.entry(store.clone()).or_default().clone()
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn has_placeholder(text: &str) -> bool {
 
 /// Parses the URL more strictly than elsewhere, so that every parser agrees on its host.
 pub(crate) fn fill_url(url: &str, secrets: &SecretMap) -> Result<FilledUrl, String> {
-    let (front, rest, host) = split_authority(url)?;
+    let (prefix, rest, host) = split_authority(url)?;
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     if has_placeholder(fragment) {
         return Err("a secret stands in the fragment of the URL, which is never sent".to_owned());
@@ -52,7 +52,7 @@ pub(crate) fn fill_url(url: &str, secrets: &SecretMap) -> Result<FilledUrl, Stri
         Some((path, query)) => (path, Some(query)),
         None => (rest, None),
     };
-    let mut url = format!("{front}{}", fill(path, secrets, SecretPosition::Path)?);
+    let mut url = format!("{prefix}{}", fill(path, secrets, SecretPosition::Path)?);
     if let Some(query) = query {
         url.push('?');
         url.push_str(&fill(query, secrets, SecretPosition::Query)?);
@@ -84,11 +84,11 @@ impl SecretRedactor {
     }
 
     pub(crate) fn text(&self, text: String) -> String {
-        let hide = |text: String, form: &SecretString| match text.contains(form.expose_secret()) {
+        let redact = |text: String, form: &SecretString| match text.contains(form.expose_secret()) {
             true => text.replace(form.expose_secret(), REDACTED),
             false => text,
         };
-        self.forms.iter().fold(text, hide)
+        self.forms.iter().fold(text, redact)
     }
 
     pub(crate) fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
@@ -107,13 +107,13 @@ fn split_authority(url: &str) -> Result<(&str, &str, HostGrant), String> {
         _ => return Err(plain().to_owned()),
     };
     let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
-    let (authority, after) = rest.split_at_checked(end).ok_or_else(plain)?;
+    let (authority, suffix) = rest.split_at_checked(end).ok_or_else(plain)?;
     if has_placeholder(authority) {
         return Err(misplaced_error());
     }
     let host = read_host(authority, port).ok_or_else(plain)?;
-    let (front, _) = url.split_at_checked(url.len() - after.len()).ok_or_else(plain)?;
-    Ok((front, after, host))
+    let (prefix, _) = url.split_at_checked(url.len() - suffix.len()).ok_or_else(plain)?;
+    Ok((prefix, suffix, host))
 }
 
 /// Accepts only hosts that every parser reads the same way: no user, no escapes, nothing that would be normalised.
@@ -127,8 +127,8 @@ fn read_host(authority: &str, known_port: u16) -> Option<HostGrant> {
         None => {
             let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
             let host = host.strip_suffix('.').unwrap_or(host);
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-            (!host.is_empty() && host.bytes().all(fits)).then_some((host, port))?
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+            (!host.is_empty() && host.bytes().all(is_plain)).then_some((host, port))?
         }
     };
     let port = match port {
@@ -145,7 +145,7 @@ fn misplaced_error() -> String {
         .to_owned()
 }
 
-fn fill<'a>(text: &'a str, secrets: &SecretMap, place: SecretPosition) -> Result<Cow<'a, str>, String> {
+fn fill<'a>(text: &'a str, secrets: &SecretMap, position: SecretPosition) -> Result<Cow<'a, str>, String> {
     if !has_placeholder(text) {
         return Ok(Cow::Borrowed(text));
     }
@@ -158,12 +158,12 @@ fn fill<'a>(text: &'a str, secrets: &SecretMap, place: SecretPosition) -> Result
         let (name, rest) = piece.split_once(CLOSE).ok_or_else(|| format!("`{OPEN}` has no `{CLOSE}`"))?;
         let value = secrets.get(name).ok_or_else(|| format!("there is no secret `{}`", quote_untrusted(name)))?;
         let value = value.expose_secret();
-        match place {
+        match position {
             SecretPosition::Header if value.chars().any(char::is_control) => {
                 return Err(format!("secret `{name}` holds what cannot be sent in a header"));
             }
             SecretPosition::Header => filled.push_str(value),
-            SecretPosition::Path | SecretPosition::Query => filled.push_str(&encoded(value, place)),
+            SecretPosition::Path | SecretPosition::Query => filled.push_str(&encoded(value, position)),
         }
         filled.push_str(rest);
     }
@@ -171,17 +171,17 @@ fn fill<'a>(text: &'a str, secrets: &SecretMap, place: SecretPosition) -> Result
 }
 
 /// Encodes only what a URL parser would change, because some services compare paths literally.
-fn encoded(value: &str, place: SecretPosition) -> String {
+fn encoded(value: &str, position: SecretPosition) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
-        let stays = match byte {
+        let is_unescaped = match byte {
             b'-' | b'.' | b'_' | b'~' | b':' => true,
             b'@' | b'!' | b'$' | b'&' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {
-                matches!(place, SecretPosition::Path)
+                matches!(position, SecretPosition::Path)
             }
             _ => byte.is_ascii_alphanumeric(),
         };
-        match stays {
+        match is_unescaped {
             true => text.push(char::from(byte)),
             // Writing to a string cannot fail.
             false => drop(write!(text, "%{byte:02X}")),
@@ -192,18 +192,18 @@ fn encoded(value: &str, place: SecretPosition) -> String {
 
 fn redact_bytes(bytes: Vec<u8>, form: &[u8]) -> Vec<u8> {
     let Some(first) = form.first() else { return bytes };
-    let (mut kept, mut rest) = (Vec::new(), &*bytes);
+    let (mut redacted, mut rest) = (Vec::new(), &*bytes);
     while let Some(at) = find(rest, *first, form) {
         let (before, found) = rest.split_at(at);
-        kept.extend_from_slice(before);
-        kept.extend_from_slice(REDACTED.as_bytes());
+        redacted.extend_from_slice(before);
+        redacted.extend_from_slice(REDACTED.as_bytes());
         rest = found.get(form.len()..).unwrap_or_default();
     }
     if rest.len() == bytes.len() {
         return bytes;
     }
-    kept.extend_from_slice(rest);
-    kept
+    redacted.extend_from_slice(rest);
+    redacted
 }
 
 fn find(bytes: &[u8], first: u8, form: &[u8]) -> Option<usize> {

@@ -71,14 +71,14 @@ pub(crate) struct HostCallCounts {
 }
 
 impl CallState {
-    pub(crate) fn new(caller: GuestCall, limits: &PluginLimits, turn: CallSlot) -> Self {
-        let (printed, complained) = (GuestOutputTail::default(), GuestOutputTail::default());
+    pub(crate) fn new(caller: GuestCall, limits: &PluginLimits, slot: CallSlot) -> Self {
+        let (stdout, stderr) = (GuestOutputTail::default(), GuestOutputTail::default());
         let started = Instant::now();
         let functions = caller.functions.map(|functions| OnMainRuntime::functions(functions, caller.main_runtime));
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES);
         Self {
-            wasi: empty_wasi(&printed, &complained),
+            wasi: empty_wasi(&stdout, &stderr),
             table,
             limiter: MemoryLimiter::new(limits.memory),
             rights: caller.rights,
@@ -89,9 +89,9 @@ impl CallState {
             log_lines_left: LOG_LINES,
             log_lines_dropped: 0,
             host_calls: HostCallCounts::default(),
-            stdout: printed,
-            stderr: complained,
-            slot: turn,
+            stdout,
+            stderr,
+            slot,
         }
     }
 
@@ -102,10 +102,10 @@ impl CallState {
 }
 
 /// A WASI context without arguments, variables, folders, network or input. Output goes to the log.
-fn empty_wasi(printed: &GuestOutputTail, complained: &GuestOutputTail) -> WasiCtx {
+fn empty_wasi(stdout: &GuestOutputTail, stderr: &GuestOutputTail) -> WasiCtx {
     WasiCtxBuilder::new()
-        .stdout(printed.clone())
-        .stderr(complained.clone())
+        .stdout(stdout.clone())
+        .stderr(stderr.clone())
         .allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false)

@@ -39,30 +39,30 @@ pub(crate) fn options(name: &str, grants: &[&str]) -> PluginOptions {
 }
 
 pub(crate) fn services() -> HostServices {
-    services_with(Arc::new(Asked::default()))
+    services_with(Arc::new(NotifyingClock::default()))
 }
 
 pub(crate) fn services_with(clock: Arc<dyn Clock>) -> HostServices {
-    HostServices::new(Arc::new(Nowhere), Arc::new(InMemoryStore::new()), clock)
+    HostServices::new(Arc::new(NoNetwork), Arc::new(InMemoryStore::new()), clock)
 }
 
 /// A clock that notifies when it is read: the guest that reads it is running.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
-    pub(crate) asked: Notify,
+pub(crate) struct NotifyingClock {
+    pub(crate) reads: Notify,
 }
 
-impl Clock for Asked {
+impl Clock for NotifyingClock {
     fn now(&self) -> Timestamp {
-        self.asked.notify_one();
+        self.reads.notify_one();
         Timestamp::UNIX_EPOCH
     }
 }
 
 #[derive(Debug)]
-struct Nowhere;
+struct NoNetwork;
 
-impl HttpFetcher for Nowhere {
+impl HttpFetcher for NoNetwork {
     fn fetch(
         &self,
         _request: FetchRequest,
@@ -85,9 +85,9 @@ impl HostFunctions for NoFunctions {
 
 /// Installs a global subscriber. `tracing` caches per process whether a log call is enabled; without this, a test
 /// thread without a subscriber would disable it for another test.
-pub(crate) fn listen_everywhere() {
-    static LISTENING: std::sync::Once = std::sync::Once::new();
-    LISTENING.call_once(|| {
+pub(crate) fn install_subscriber() {
+    static INSTALLED: std::sync::Once = std::sync::Once::new();
+    INSTALLED.call_once(|| {
         let subscriber =
             tracing_subscriber::fmt().with_writer(std::io::sink).with_max_level(tracing::Level::TRACE).finish();
         tracing::subscriber::set_global_default(subscriber).expect("the first one");

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::RepetitionDetector;
 
 /// Hears the text in pieces of so many characters; gives how many characters it took.
-fn heard(text: &str, pieces_of: usize) -> Option<usize> {
+fn bytes_read(text: &str, pieces_of: usize) -> Option<usize> {
     let mut repetition = RepetitionDetector::default();
     let mut taken = 0;
     let characters: Vec<char> = text.chars().collect();
@@ -36,7 +36,7 @@ fn endless_texts_are_cut_soon() {
         ("10, 20, 30, ".repeat(100), 400),
     ] {
         for pieces_of in [1, 7, 4096] {
-            let cut = heard(&text, pieces_of);
+            let cut = bytes_read(&text, pieces_of);
             let at_most = if pieces_of > at_most { pieces_of } else { at_most + pieces_of };
             assert!(cut.is_some_and(|cut| cut <= at_most), "{cut:?} of {at_most} in pieces of {pieces_of}: {text:.60}");
         }
@@ -55,7 +55,7 @@ fn ordinary_texts_are_left_alone() {
     let zeros = format!("let zeros = [{}];", "0, ".repeat(64));
     for text in [&count, &table, &tests, &rule, &song, &zeros, &String::new()] {
         for pieces_of in [1, 5, 4096] {
-            assert_eq!(heard(text, pieces_of), None, "{text:.60}");
+            assert_eq!(bytes_read(text, pieces_of), None, "{text:.60}");
         }
     }
 }
@@ -66,13 +66,13 @@ proptest! {
     fn texts_without_a_period_are_left_alone(words in proptest::collection::vec("[a-e]{2,6}", 60..300)) {
         // A growing run of one word breaks every period.
         let text: String = words.iter().enumerate().map(|(index, word)| format!("{word}{} ", "z".repeat(index % 29))).collect();
-        prop_assert_eq!(heard(&text, 3), None);
+        prop_assert_eq!(bytes_read(&text, 3), None);
     }
 
     #[test]
     fn whatever_is_repeated_often_enough_is_noticed(unit in "[a-z ,.]{1,120}", before in "[a-z ]{0,80}") {
         let text = format!("{before}{}", unit.repeat(1200 / unit.len() + 5));
-        prop_assert!(heard(&text, 4).is_some());
+        prop_assert!(bytes_read(&text, 4).is_some());
     }
 
     #[test]

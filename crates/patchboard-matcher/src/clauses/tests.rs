@@ -29,5 +29,5 @@ fn what_cannot_stand_alone_is_not_cut_off() {
 #[test]
 fn there_are_only_so_many() {
     let text = "play jazz and ".repeat(20);
-    assert_eq!(clauses(&tokenize(&text)).len(), super::MOST_CLAUSES);
+    assert_eq!(clauses(&tokenize(&text)).len(), super::MAX_CLAUSES);
 }

@@ -1,11 +1,11 @@
-use super::{MOST_FEATURES, features};
+use super::{MAX_FEATURES, features};
 use crate::tokenizer::tokenize;
 
 #[test]
 fn they_are_sorted_unique_and_bounded() {
     let found = features(&tokenize(&"lights in the kitchen ".repeat(500)));
     assert!(found.windows(2).all(|pair| pair[0] < pair[1]));
-    assert!(found.len() <= MOST_FEATURES);
+    assert!(found.len() <= MAX_FEATURES);
 }
 
 #[test]

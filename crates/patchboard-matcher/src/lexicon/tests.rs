@@ -37,11 +37,13 @@ fn other_languages_lead_to_the_same_concepts() {
 
 #[test]
 fn slips_are_corrected_and_strange_words_are_not() {
-    for (slip, concept) in [("calender", None), ("birhtday", Some("birthday")), ("thermostatt", Some("thermostat"))] {
-        let corrected = lexicon().senses_of_misspelling(slip).map(concepts);
+    for (misspelling, concept) in
+        [("calender", None), ("birhtday", Some("birthday")), ("thermostatt", Some("thermostat"))]
+    {
+        let corrected = lexicon().senses_of_misspelling(misspelling).map(concepts);
         match concept {
-            Some(concept) => assert_eq!(corrected, Some(vec![concept]), "{slip}"),
-            None => assert_eq!(corrected, None, "{slip}"),
+            Some(concept) => assert_eq!(corrected, Some(vec![concept]), "{misspelling}"),
+            None => assert_eq!(corrected, None, "{misspelling}"),
         }
     }
     for word in ["zxqvbl", "молоко!", "a", ""] {

@@ -18,9 +18,9 @@ fn who_is_spoken_to_is_not_always_spoken_about() {
 }
 
 #[test]
-fn cues_are_words_and_the_longest_phrases() {
+fn terms_are_words_and_the_longest_phrases() {
     let query = Query::new(&tokenize("where is my bank account in yen"));
-    let texts: Vec<&str> = query.terms.iter().map(|cue| cue.text.as_str()).collect();
+    let texts: Vec<&str> = query.terms.iter().map(|term| term.text.as_str()).collect();
     assert_eq!(texts, ["bank account", "bank", "account", "yen"]);
 }
 

@@ -29,20 +29,20 @@ fn a_choice_needs_confidence_and_distance() {
     }
 }
 
-fn fits(common: &[f32], examples: f32, none: &AppEvidence) -> OddsTable {
+fn odds(common: &[f32], examples: f32, none: &AppEvidence) -> OddsTable {
     let evidence = vec![AppEvidence { example_weight: examples, ..AppEvidence::default() }; common.len()];
-    let likenesses: Vec<DescriptionSimilarity> = common
+    let similarities: Vec<DescriptionSimilarity> = common
         .iter()
         .map(|common| DescriptionSimilarity { shared_terms: *common, ..DescriptionSimilarity::default() })
         .collect();
     let background = DescriptionSimilarity { whole_text: 0.4, ..DescriptionSimilarity::default() };
-    OddsTable::new(&Query::new(&tokenize("play jazz")), &background, &likenesses, &evidence, none)
+    OddsTable::new(&Query::new(&tokenize("play jazz")), &background, &similarities, &evidence, none)
 }
 
 #[test]
 fn confidence_leaves_room_for_none_of_them() {
     for (common, examples) in [(vec![], 0.0), (vec![0.0; 3], 0.0), (vec![2.0, 1.0, 0.0], 0.0), (vec![9.0, 9.0], 50.0)] {
-        let found = fits(&common, examples, &AppEvidence::default()).confidences();
+        let found = odds(&common, examples, &AppEvidence::default()).confidences();
         let sum: f32 = found.iter().sum();
         assert!(sum < 1.0001 && found.iter().all(|one| (0.0..=1.0).contains(one)), "{common:?} {found:?}");
         assert!(found.windows(2).all(|pair| pair[0] >= pair[1]));
@@ -51,15 +51,15 @@ fn confidence_leaves_room_for_none_of_them() {
 
 #[test]
 fn without_any_evidence_nobody_is_probable() {
-    let found = fits(&[0.0], 0.0, &AppEvidence::default()).confidences();
+    let found = odds(&[0.0], 0.0, &AppEvidence::default()).confidences();
     assert!(found[0] < ConfidencePolicy::EAGER.min_single_app, "{found:?}");
 }
 
 #[test]
 fn what_is_like_messages_of_no_app_is_for_none_of_them() {
-    let before = fits(&[1.0, 0.5], 0.0, &AppEvidence::default()).confidences();
+    let before = odds(&[1.0, 0.5], 0.0, &AppEvidence::default()).confidences();
     let given_up = AppEvidence { nearest_accepted: 0.9, is_same_text: true, ..AppEvidence::default() };
-    let after = fits(&[1.0, 0.5], 0.0, &given_up).confidences();
+    let after = odds(&[1.0, 0.5], 0.0, &given_up).confidences();
     assert!(after.iter().zip(&before).all(|(after, before)| after < &(before / 10.0)), "{before:?} {after:?}");
 }
 

@@ -1,4 +1,4 @@
-use super::{app, chosen, confidence, household, rank, teach};
+use super::{app, chosen, confidence, household, rank, train};
 use crate::{LabelPolarity, LabelStrength, Matcher, NO_APP};
 
 use LabelPolarity::{Negative, Positive};
@@ -14,7 +14,7 @@ fn a_few_strong_labels_move_an_utterance() {
     let apps = household();
     assert_eq!(chosen(&matcher, "fribble the gonzle", &apps), [""; 0]);
     for text in ["fribble the gonzle", "please fribble it", "gonzle and fribble now"] {
-        teach(&mut matcher, text, "chef", Positive, Strong);
+        train(&mut matcher, text, "chef", Positive, Strong);
     }
     assert_eq!(chosen(&matcher, "fribble the gonzle", &apps), ["chef"]);
     assert_eq!(rank(&matcher, "could you fribble my gonzle", &apps).candidates[0].app, "chef".into());
@@ -26,10 +26,10 @@ fn a_rejection_lowers_and_a_correction_turns() {
     let apps = household();
     let text = "switch off the lights in the hall";
     let before = confidence(&matcher, text, &apps, "lamps");
-    teach(&mut matcher, text, "lamps", Negative, Strong);
+    train(&mut matcher, text, "lamps", Negative, Strong);
     let after = confidence(&matcher, text, &apps, "lamps");
     assert!(after < before / 2.0, "{before} {after}");
-    teach(&mut matcher, text, "notebook", Positive, Strong);
+    train(&mut matcher, text, "notebook", Positive, Strong);
     assert_eq!(chosen(&matcher, text, &apps), ["notebook"]);
     // Other rooms still go to `lamps`.
     assert_eq!(rank(&matcher, "turn on the kitchen lamp", &apps).candidates[0].app, "lamps".into());
@@ -46,11 +46,11 @@ fn a_refusal_makes_nobody_else_more_probable() {
     for text in texts {
         for other in texts {
             let mut matcher = Matcher::new();
-            teach(&mut matcher, "play jazz in the hall", "jukebox", Positive, Weak);
-            teach(&mut matcher, "mail the recipe", "mailman", Positive, Weak);
+            train(&mut matcher, "play jazz in the hall", "jukebox", Positive, Weak);
+            train(&mut matcher, "mail the recipe", "mailman", Positive, Weak);
             for refusing in &apps {
                 let before = shares(&matcher, other);
-                teach(&mut matcher, text, &refusing.name, Negative, Strong);
+                train(&mut matcher, text, &refusing.name, Negative, Strong);
                 let after = shares(&matcher, other);
                 let rose = after.iter().zip(&before).any(|(after, before)| *after > before + 1e-6);
                 assert!(!rose, "{text} / {other}, refused by {}: {before:?} {after:?}", refusing.name);
@@ -65,16 +65,16 @@ fn what_is_given_up_is_for_none_of_them_until_an_app_gets_it() {
     let apps = household();
     let text = "turn on the lamp of the lighthouse";
     let before = confidence(&matcher, text, &apps, "lamps");
-    teach(&mut matcher, text, NO_APP, Positive, Strong);
+    train(&mut matcher, text, NO_APP, Positive, Strong);
     let after = confidence(&matcher, text, &apps, "lamps");
     assert!(after < 0.1 && before > 0.3, "{before} {after}");
     let like = "turn on the lamp of that lighthouse again";
     assert!(confidence(&matcher, like, &apps, "lamps") < before);
     assert_eq!(chosen(&matcher, "switch off the lights", &apps), ["lamps"]);
-    teach(&mut matcher, text, "lamps", Positive, Strong);
+    train(&mut matcher, text, "lamps", Positive, Strong);
     assert_eq!(chosen(&matcher, text, &apps), ["lamps"]);
     let kept = matcher.export_training(NO_APP);
-    teach(&mut matcher, text, NO_APP, Positive, Strong);
+    train(&mut matcher, text, NO_APP, Positive, Strong);
     assert_ne!(matcher.export_training(NO_APP), kept);
     matcher.forget(NO_APP);
     assert_eq!(matcher.export_training(NO_APP), None);
@@ -86,10 +86,10 @@ fn a_thousand_acknowledgements_do_not_drown_ten_words_of_the_user() {
     let apps = [app("one", "Does this."), app("two", "Does that.")];
     for number in 0..1000 {
         let (first, second) = (STRANGE[number % 10], STRANGE[number / 10 % 10]);
-        teach(&mut matcher, &format!("zorp {first} {second} {}", STRANGE[number / 100]), "one", Positive, Weak);
+        train(&mut matcher, &format!("zorp {first} {second} {}", STRANGE[number / 100]), "one", Positive, Weak);
     }
     for word in STRANGE {
-        teach(&mut matcher, &format!("zorp the {word} flurb"), "two", Positive, Strong);
+        train(&mut matcher, &format!("zorp the {word} flurb"), "two", Positive, Strong);
     }
     assert_eq!(chosen(&matcher, "zorp the snorf flurb", &apps), ["two"]);
     assert_eq!(rank(&matcher, "zorp my quaddle flurb", &apps).candidates[0].app, "two".into());
@@ -104,9 +104,9 @@ fn what_a_person_said_of_the_same_words_wins() {
     let mut matcher = Matcher::new();
     let apps = household();
     for _ in 0..50 {
-        teach(&mut matcher, "fribble the gonzle", "chef", Positive, Weak);
+        train(&mut matcher, "fribble the gonzle", "chef", Positive, Weak);
     }
-    teach(&mut matcher, "fribble the gonzle", "mailman", Positive, Strong);
+    train(&mut matcher, "fribble the gonzle", "mailman", Positive, Strong);
     assert_eq!(rank(&matcher, "fribble the gonzle", &apps).candidates[0].app, "mailman".into());
 }
 
@@ -122,7 +122,7 @@ fn an_app_that_comes_late_is_not_shut_out() {
     ];
     for (name, text) in rows {
         for word in STRANGE {
-            teach(&mut matcher, &text.replace("{}", word), name, Positive, Weak);
+            train(&mut matcher, &text.replace("{}", word), name, Positive, Weak);
         }
     }
     apps.push(app("forecast", "Tells the weather."));
@@ -135,8 +135,8 @@ fn forgetting_brings_back_the_beginning() {
     let apps = household();
     let mut matcher = Matcher::new();
     let fresh = rank(&matcher, "fribble the lights", &apps);
-    teach(&mut matcher, "fribble the lights", "chef", Positive, Strong);
-    teach(&mut matcher, "fribble the lights", "lamps", Negative, Strong);
+    train(&mut matcher, "fribble the lights", "chef", Positive, Strong);
+    train(&mut matcher, "fribble the lights", "lamps", Negative, Strong);
     assert_eq!(matcher.label_count("Chef"), 1);
     assert_ne!(rank(&matcher, "fribble the lights", &apps), fresh);
     matcher.forget("chef");

@@ -1,4 +1,4 @@
-use super::{MOST_WORDS, TokenBoundary, tokenize};
+use super::{MAX_WORDS, TokenBoundary, tokenize};
 
 fn texts(text: &str) -> Vec<String> {
     tokenize(text).into_iter().map(|word| word.text).collect()
@@ -43,9 +43,10 @@ fn what_says_little_weighs_little() {
 
 #[test]
 fn ends_of_phrases_and_sentences_are_marked() {
-    let ends: Vec<TokenBoundary> = tokenize("lists, notes and more. Done").iter().map(|word| word.boundary).collect();
+    let boundaries: Vec<TokenBoundary> =
+        tokenize("lists, notes and more. Done").iter().map(|word| word.boundary).collect();
     assert_eq!(
-        ends,
+        boundaries,
         [
             TokenBoundary::Phrase,
             TokenBoundary::Absent,
@@ -58,8 +59,8 @@ fn ends_of_phrases_and_sentences_are_marked() {
 
 #[test]
 fn long_texts_are_read_from_their_beginning() {
-    assert_eq!(tokenize(&"word ".repeat(20_000)).len(), MOST_WORDS);
-    assert_eq!(tokenize(&"明".repeat(70_000)).len(), MOST_WORDS);
+    assert_eq!(tokenize(&"word ".repeat(20_000)).len(), MAX_WORDS);
+    assert_eq!(tokenize(&"明".repeat(70_000)).len(), MAX_WORDS);
     let word = tokenize(&"x".repeat(70_000));
     assert!(word.len() == 1 && word.iter().all(|word| word.text.len() <= 48));
 }

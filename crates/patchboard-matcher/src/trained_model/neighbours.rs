@@ -54,8 +54,8 @@ impl NeighbourIndex {
             self.slots_by_feature.entry(*feature).or_default().push(slot);
         }
         let size = size(&features);
-        if let Some(place) = self.slots.get_mut(slot as usize) {
-            *place = Some(IndexedExample { app, strength, features, vector, size });
+        if let Some(entry) = self.slots.get_mut(slot as usize) {
+            *entry = Some(IndexedExample { app, strength, features, vector, size });
         }
         slot
     }
@@ -64,9 +64,9 @@ impl NeighbourIndex {
         let Some(entry) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
         self.free.push(slot);
         for feature in &entry.features {
-            if let Some(holders) = self.slots_by_feature.get_mut(feature) {
-                holders.retain(|holder| *holder != slot);
-                if holders.is_empty() {
+            if let Some(postings) = self.slots_by_feature.get_mut(feature) {
+                postings.retain(|posting| *posting != slot);
+                if postings.is_empty() {
                     self.slots_by_feature.remove(feature);
                 }
             }
@@ -85,29 +85,29 @@ impl NeighbourIndex {
     pub(super) fn find_neighbours(
         &self,
         features: &[FeatureHash],
-        places: &HashMap<AppId, usize>,
+        positions: &HashMap<AppId, usize>,
         count: usize,
         rarity: RarityWeighting,
     ) -> Vec<NeighbourScores> {
         let mut result = vec![NeighbourScores::default(); count];
-        let all = self.slots.len() - self.free.len();
+        let example_count = self.slots.len() - self.free.len();
         let mut shared = vec![0.0f32; self.slots.len()];
         let mut found: Vec<IndexSlot> = Vec::new();
-        let mut own = f32::MIN_POSITIVE;
+        let mut query_weight = f32::MIN_POSITIVE;
         for feature in features {
-            let holders = self.slots_by_feature.get(feature).map_or(&[][..], Vec::as_slice);
+            let postings = self.slots_by_feature.get(feature).map_or(&[][..], Vec::as_slice);
             let rare = match rarity {
                 RarityWeighting::Applied => {
-                    ((all as f32 + RARITY_SMOOTHING) / (holders.len() as f32 + 0.5)).ln().max(0.1)
+                    ((example_count as f32 + RARITY_SMOOTHING) / (postings.len() as f32 + 0.5)).ln().max(0.1)
                 }
                 RarityWeighting::Ignored => 1.0,
             };
             let rarity = feature.weight() * rare;
-            own += rarity * rarity;
-            if holders.len() > MAX_POSTINGS && holders.len() > all / COMMON_FRACTION {
+            query_weight += rarity * rarity;
+            if postings.len() > MAX_POSTINGS && postings.len() > example_count / COMMON_FRACTION {
                 continue;
             }
-            for slot in holders {
+            for slot in postings {
                 if let Some(shared) = shared.get_mut(*slot as usize) {
                     if *shared == 0.0 {
                         found.push(*slot);
@@ -120,18 +120,18 @@ impl NeighbourIndex {
         let size = size(features);
         for slot in found {
             let Some(Some(entry)) = self.slots.get(slot as usize) else { continue };
-            let Some(&at) = places.get(&entry.app) else { continue };
+            let Some(&at) = positions.get(&entry.app) else { continue };
             let (Some(app), Some(best)) = (result.get_mut(at), best.get_mut(at)) else { continue };
             let shared = shared.get(slot as usize).copied().unwrap_or(0.0);
-            let likeness = (shared / own * (size / entry.size).sqrt()).min(1.0);
-            let counted = match entry.strength {
-                LabelStrength::Weak => likeness,
-                LabelStrength::Strong => likeness * STRONG_BONUS,
+            let similarity = (shared / query_weight * (size / entry.size).sqrt()).min(1.0);
+            let score = match entry.strength {
+                LabelStrength::Weak => similarity,
+                LabelStrength::Strong => similarity * STRONG_BONUS,
             };
-            app.similar_count += u32::from(likeness > SIMILAR_FROM);
-            app.is_same_text |= likeness > IDENTICAL_FROM && entry.strength == LabelStrength::Strong;
-            app.nearest = app.nearest.max(counted);
-            insert(best, counted);
+            app.similar_count += u32::from(similarity > SIMILAR_FROM);
+            app.is_same_text |= similarity > IDENTICAL_FROM && entry.strength == LabelStrength::Strong;
+            app.nearest = app.nearest.max(score);
+            insert(best, score);
         }
         for (app, best) in result.iter_mut().zip(best) {
             app.nearest_blend = blend(best);

@@ -112,18 +112,18 @@ impl MessagesParser {
         match block.kind.as_str() {
             "tool_use" => {
                 self.limit.add_call()?;
-                let whole = block.input.map(RawValue::get).unwrap_or_default();
-                self.limit.add_arguments(whole.len())?;
+                let initial_input = block.input.map(RawValue::get).unwrap_or_default();
+                self.limit.add_arguments(initial_input.len())?;
                 let call = OpenToolUse {
                     block: position,
                     index: self.next_call_index,
                     id: block.id.unwrap_or_default(),
                     name: self.names.board_name(&block.name.unwrap_or_default()),
-                    initial_input: whole.to_owned(),
+                    initial_input: initial_input.to_owned(),
                     partial_json: String::new(),
                 };
                 self.next_call_index = self.next_call_index.saturating_add(1);
-                out.push_back(call.piece_event(""));
+                out.push_back(call.chunk_event(""));
                 self.calls.push(call);
             }
             _ => push_text(block.text, block.thinking, out),
@@ -138,22 +138,22 @@ impl MessagesParser {
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<(), ModelError> {
         push_text(delta.text, delta.thinking, out);
-        if let Some(piece) = delta.partial_json
-            && !piece.as_str().is_empty()
+        if let Some(chunk) = delta.partial_json
+            && !chunk.as_str().is_empty()
             && let Some(call) = self.calls.iter_mut().find(|call| call.block == position)
         {
-            self.limit.add_arguments(piece.as_str().len())?;
-            call.partial_json.push_str(piece.as_str());
-            out.push_back(call.piece_event(piece.as_str()));
+            self.limit.add_arguments(chunk.as_str().len())?;
+            call.partial_json.push_str(chunk.as_str());
+            out.push_back(call.chunk_event(chunk.as_str()));
         }
         Ok(())
     }
 
     fn block_stopped(&mut self, position: u32, out: &mut VecDeque<ModelEvent>) {
-        if let Some(place) = self.calls.iter().position(|call| call.block == position) {
-            let call = self.calls.remove(place);
+        if let Some(at) = self.calls.iter().position(|call| call.block == position) {
+            let call = self.calls.remove(at);
             if call.partial_json.is_empty() && !call.initial_input.is_empty() {
-                out.push_back(call.piece_event(&call.initial_input));
+                out.push_back(call.chunk_event(&call.initial_input));
             }
             let input =
                 parse_arguments(if call.partial_json.is_empty() { &call.initial_input } else { &call.partial_json });
@@ -163,24 +163,24 @@ impl MessagesParser {
 
     fn merge_usage(&mut self, usage: Option<UsageTotals>, out: &mut VecDeque<ModelEvent>) {
         let Some(new) = usage else { return };
-        let known = &mut self.usage;
-        known.input_tokens = new.input_tokens.or(known.input_tokens);
-        known.cache_creation_input_tokens = new.cache_creation_input_tokens.or(known.cache_creation_input_tokens);
-        known.cache_read_input_tokens = new.cache_read_input_tokens.or(known.cache_read_input_tokens);
-        known.output_tokens = new.output_tokens.or(known.output_tokens);
-        let input = [known.input_tokens, known.cache_creation_input_tokens, known.cache_read_input_tokens]
+        let totals = &mut self.usage;
+        totals.input_tokens = new.input_tokens.or(totals.input_tokens);
+        totals.cache_creation_input_tokens = new.cache_creation_input_tokens.or(totals.cache_creation_input_tokens);
+        totals.cache_read_input_tokens = new.cache_read_input_tokens.or(totals.cache_read_input_tokens);
+        totals.output_tokens = new.output_tokens.or(totals.output_tokens);
+        let input = [totals.input_tokens, totals.cache_creation_input_tokens, totals.cache_read_input_tokens]
             .into_iter()
             .flatten()
             .fold(0, u64::saturating_add);
         // Not emitted before both counts are known, because a partial count would be taken for the total.
-        if let (Some(_), Some(output)) = (known.input_tokens, known.output_tokens) {
+        if let (Some(_), Some(output)) = (totals.input_tokens, totals.output_tokens) {
             out.push_back(ModelEvent::Usage(TokenCount::from_provider(input, output)));
         }
     }
 }
 
 impl OpenToolUse {
-    fn piece_event(&self, text: &str) -> ModelEvent {
+    fn chunk_event(&self, text: &str) -> ModelEvent {
         ModelEvent::ToolCallChunk { index: self.index, name: Arc::clone(&self.name), text: text.to_owned() }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::ProviderKind;
 use crate::tests::fixture::{assert_golden, call, everything, message, pretty, replay, request, result, text, tool};
-use crate::tests::spoken::{self, Spoken};
+use crate::tests::generated::{self, GeneratedPart};
 
 fn body(request: &ModelRequest) -> String {
     pretty(&request::body(request, &request.model, &ToolNameMap::of(request), &Default::default()).unwrap())
@@ -73,17 +73,17 @@ fn the_key_is_needed_at_the_official_address_only() {
     assert_eq!(check(Some("http://127.0.0.1:9"), None), Ok(()));
 }
 
-fn written(answer: &[Spoken]) -> String {
+fn encoded(answer: &[GeneratedPart]) -> String {
     let mut frames = vec![json!({"type": "message_start", "message": {}})];
-    for (index, stretch) in answer.iter().enumerate() {
-        let (block, deltas): (_, Vec<_>) = match stretch {
-            Spoken::Text(pieces) => (
+    for (index, part) in answer.iter().enumerate() {
+        let (block, deltas): (_, Vec<_>) = match part {
+            GeneratedPart::Text(chunks) => (
                 json!({"type": "text", "text": ""}),
-                pieces.iter().map(|piece| json!({"type": "text_delta", "text": piece})).collect(),
+                chunks.iter().map(|chunk| json!({"type": "text_delta", "text": chunk})).collect(),
             ),
-            Spoken::Call { name, pieces } => (
+            GeneratedPart::Call { name, chunks } => (
                 json!({"type": "tool_use", "id": "t", "name": name, "input": {}}),
-                pieces.iter().map(|piece| json!({"type": "input_json_delta", "partial_json": piece})).collect(),
+                chunks.iter().map(|chunk| json!({"type": "input_json_delta", "partial_json": chunk})).collect(),
             ),
         };
         frames.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
@@ -98,8 +98,8 @@ fn written(answer: &[Spoken]) -> String {
 
 proptest! {
     #[test]
-    fn pieces_are_the_arguments_in_their_place(answer in spoken::answer(), cuts in vec(any::<usize>(), 0..8)) {
+    fn chunks_are_the_arguments_in_their_place(answer in generated::answer(), cuts in vec(any::<usize>(), 0..8)) {
         // The object every block begins with stands for no arguments.
-        spoken::check(|| stream::MessagesParser::new(ToolNameMap::default()), &answer, &written(&answer), "{}", &cuts)?;
+        generated::check(|| stream::MessagesParser::new(ToolNameMap::default()), &answer, &encoded(&answer), "{}", &cuts)?;
     }
 }

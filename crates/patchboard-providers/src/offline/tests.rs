@@ -2,9 +2,9 @@ use futures_util::StreamExt;
 use serde_json::json;
 
 use super::*;
-use crate::tests::fixture::{assert_pieces, message, request, result, text, tool};
+use crate::tests::fixture::{assert_chunks, message, request, result, text, tool};
 
-fn asked(words: &str) -> ModelRequest {
+fn request_with(words: &str) -> ModelRequest {
     let tools =
         Arc::new([tool("weather", "Weather of a city.\nMore.", json!({})), tool("app.notes", "Notes.", json!({}))]);
     ModelRequest { tools, system: "Be kind.".into(), ..request(vec![ModelMessage::user(words)]) }
@@ -16,18 +16,18 @@ async fn events(request: ModelRequest) -> Vec<ModelEvent> {
 }
 
 /// What was said, in pieces, and how it ended.
-async fn said(request: ModelRequest) -> (Vec<String>, ModelEvent) {
+async fn text_of(request: ModelRequest) -> (Vec<String>, ModelEvent) {
     let events = events(request).await;
-    let pieces =
-        events.iter().filter_map(|event| if let ModelEvent::Text(piece) = event { Some(piece.clone()) } else { None });
-    (pieces.collect(), events.last().unwrap().clone())
+    let chunks =
+        events.iter().filter_map(|event| if let ModelEvent::Text(chunk) = event { Some(chunk.clone()) } else { None });
+    (chunks.collect(), events.last().unwrap().clone())
 }
 
 #[tokio::test]
-async fn it_says_what_it_is_in_several_pieces() {
-    let (pieces, end) = said(asked("hello")).await;
-    assert!(pieces.len() > 5, "{pieces:?}");
-    let whole = pieces.concat();
+async fn it_says_what_it_is_in_several_chunks() {
+    let (chunks, end) = text_of(request_with("hello")).await;
+    assert!(chunks.len() > 5, "{chunks:?}");
+    let whole = chunks.concat();
     for part in
         ["No language model is configured", "patchboard onboard", "ANTHROPIC_API_KEY", "`/tools` lists the 2 tools"]
     {
@@ -38,17 +38,17 @@ async fn it_says_what_it_is_in_several_pieces() {
 
 #[tokio::test]
 async fn the_whole_sequence() {
-    let events = events(asked("/call weather {\"city\": \"Bern\"}")).await;
+    let events = events(request_with("/call weather {\"city\": \"Bern\"}")).await;
     let input = 2 + 8 + (2 + 6) + (3 + 2);
-    let piece = |text: &str| ModelEvent::ToolCallChunk { index: 0, name: "weather".into(), text: text.to_owned() };
+    let chunk = |text: &str| ModelEvent::ToolCallChunk { index: 0, name: "weather".into(), text: text.to_owned() };
     assert_eq!(
         events,
         [
             ModelEvent::ModelSelected { provider: "offline".into(), model: "offline".into() },
             ModelEvent::Usage(TokenCount { input, output: 0 }),
-            piece(""),
-            piece("{\"city\":"),
-            piece(" \"Bern\"}"),
+            chunk(""),
+            chunk("{\"city\":"),
+            chunk(" \"Bern\"}"),
             ModelEvent::ToolCall {
                 index: 0,
                 id: "offline-1".into(),
@@ -63,14 +63,14 @@ async fn the_whole_sequence() {
 
 #[tokio::test]
 async fn it_lists_tools() {
-    let (pieces, _) = said(asked(" /tools\n")).await;
+    let (chunks, _) = text_of(request_with(" /tools\n")).await;
     assert_eq!(
-        pieces.concat(),
+        chunks.concat(),
         "2 tools are offered here:\n\n- `weather`: Weather of a city.\n- `app.notes`: Notes.\n\n\
          Call one with `/call NAME JSON`."
     );
-    let (pieces, _) = said(request(vec![ModelMessage::user("/tools")])).await;
-    assert_eq!(pieces.concat(), "No tools are offered here.");
+    let (chunks, _) = text_of(request(vec![ModelMessage::user("/tools")])).await;
+    assert_eq!(chunks.concat(), "No tools are offered here.");
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn calls_as_written() {
 }
 
 #[tokio::test]
-async fn every_call_is_written_in_pieces() {
-    let events = events(asked("/call a\n/call b {\"é\\n\": [1]}\n/call c {\n/call d ü")).await;
-    assert_pieces(&events);
+async fn every_call_is_written_in_chunks() {
+    let events = events(request_with("/call a\n/call b {\"é\\n\": [1]}\n/call c {\n/call d ü")).await;
+    assert_chunks(&events);
     let calls = events.into_iter().filter_map(|event| {
         let ModelEvent::ToolCall { index, name, input, .. } = event else { return None };
         Some((index, name, input))
@@ -107,27 +107,27 @@ async fn every_call_is_written_in_pieces() {
 #[tokio::test]
 async fn what_only_looks_like_a_command_gets_the_explanation() {
     for words in ["/call", "/call ", "/caller a", "please /call a", "/tools all", ""] {
-        let (pieces, _) = said(asked(words)).await;
-        assert!(pieces.concat().starts_with("No language model"), "{words:?}");
+        let (chunks, _) = text_of(request_with(words)).await;
+        assert!(chunks.concat().starts_with("No language model"), "{words:?}");
     }
 }
 
 #[tokio::test]
 async fn it_says_what_the_tools_answered() {
-    let mut request = asked("/call weather\n/call app.notes");
+    let mut request = request_with("/call weather\n/call app.notes");
     request.messages.push(message(MessageRole::Assistant, vec![text("calls")]));
     request.messages.push(message(
         MessageRole::User,
         vec![result("1", "weather", "12 °C", false), result("2", "app.notes", "no such app", true)],
     ));
-    let (pieces, end) = said(request).await;
-    assert_eq!(pieces.concat(), "The tool `weather` answered:\n12 °C\n\nThe tool `app.notes` failed:\nno such app");
+    let (chunks, end) = text_of(request).await;
+    assert_eq!(chunks.concat(), "The tool `weather` answered:\n12 °C\n\nThe tool `app.notes` failed:\nno such app");
     assert_eq!(end, ModelEvent::Stop(StopReason::EndOfTurn));
 }
 
 #[tokio::test]
 async fn it_keeps_to_the_limit() {
-    let events = events(ModelRequest { max_tokens: 3, ..asked("hello") }).await;
+    let events = events(ModelRequest { max_tokens: 3, ..request_with("hello") }).await;
     assert_eq!(events[2], ModelEvent::Text("No language ".to_owned()));
     assert_eq!(events[4], ModelEvent::Stop(StopReason::MaxTokens));
 }
@@ -135,7 +135,7 @@ async fn it_keeps_to_the_limit() {
 #[tokio::test]
 async fn it_stops_when_told() {
     let stop = CancellationToken::new();
-    let mut stream = OfflineProvider::new("offline").stream(asked("hello"), stop.clone()).await.unwrap();
+    let mut stream = OfflineProvider::new("offline").stream(request_with("hello"), stop.clone()).await.unwrap();
     assert!(stream.next().await.unwrap().is_ok());
     stop.cancel();
     assert_eq!(stream.next().await, Some(Err(ModelError::Cancelled)));

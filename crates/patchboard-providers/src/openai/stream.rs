@@ -108,36 +108,36 @@ impl CompletionsParser {
     }
 
     fn apply_delta(&mut self, delta: ChoiceDelta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
-        let spoken = |text: Option<String>| text.filter(|text| !text.is_empty());
-        if let Some(thought) = spoken(delta.reasoning_content).or(spoken(delta.reasoning)) {
+        let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
+        if let Some(thought) = non_empty(delta.reasoning_content).or(non_empty(delta.reasoning)) {
             out.push_back(ModelEvent::Thought(thought));
         }
-        if let Some(text) = spoken(delta.content) {
+        if let Some(text) = non_empty(delta.content) {
             out.push_back(ModelEvent::Text(text));
         }
-        if let Some(refusal) = spoken(delta.refusal) {
+        if let Some(refusal) = non_empty(delta.refusal) {
             self.refused = true;
             out.push_back(ModelEvent::Text(refusal));
         }
         for call in delta.tool_calls.into_iter().flatten() {
-            self.add_call_piece(call, out)?;
+            self.add_call_chunk(call, out)?;
         }
         Ok(())
     }
 
-    fn add_call_piece(&mut self, piece: CallDelta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
-        let id = piece.id.as_ref().map(BorrowedText::as_str).unwrap_or_default();
-        let (name, arguments) = match &piece.function {
+    fn add_call_chunk(&mut self, delta: CallDelta<'_>, out: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        let id = delta.id.as_ref().map(BorrowedText::as_str).unwrap_or_default();
+        let (name, arguments) = match &delta.function {
             Some(function) => {
                 (function.name.as_ref().map(BorrowedText::as_str).unwrap_or_default(), function.arguments)
             }
             None => ("", None),
         };
-        let known = self.calls.iter().rposition(|call| call.continues(piece.index, id, name));
+        let known = self.calls.iter().rposition(|call| call.continues(delta.index, id, name));
         if known.is_none() {
             self.limit.add_call()?;
             self.calls.push(OpenToolCall {
-                wire_index: piece.index,
+                wire_index: delta.index,
                 index: self.next_call_index,
                 ..OpenToolCall::default()
             });
@@ -156,7 +156,7 @@ impl CompletionsParser {
         self.limit.add_arguments(arguments.len())?;
         call.arguments.push_str(&arguments);
         if !call.name.is_empty() {
-            call.emit_piece(&self.names, out);
+            call.emit_chunk(&self.names, out);
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl CompletionsParser {
     fn emit_calls(&mut self, out: &mut VecDeque<ModelEvent>) {
         for mut call in self.calls.drain(..) {
             // Every call, even one without a name, must have chunk events before its call event.
-            let name = call.emit_piece(&self.names, out);
+            let name = call.emit_chunk(&self.names, out);
             let id = if call.id.is_empty() { format!("call-{}", call.index.saturating_add(1)) } else { call.id };
             let input = parse_arguments(&call.arguments);
             out.push_back(ModelEvent::ToolCall { index: call.index, id: id.into(), name, input });
@@ -241,7 +241,7 @@ impl OpenToolCall {
     }
 
     /// Emits the new part of the arguments; the first time even if it is empty.
-    fn emit_piece(&mut self, names: &ToolNameMap, out: &mut VecDeque<ModelEvent>) -> Arc<str> {
+    fn emit_chunk(&mut self, names: &ToolNameMap, out: &mut VecDeque<ModelEvent>) -> Arc<str> {
         let is_first = self.emitted_name.is_none();
         let name = Arc::clone(self.emitted_name.get_or_insert_with(|| names.board_name(&self.name)));
         let new = self.arguments.get(self.emitted_bytes..).unwrap_or_default();

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::ProviderKind;
 use crate::tests::fixture::{assert_golden, everything, message, pretty, replay, request, text, tool};
-use crate::tests::spoken::{self, Spoken};
+use crate::tests::generated::{self, GeneratedPart};
 
 fn body(request: &ModelRequest, flavour: ApiFlavour) -> String {
     pretty(&request::body(request, &request.model, flavour, &ToolNameMap::of(request), &Default::default()).unwrap())
@@ -86,17 +86,17 @@ fn the_key_is_needed_at_the_official_address_only() {
     assert_eq!(check(Some("http://127.0.0.1:11434"), None), Ok(()));
 }
 
-fn written(answer: &[Spoken]) -> String {
+fn encoded(answer: &[GeneratedPart]) -> String {
     let mut deltas = vec![json!({"role": "assistant", "content": null})];
     let mut calls = 0;
-    for stretch in answer {
-        match stretch {
-            Spoken::Text(pieces) => deltas.extend(pieces.iter().map(|piece| json!({"content": piece}))),
-            Spoken::Call { name, pieces } => {
+    for part in answer {
+        match part {
+            GeneratedPart::Text(chunks) => deltas.extend(chunks.iter().map(|chunk| json!({"content": chunk}))),
+            GeneratedPart::Call { name, chunks } => {
                 let function = json!({"name": name, "arguments": ""});
                 deltas.push(json!({"tool_calls": [{"index": calls, "id": format!("c{calls}"), "function": function}]}));
-                let piece = |text| json!({"tool_calls": [{"index": calls, "function": {"arguments": text}}]});
-                deltas.extend(pieces.iter().map(piece));
+                let chunk = |text| json!({"tool_calls": [{"index": calls, "function": {"arguments": text}}]});
+                deltas.extend(chunks.iter().map(chunk));
                 calls += 1;
             }
         }
@@ -109,7 +109,7 @@ fn written(answer: &[Spoken]) -> String {
 
 proptest! {
     #[test]
-    fn pieces_are_the_arguments_in_their_place(answer in spoken::answer(), cuts in vec(any::<usize>(), 0..8)) {
-        spoken::check(|| stream::CompletionsParser::new(ToolNameMap::default()), &answer, &written(&answer), "", &cuts)?;
+    fn chunks_are_the_arguments_in_their_place(answer in generated::answer(), cuts in vec(any::<usize>(), 0..8)) {
+        generated::check(|| stream::CompletionsParser::new(ToolNameMap::default()), &answer, &encoded(&answer), "", &cuts)?;
     }
 }

@@ -115,62 +115,62 @@ pub(crate) fn pretty(body: &[u8]) -> String {
 
 /// Everything the bytes mean, a line each, the same however they are cut.
 pub(crate) fn replay<P: EventParser>(parser: impl Fn() -> P, bytes: &[u8]) -> String {
-    let whole = hear(parser(), [bytes]);
+    let whole = parse(parser(), [bytes]);
     for size in [1, 3, 7, 64] {
-        assert_eq!(hear(parser(), bytes.chunks(size)), whole, "in pieces of {size} bytes");
+        assert_eq!(parse(parser(), bytes.chunks(size)), whole, "in pieces of {size} bytes");
     }
-    let events: Vec<ModelEvent> = whole.iter().filter_map(|said| said.clone().ok()).collect();
-    assert_pieces(&events);
-    let lines = whole.iter().map(|said| match said {
+    let events: Vec<ModelEvent> = whole.iter().filter_map(|event| event.clone().ok()).collect();
+    assert_chunks(&events);
+    let lines = whole.iter().map(|event| match event {
         Ok(event) => format!("{event:?}"),
         Err(error) => format!("error {error:?}"),
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Everything a parser makes of the pieces, the end included.
-pub(crate) fn hear<'a, P: EventParser>(
+/// Everything a parser makes of the chunks, the end included.
+pub(crate) fn parse<'a, P: EventParser>(
     parser: P,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> Vec<Result<ModelEvent, ModelError>> {
-    let answering = ModelEvent::ModelSelected { provider: "test".into(), model: "test-model".into() };
-    let mut reader = ModelEventReader::new(parser, answering);
-    let mut said = Vec::new();
-    for piece in pieces {
-        reader.push(piece);
-        said.extend(std::iter::from_fn(|| reader.next()));
+    let model_selected = ModelEvent::ModelSelected { provider: "test".into(), model: "test-model".into() };
+    let mut reader = ModelEventReader::new(parser, model_selected);
+    let mut events = Vec::new();
+    for chunk in chunks {
+        reader.push(chunk);
+        events.extend(std::iter::from_fn(|| reader.next()));
     }
     if reader.progress() != crate::event_reader::ParseProgress::Done {
         reader.end();
-        said.extend(std::iter::from_fn(|| reader.next()));
+        events.extend(std::iter::from_fn(|| reader.next()));
     }
-    said
+    events
 }
 
-/// Calls are numbered as they begin. Each is told in pieces before it is told whole, under one name, and its pieces
-/// joined are its arguments.
-pub(crate) fn assert_pieces(events: &[ModelEvent]) {
-    struct Open {
+/// Calls are numbered as they begin. Each is emitted in chunks before it is emitted whole, under one name, and its
+/// chunks joined are its arguments.
+pub(crate) fn assert_chunks(events: &[ModelEvent]) {
+    struct OpenCall {
         name: Arc<str>,
         arguments: String,
         is_whole: bool,
     }
-    let mut calls: Vec<Open> = Vec::new();
-    let place = |index: u32| usize::try_from(index).unwrap();
+    let mut calls: Vec<OpenCall> = Vec::new();
+    let position = |index: u32| usize::try_from(index).unwrap();
     for event in events {
         match event {
             ModelEvent::ToolCallChunk { index, name, text } => {
-                if place(*index) == calls.len() {
-                    calls.push(Open { name: name.clone(), arguments: String::new(), is_whole: false });
+                if position(*index) == calls.len() {
+                    calls.push(OpenCall { name: name.clone(), arguments: String::new(), is_whole: false });
                 } else {
                     assert!(!text.is_empty(), "an empty piece that is not the first: {events:?}");
                 }
-                let call = &mut calls[place(*index)];
+                let call = &mut calls[position(*index)];
                 assert_eq!((name, call.is_whole), (&call.name, false), "{events:?}");
                 call.arguments.push_str(text);
             }
             ModelEvent::ToolCall { index, name, input, .. } => {
-                let call = &mut calls[place(*index)];
+                let call = &mut calls[position(*index)];
                 assert_eq!((name, call.is_whole), (&call.name, false), "{events:?}");
                 assert_eq!(input, &parse_arguments(&call.arguments), "{events:?}");
                 call.is_whole = true;

@@ -77,13 +77,13 @@ proptest! {
     ) {
         let own = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect::<Vec<Arc<str>>>();
         let names = ToolNameMap::new(own(&offered).iter(), own(&called).iter());
-        let mut seen: HashMap<String, &str> = HashMap::new();
+        let mut mapped: HashMap<String, &str> = HashMap::new();
         for name in offered.iter().chain(&called) {
             let wire = names.wire_name(name);
             prop_assert!(is_valid(wire), "{name:?} became {wire:?}");
             let back = names.board_name(wire);
             prop_assert_eq!(back.as_ref(), name.as_str());
-            prop_assert_eq!(*seen.entry(wire.to_owned()).or_insert(name), name.as_str());
+            prop_assert_eq!(*mapped.entry(wire.to_owned()).or_insert(name), name.as_str());
         }
     }
 }

@@ -8,49 +8,50 @@ use patchboard_core::store::{KvNamespace, KvUsage, Store, StoreWrite};
 use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, session, text};
 
 pub async fn kv_values_are_replaced_and_deleted(store: Arc<dyn Store>) {
-    let kept = async |space: &KvNamespace, key: &str| expect_ok(store.kv_get(space, key).await);
-    let spaces = [namespace_of(&session("a")), namespace_of(&session("aa")), KvNamespace::Server];
+    let stored = async |namespace: &KvNamespace, key: &str| expect_ok(store.kv_get(namespace, key).await);
+    let namespaces = [namespace_of(&session("a")), namespace_of(&session("aa")), KvNamespace::Server];
     let keys = ["todos", "", "todos ", "Todos", "雨\0\"'"];
-    for (index, space) in spaces.iter().enumerate() {
+    for (index, namespace) in namespaces.iter().enumerate() {
         for key in keys {
-            assert_eq!(kept(space, key).await, None, "nothing is kept yet");
-            commit(&*store, vec![put_value(space, key, Some(value(index, key)))]).await;
+            assert_eq!(stored(namespace, key).await, None, "nothing is kept yet");
+            commit(&*store, vec![put_value(namespace, key, Some(value(index, key)))]).await;
         }
     }
-    for (index, space) in spaces.iter().enumerate() {
+    for (index, namespace) in namespaces.iter().enumerate() {
         for key in keys {
-            assert_eq!(kept(space, key).await, Some(value(index, key)), "{space:?} {key:?}");
+            assert_eq!(stored(namespace, key).await, Some(value(index, key)), "{namespace:?} {key:?}");
         }
     }
-    let space = &spaces[0];
-    commit(&*store, vec![put_value(space, "todos", Some(b"second".to_vec()))]).await;
-    assert_eq!(kept(space, "todos").await, Some(b"second".to_vec()));
+    let namespace = &namespaces[0];
+    commit(&*store, vec![put_value(namespace, "todos", Some(b"second".to_vec()))]).await;
+    assert_eq!(stored(namespace, "todos").await, Some(b"second".to_vec()));
     // The last write of a batch wins; values are arbitrary bytes, and an empty value differs from none.
-    let twice = vec![put_value(space, "todos", Some(vec![1])), put_value(space, "todos", Some(vec![0, 255, 128]))];
+    let twice =
+        vec![put_value(namespace, "todos", Some(vec![1])), put_value(namespace, "todos", Some(vec![0, 255, 128]))];
     commit(&*store, twice).await;
-    assert_eq!(kept(space, "todos").await, Some(vec![0, 255, 128]));
-    commit(&*store, vec![put_value(space, "todos", Some(Vec::new()))]).await;
-    assert_eq!(kept(space, "todos").await, Some(Vec::new()));
+    assert_eq!(stored(namespace, "todos").await, Some(vec![0, 255, 128]));
+    commit(&*store, vec![put_value(namespace, "todos", Some(Vec::new()))]).await;
+    assert_eq!(stored(namespace, "todos").await, Some(Vec::new()));
     let large: Vec<u8> = (0..=255).cycle().take(300_000).collect();
-    commit(&*store, vec![put_value(space, "large", Some(large.clone()))]).await;
-    assert_eq!(kept(space, "large").await, Some(large));
+    commit(&*store, vec![put_value(namespace, "large", Some(large.clone()))]).await;
+    assert_eq!(stored(namespace, "large").await, Some(large));
 
     for _ in 0..2 {
-        commit(&*store, vec![put_value(space, "todos", None)]).await;
-        assert_eq!(kept(space, "todos").await, None, "deleting what is not there is fine");
+        commit(&*store, vec![put_value(namespace, "todos", None)]).await;
+        assert_eq!(stored(namespace, "todos").await, None, "deleting what is not there is fine");
     }
-    assert_eq!(kept(&spaces[1], "todos").await, Some(value(1, "todos")));
-    assert_eq!(kept(&KvNamespace::Server, "todos").await, Some(value(2, "todos")));
+    assert_eq!(stored(&namespaces[1], "todos").await, Some(value(1, "todos")));
+    assert_eq!(stored(&KvNamespace::Server, "todos").await, Some(value(2, "todos")));
 
     let refused =
-        vec![put_value(space, "todos", Some(vec![1])), StoreWrite::Event(event(1, 9, text(&["does not follow"])))];
+        vec![put_value(namespace, "todos", Some(vec![1])), StoreWrite::Event(event(1, 9, text(&["does not follow"])))];
     commit_refused(&*store, refused).await;
-    assert_eq!(kept(space, "todos").await, None, "a refused batch keeps nothing");
+    assert_eq!(stored(namespace, "todos").await, None, "a refused batch keeps nothing");
     assert_eq!(expect_ok(store.session(&session("a")).await), None, "keeping something does not begin a session");
 }
 
 pub async fn kv_values_are_deleted_with_their_session(store: Arc<dyn Store>) {
-    let kept = async |space: &KvNamespace| expect_ok(store.kv_get(space, "todos").await);
+    let stored = async |namespace: &KvNamespace| expect_ok(store.kv_get(namespace, "todos").await);
     let (key, neighbour) = (session("purge"), session("purge 2"));
     let clear = |key: &SessionKey, purge| StoreWrite::ClearSession { session: key.clone(), at: at(50), purge };
     let write = |key: &SessionKey| put_value(&namespace_of(key), "todos", Some(b"buy milk".to_vec()));
@@ -58,34 +59,34 @@ pub async fn kv_values_are_deleted_with_their_session(store: Arc<dyn Store>) {
     commit(&*store, vec![put_value(&KvNamespace::Server, "todos", Some(b"of the server".to_vec()))]).await;
 
     commit(&*store, vec![clear(&key, false)]).await;
-    assert!(kept(&namespace_of(&key)).await.is_some(), "clearing hides turns and nothing else");
+    assert!(stored(&namespace_of(&key)).await.is_some(), "clearing hides turns and nothing else");
     commit(&*store, vec![clear(&key, true)]).await;
-    assert_eq!(kept(&namespace_of(&key)).await, None);
-    assert!(kept(&namespace_of(&neighbour)).await.is_some());
-    assert_eq!(kept(&KvNamespace::Server).await, Some(b"of the server".to_vec()));
+    assert_eq!(stored(&namespace_of(&key)).await, None);
+    assert!(stored(&namespace_of(&neighbour)).await.is_some());
+    assert_eq!(stored(&KvNamespace::Server).await, Some(b"of the server".to_vec()));
 
     // A running run of the purged session stores a value, which is deleted when the run ends …
     commit(&*store, vec![write(&key)]).await;
-    assert!(kept(&namespace_of(&key)).await.is_some());
+    assert!(stored(&namespace_of(&key)).await.is_some());
     commit(&*store, vec![close_run(1, 60)]).await;
-    assert_eq!(kept(&namespace_of(&key)).await, None);
+    assert_eq!(stored(&namespace_of(&key)).await, None);
 
     // … unless the session has been started again.
     commit(&*store, vec![StoreWrite::OpenRun(run(2, &key))]).await;
     commit(&*store, vec![clear(&key, true)]).await;
     commit(&*store, vec![StoreWrite::OpenRun(run(3, &key)), write(&key)]).await;
     commit(&*store, vec![close_run(2, 70)]).await;
-    assert!(kept(&namespace_of(&key)).await.is_some(), "the new run's");
+    assert!(stored(&namespace_of(&key)).await.is_some(), "the new run's");
 
     // The neighbour never had a run.
     commit(&*store, vec![clear(&neighbour, true)]).await;
-    assert_eq!(kept(&namespace_of(&neighbour)).await, None);
+    assert_eq!(stored(&namespace_of(&neighbour)).await, None);
 }
 
 pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
-    let space = KvNamespace::Plugins("notes".into());
+    let namespace = KvNamespace::Plugins("notes".into());
     let list = async |prefix: &str, after: Option<&str>, limit: usize| {
-        let keys = expect_ok(store.kv_keys(&space, prefix, after, limit).await);
+        let keys = expect_ok(store.kv_keys(&namespace, prefix, after, limit).await);
         keys.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(list("", None, 100).await, [""; 0]);
@@ -118,7 +119,7 @@ pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
     let mut keys = keys.to_vec();
     keys.sort_unstable();
     for key in keys.iter().rev() {
-        commit(&*store, vec![put_value(&space, key, Some(vec![1]))]).await;
+        commit(&*store, vec![put_value(&namespace, key, Some(vec![1]))]).await;
     }
     // Other namespaces, some with similar names.
     for other in [
@@ -141,11 +142,11 @@ pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
         }
     }
     assert_eq!(list("", None, 0).await, [""; 0]);
-    commit(&*store, vec![put_value(&space, "ab", None), put_value(&space, "aa", Some(vec![2]))]).await;
+    commit(&*store, vec![put_value(&namespace, "ab", None), put_value(&namespace, "aa", Some(vec![2]))]).await;
     assert_eq!(list("a", Some("a_"), 2).await, ["aa", "ab\0"], "what is deleted is not listed, what is replaced once");
 
     // The list length is bounded.
-    let many = (0..1100).map(|number| put_value(&space, &format!("many/{number:04}"), Some(vec![1])));
+    let many = (0..1100).map(|number| put_value(&namespace, &format!("many/{number:04}"), Some(vec![1])));
     commit(&*store, many.collect()).await;
     let first = list("many/", None, usize::MAX).await;
     assert_eq!(first.len(), 1000);
@@ -154,20 +155,23 @@ pub async fn kv_keys_are_listed(store: Arc<dyn Store>) {
 }
 
 pub async fn kv_usage_is_measured(store: Arc<dyn Store>) {
-    let space = KvNamespace::Plugins("notes".into());
-    let size = async |space: &KvNamespace| {
-        let KvUsage { keys, bytes } = expect_ok(store.kv_usage(space).await);
+    let namespace = KvNamespace::Plugins("notes".into());
+    let size = async |namespace: &KvNamespace| {
+        let KvUsage { keys, bytes } = expect_ok(store.kv_usage(namespace).await);
         (keys, bytes)
     };
-    assert_eq!(size(&space).await, (0, 0));
-    commit(&*store, vec![put_value(&space, "雨\0", Some(vec![0; 1000])), put_value(&space, "", Some(Vec::new()))])
-        .await;
+    assert_eq!(size(&namespace).await, (0, 0));
+    commit(
+        &*store,
+        vec![put_value(&namespace, "雨\0", Some(vec![0; 1000])), put_value(&namespace, "", Some(Vec::new()))],
+    )
+    .await;
     commit(&*store, vec![put_value(&KvNamespace::Server, "other", Some(vec![0; 5000]))]).await;
-    assert_eq!(size(&space).await, (2, 1004), "bytes, not characters");
-    commit(&*store, vec![put_value(&space, "雨\0", Some(vec![0; 10]))]).await;
-    assert_eq!(size(&space).await, (2, 14), "replaced");
-    commit(&*store, vec![put_value(&space, "雨\0", None)]).await;
-    assert_eq!(size(&space).await, (1, 0), "deleted");
+    assert_eq!(size(&namespace).await, (2, 1004), "bytes, not characters");
+    commit(&*store, vec![put_value(&namespace, "雨\0", Some(vec![0; 10]))]).await;
+    assert_eq!(size(&namespace).await, (2, 14), "replaced");
+    commit(&*store, vec![put_value(&namespace, "雨\0", None)]).await;
+    assert_eq!(size(&namespace).await, (1, 0), "deleted");
     assert_eq!(size(&KvNamespace::Server).await, (1, 5005));
 }
 
@@ -179,6 +183,6 @@ fn value(index: usize, key: &str) -> Vec<u8> {
     format!("{index} {key}").into_bytes()
 }
 
-fn put_value(space: &KvNamespace, key: &str, value: Option<Vec<u8>>) -> StoreWrite {
-    StoreWrite::PutValue { namespace: space.clone(), key: key.into(), value, at: at(1) }
+fn put_value(namespace: &KvNamespace, key: &str, value: Option<Vec<u8>>) -> StoreWrite {
+    StoreWrite::PutValue { namespace: namespace.clone(), key: key.into(), value, at: at(1) }
 }

@@ -179,14 +179,14 @@ pub async fn final_messages_are_pruned(store: Arc<dyn Store>) {
         let events = expect_ok(store.last_seq(&Topic::Message(message_id(number))).await);
         assert_eq!(events, if state.is_final() { Seq(0) } else { Seq(1) }, "{state:?}");
     }
-    let left = list_all(&*store, None).await;
-    assert_eq!(left.len(), 3, "{left:?}");
-    assert!(left.iter().all(|row| !row.state.is_final()), "{left:?}");
+    let remaining = list_all(&*store, None).await;
+    assert_eq!(remaining.len(), 3, "{remaining:?}");
+    assert!(remaining.iter().all(|row| !row.state.is_final()), "{remaining:?}");
 
     // A final message that is open again is kept.
-    let over = message(50, MessageState::Refused, 20);
-    commit(&*store, vec![StoreWrite::Message(over)]).await;
-    commit(&*store, vec![StoreWrite::Message(MessageRow { state: MessageState::Queued, ..over })]).await;
+    let final_row = message(50, MessageState::Refused, 20);
+    commit(&*store, vec![StoreWrite::Message(final_row)]).await;
+    commit(&*store, vec![StoreWrite::Message(MessageRow { state: MessageState::Queued, ..final_row })]).await;
     assert!(!expect_ok(store.prune(before(100)).await));
     assert_eq!(list_all(&*store, None).await.len(), 4);
 

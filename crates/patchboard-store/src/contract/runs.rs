@@ -13,9 +13,10 @@ use super::fixtures::{
 };
 
 pub async fn runs_are_found(store: Arc<dyn Store>) {
-    let (here, there) = (session("here"), session("there"));
+    let (first_session, second_session) = (session("here"), session("there"));
     let of = |row: RunRow, principal: &str| RunRow { principal: principal.into(), client_id: "1".into(), ..row };
-    let rows = [of(run(1, &here), "alice"), of(run(2, &here), "alice"), of(run(3, &there), "bob")];
+    let rows =
+        [of(run(1, &first_session), "alice"), of(run(2, &first_session), "alice"), of(run(3, &second_session), "bob")];
     for row in &rows {
         commit(&*store, vec![StoreWrite::OpenRun(row.clone())]).await;
     }
@@ -26,8 +27,8 @@ pub async fn runs_are_found(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.latest_run_by_client_id("bob", "1").await), third);
     assert_eq!(expect_ok(store.latest_run_by_client_id("carol", "1").await), None, "a principal nobody knows");
     assert_eq!(expect_ok(store.latest_run_by_client_id("alice", "2").await), None, "an id nobody used");
-    assert_eq!(expect_ok(store.latest_run_of_session(&here).await), second);
-    assert_eq!(expect_ok(store.latest_run_of_session(&there).await), third);
+    assert_eq!(expect_ok(store.latest_run_of_session(&first_session).await), second);
+    assert_eq!(expect_ok(store.latest_run_of_session(&second_session).await), third);
     assert_eq!(expect_ok(store.latest_run_of_session(&session("nowhere")).await), None);
 }
 
@@ -70,16 +71,16 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
 
     let usage = settlement(&settled, TokenCount { input: 1, output: 1 }, Vec::new());
     commit(&*store, vec![StoreWrite::SettleModelCall(usage)]).await;
-    let left = [vec![first, second], others.to_vec()].concat();
-    let expected = [unfinished(1, vec![]), unfinished(3, left), unfinished(4, vec![])];
+    let remaining = [vec![first, second], others.to_vec()].concat();
+    let expected = [unfinished(1, vec![]), unfinished(3, remaining), unfinished(4, vec![])];
     assert_eq!(expect_ok(store.unfinished_runs().await), expected, "one settled, the others stay open");
 }
 
 pub async fn events_of_finished_runs_go_before_the_runs(store: Arc<dyn Store>) {
     let session = session("silence");
     for number in 1..=3 {
-        let said = StoreWrite::Event(event(number, 1, text(&["one", "two"])));
-        commit(&*store, vec![StoreWrite::OpenRun(run(number, &session)), said]).await;
+        let event_write = StoreWrite::Event(event(number, 1, text(&["one", "two"])));
+        commit(&*store, vec![StoreWrite::OpenRun(run(number, &session)), event_write]).await;
     }
     commit(&*store, vec![close_run(1, 10)]).await;
     commit(&*store, vec![close_run(2, 20)]).await;

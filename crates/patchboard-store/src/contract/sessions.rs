@@ -41,8 +41,8 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
     assert_eq!(list(None, Some("alice")).await, expect(&[0, 3, 2]));
     assert_eq!(list(Some("web"), Some("alice")).await, expect(&[0, 3]));
     assert_eq!(list(Some("web"), Some("carol")).await, []);
-    for (beside, count) in [(&[][..], 4), (&["web"], 1), (&["chat:x", "none"], 3), (&["web", "chat:x"], 0)] {
-        assert_eq!(expect_ok(store.count_sessions(beside).await), count, "{beside:?}");
+    for (excluded_channels, count) in [(&[][..], 4), (&["web"], 1), (&["chat:x", "none"], 3), (&["web", "chat:x"], 0)] {
+        assert_eq!(expect_ok(store.count_sessions(excluded_channels).await), count, "{excluded_channels:?}");
     }
     let expected = SessionRow { key: keys[0].clone(), owner: owner(), created_at: at(1), used_at: at(9), turns: 0 };
     assert_eq!(expect_ok(store.session(&keys[0]).await), Some(expected));
@@ -130,16 +130,20 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
     let (key, neighbour) = (session("purge"), session("neighbour"));
     let purge = || StoreWrite::ClearSession { session: key.clone(), at: at(50), purge: true };
     let scope = BudgetScope::Session(key.clone());
-    let said = |number| StoreWrite::Event(event(number, 1, text(&["secret"])));
+    let event_write = |number| StoreWrite::Event(event(number, 1, text(&["secret"])));
     commit(
         &*store,
-        vec![StoreWrite::OpenRun(run(1, &key)), said(1), StoreWrite::AddTurn(turn(1, &key)), close_run(1, 2)],
+        vec![StoreWrite::OpenRun(run(1, &key)), event_write(1), StoreWrite::AddTurn(turn(1, &key)), close_run(1, 2)],
     )
     .await;
-    commit(&*store, vec![StoreWrite::OpenRun(run(2, &neighbour)), said(2), StoreWrite::AddTurn(turn(2, &neighbour))])
-        .await;
+    commit(
+        &*store,
+        vec![StoreWrite::OpenRun(run(2, &neighbour)), event_write(2), StoreWrite::AddTurn(turn(2, &neighbour))],
+    )
+    .await;
     let call = model_call(3, 1, &key);
-    commit(&*store, vec![StoreWrite::OpenRun(run(3, &key)), said(3), StoreWrite::OpenModelCall(call.clone())]).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(3, &key)), event_write(3), StoreWrite::OpenModelCall(call.clone())])
+        .await;
     let audit = AuditRow {
         at: at(50),
         principal: "token:main".into(),

@@ -41,9 +41,9 @@ pub async fn model_calls_are_settled_once(store: Arc<dyn Store>) {
         StoreWrite::SettleModelCall(settlement(&second, tokens, same_day)),
     ];
     commit(&*store, both).await;
-    let asked =
+    let scopes_queried =
         vec![BudgetScope::Day(date(2025, 6, 15)), BudgetScope::Day(date(2025, 6, 16)), BudgetScope::Session(key)];
-    assert_eq!(expect_ok(store.tokens_spent(asked).await), [50, 0, 42], "in the order asked for");
+    assert_eq!(expect_ok(store.tokens_spent(scopes_queried).await), [50, 0, 42], "in the order asked for");
 }
 
 pub async fn usage_is_reported(store: Arc<dyn Store>) {

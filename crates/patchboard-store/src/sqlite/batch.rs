@@ -90,22 +90,22 @@ impl BatchWriter {
         self.purge_after_close.clear();
     }
 
-    pub(super) fn apply(&mut self, db: &Connection, prepared: &EncodedBatch) -> Result<(), SqliteError> {
-        let Self { names, topics, spent_by_scope: spent, purge_after_close: ended_doomed } = self;
-        let mut payloads = prepared.payloads.iter();
+    pub(super) fn apply(&mut self, db: &Connection, encoded: &EncodedBatch) -> Result<(), SqliteError> {
+        let Self { names, topics, spent_by_scope, purge_after_close } = self;
+        let mut payloads = encoded.payloads.iter();
         let mut payload =
             || payloads.next().ok_or_else(|| SqliteError::Rejected("a record was not encoded".to_owned()));
-        for write in &prepared.batch.writes {
+        for write in &encoded.batch.writes {
             match write {
                 StoreWrite::Event(record) => events::append(db, topics, record, payload()?)?,
                 StoreWrite::OpenRun(row) => runs::open(db, names, topics, row)?,
                 StoreWrite::CloseRun { run, outcome, at } => {
                     if runs::close(db, topics, *run, *outcome, *at)? == runs::CloseOutcome::PurgePending {
-                        ended_doomed.push(*run);
+                        purge_after_close.push(*run);
                     }
                 }
                 StoreWrite::OpenModelCall(call) => usage::open_call(db, names, topics, call)?,
-                StoreWrite::SettleModelCall(row) => usage::settle_call(db, names, topics, spent, row)?,
+                StoreWrite::SettleModelCall(row) => usage::settle_call(db, names, topics, spent_by_scope, row)?,
                 StoreWrite::AddTurn(turn) => sessions::add_turn(db, names, topics, turn, payload()?)?,
                 StoreWrite::LearnFact(fact) => facts::insert_or_supersede(db, names, fact)?,
                 StoreWrite::ClearSession { session, purge: false, .. } => sessions::clear(db, session)?,
@@ -116,8 +116,8 @@ impl BatchWriter {
                 StoreWrite::Audit(row) => audit::add(db, names, row)?,
                 StoreWrite::Message(row) => messages::put(db, topics, row)?,
                 StoreWrite::Delivery(row) => deliveries::put(db, row)?,
-                StoreWrite::PutValue { namespace: space, key, value, at } => {
-                    kv::put(db, space, key, value.as_deref(), *at)?;
+                StoreWrite::PutValue { namespace, key, value, at } => {
+                    kv::put(db, namespace, key, value.as_deref(), *at)?;
                 }
             }
         }

@@ -43,15 +43,15 @@ impl TopicCache {
         match self.cached.entry(topic.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(unknown) => {
-                let live = match load_topic(db, topic)? {
-                    Some(live) => live,
+                let cached_topic = match load_topic(db, topic)? {
+                    Some(cached_topic) => cached_topic,
                     None => {
                         let number =
                             db.prepare_cached("INSERT INTO topics (id) VALUES (?1)")?.insert([stored_id(topic)])?;
                         CachedTopic { number, last_seq: 0, purge_on_close: false }
                     }
                 };
-                Ok(unknown.insert(live))
+                Ok(unknown.insert(cached_topic))
             }
         }
     }
@@ -63,7 +63,7 @@ impl TopicCache {
     /// Like `get_or_create_run`, for a run that may not exist.
     pub(super) fn find_run(&self, db: &Connection, run: RunId) -> Result<Option<CachedTopic>, SqliteError> {
         let topic = Topic::Run(run);
-        self.cached.get(&topic).map_or_else(|| load_topic(db, &topic), |live| Ok(Some(*live)))
+        self.cached.get(&topic).map_or_else(|| load_topic(db, &topic), |cached_topic| Ok(Some(*cached_topic)))
     }
 
     pub(super) fn clear(&mut self) {
@@ -86,8 +86,8 @@ fn load_topic(db: &Connection, topic: &Topic) -> Result<Option<CachedTopic>, Sql
          FROM topics LEFT JOIN runs ON runs.number = topics.number WHERE topics.id = ?1",
     )?;
     let found = statement.query_row([stored_id(topic)], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let Some((number, doomed)) = found else { return Ok(None) };
-    Ok(Some(CachedTopic { number, last_seq: last_stored_seq(db, number)?, purge_on_close: doomed }))
+    let Some((number, purge_on_close)) = found else { return Ok(None) };
+    Ok(Some(CachedTopic { number, last_seq: last_stored_seq(db, number)?, purge_on_close }))
 }
 
 pub(super) fn append(

@@ -82,15 +82,15 @@ pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<ResultPage<Fa
         None => db.query_row("SELECT ifnull(max(number), 0) FROM facts", [], |row| row.get(0))?,
     };
     // One extra row shows whether there is another page.
-    let mut chosen = rank(db, owner, query, newest, after, limit + 1)?;
-    let more = chosen.len() > limit;
-    chosen.truncate(limit);
-    let next = chosen
+    let mut ranked = rank(db, owner, query, newest, after, limit + 1)?;
+    let has_more = ranked.len() > limit;
+    ranked.truncate(limit);
+    let next = ranked
         .last()
-        .filter(|_| more)
+        .filter(|_| has_more)
         .map(|(number, score)| PageCursor(format!("{newest}.{}.{number}", score.to_bits())));
-    let mut items = Vec::with_capacity(chosen.len());
-    for (number, score) in chosen {
+    let mut items = Vec::with_capacity(ranked.len());
+    for (number, score) in ranked {
         items.extend(load_fact(db, owner, number, score)?);
     }
     Ok(ResultPage { items, next })
@@ -103,16 +103,16 @@ fn rank(
     query: &FactQuery,
     newest: i64,
     after: Option<FactCursor>,
-    wanted: usize,
+    limit: usize,
 ) -> Result<Vec<(i64, f32)>, SqliteError> {
     let scores = scores(db, owner, query, newest)?;
-    let mut chosen: Vec<(i64, f32)> = scores.iter().map(|(&number, &score)| (number, score)).collect();
-    chosen.sort_by(|left, right| right.1.total_cmp(&left.1).then(right.0.cmp(&left.0)));
+    let mut ranked: Vec<(i64, f32)> = scores.iter().map(|(&number, &score)| (number, score)).collect();
+    ranked.sort_by(|left, right| right.1.total_cmp(&left.1).then(right.0.cmp(&left.0)));
     if let Some(after) = after {
-        chosen.retain(|&(number, score)| score < after.score || (score == after.score && number < after.number));
+        ranked.retain(|&(number, score)| score < after.score || (score == after.score && number < after.number));
     }
-    chosen.truncate(wanted);
-    if query.fill_with_recent && chosen.len() < wanted {
+    ranked.truncate(limit);
+    if query.fill_with_recent && ranked.len() < limit {
         // Recent facts have score 0, so a cursor with another score precedes all of them.
         let before = after.filter(|after| after.score == 0.0).map_or(i64::MAX, |after| after.number);
         let mut statement = db.prepare_cached(
@@ -120,16 +120,16 @@ fn rank(
              ORDER BY number DESC",
         )?;
         let mut rows = statement.query([owner, newest, before])?;
-        while chosen.len() < wanted
+        while ranked.len() < limit
             && let Some(row) = rows.next()?
         {
             let number = row.get(0)?;
             if !scores.contains_key(&number) {
-                chosen.push((number, 0.0));
+                ranked.push((number, 0.0));
             }
         }
     }
-    Ok(chosen)
+    Ok(ranked)
 }
 
 /// Scores between 0 and 1, only for matching facts. With a query vector, words and vector count equally.
@@ -147,9 +147,9 @@ fn scores(db: &Connection, owner: i64, query: &FactQuery, newest: i64) -> Result
     let mut rows = statement.query(params![owner, space, newest, MAX_VECTORS])?;
     while let Some(row) = rows.next()? {
         let bytes = row.get_ref(1)?.as_blob().map_err(|error| SqliteError::corrupt("vector", error))?;
-        let alike = cosine(vector, bytes);
-        if alike > 0.0 {
-            *scores.entry(row.get(0)?).or_insert(0.0) += alike / 2.0;
+        let similarity = cosine(vector, bytes);
+        if similarity > 0.0 {
+            *scores.entry(row.get(0)?).or_insert(0.0) += similarity / 2.0;
         }
     }
     Ok(scores)

@@ -20,13 +20,13 @@ pub struct DatabaseReport {
 /// Reads the whole file once. Refuses files that are not a Patchboard database or were written by a newer program.
 pub fn inspect(path: &Path) -> Result<DatabaseReport, OpenError> {
     let path = schema::absolute(path)?;
-    let failed = |source| OpenError::Open { path: path.clone(), source };
-    let db = schema::open_for_reading(&path).map_err(failed)?;
+    let open_error = |source| OpenError::Open { path: path.clone(), source };
+    let db = schema::open_for_reading(&path).map_err(open_error)?;
     let schema_version = schema::check_version(&db, &path)?;
     // At most ten problems: a corrupt database has many of the same kind.
-    let mut statement = db.prepare("PRAGMA quick_check(10)").map_err(failed)?;
-    let lines = statement.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
-    let mut problems = lines.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let mut statement = db.prepare("PRAGMA quick_check(10)").map_err(open_error)?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0)).map_err(open_error)?;
+    let mut problems = lines.collect::<Result<Vec<_>, _>>().map_err(open_error)?;
     problems.retain(|line| line != "ok");
     let size_bytes = file_size(&path) + file_size(&wal_path(&path));
     Ok(DatabaseReport { size_bytes, schema_version, known_version: schema::known_version(), problems })

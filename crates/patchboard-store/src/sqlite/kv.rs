@@ -16,12 +16,12 @@ const KEYS_UNTIL: &str =
 
 pub(super) fn put(
     db: &Connection,
-    space: &KvNamespace,
+    namespace: &KvNamespace,
     key: &str,
     value: Option<&[u8]>,
     at: Timestamp,
 ) -> Result<(), SqliteError> {
-    let name = namespace_key(space);
+    let name = namespace_key(namespace);
     // A purge can only overwrite what is still stored, so replaced values of a session are overwritten at once.
     sessions::with_secure_delete(db, || {
         match value {
@@ -37,20 +37,20 @@ pub(super) fn put(
     })
 }
 
-pub(super) fn get(db: &Connection, space: &KvNamespace, key: &str) -> Result<Option<Vec<u8>>, SqliteError> {
+pub(super) fn get(db: &Connection, namespace: &KvNamespace, key: &str) -> Result<Option<Vec<u8>>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT value FROM kept WHERE space = ?1 AND key = ?2")?;
-    Ok(statement.query_row([&*namespace_key(space), key], |row| row.get(0)).optional()?)
+    Ok(statement.query_row([&*namespace_key(namespace), key], |row| row.get(0)).optional()?)
 }
 
 /// Keys in byte order, read from the index within the requested range, so that the cost does not depend on other keys.
 pub(super) fn keys(
     db: &Connection,
-    space: &KvNamespace,
+    namespace: &KvNamespace,
     prefix: &str,
     after: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Arc<str>>, SqliteError> {
-    let (name, limit) = (namespace_key(space), row_limit(limit));
+    let (name, limit) = (namespace_key(namespace), row_limit(limit));
     let from = after.map_or(prefix, |after| after.max(prefix));
     let key = |row: &Row<'_>| row.get::<_, String>(0).map(Arc::from);
     let keys: rusqlite::Result<Vec<Arc<str>>> = match prefix_end(prefix) {
@@ -77,11 +77,12 @@ fn prefix_end(prefix: &str) -> Option<String> {
     None
 }
 
-pub(super) fn usage(db: &Connection, space: &KvNamespace) -> Result<KvUsage, SqliteError> {
+pub(super) fn usage(db: &Connection, namespace: &KvNamespace) -> Result<KvUsage, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT count(*), coalesce(sum(length(CAST(key AS BLOB)) + length(value)), 0) FROM kept WHERE space = ?1",
     )?;
-    let size = statement.query_row([namespace_key(space)], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+    let size =
+        statement.query_row([namespace_key(namespace)], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
     Ok(KvUsage { keys: size.0.unsigned_abs(), bytes: size.1.unsigned_abs() })
 }
 
@@ -92,8 +93,8 @@ pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteE
 }
 
 /// The namespace's stored key: unique and stable.
-fn namespace_key(space: &KvNamespace) -> String {
-    match space {
+fn namespace_key(namespace: &KvNamespace) -> String {
+    match namespace {
         KvNamespace::Session(key) => format!("session/{key}"),
         KvNamespace::Server => "server".to_owned(),
         KvNamespace::Plugins(store) => format!("plugins/{store}"),

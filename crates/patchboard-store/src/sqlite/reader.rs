@@ -50,11 +50,11 @@ impl ReaderPool {
         })
     }
 
-    /// Runs `work` on a reader thread, in one read transaction.
+    /// Runs `query` on a reader thread, in one read transaction.
     pub(super) fn read<T: Send + 'static>(
         &self,
         attempted: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'static,
+        query: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'static,
     ) -> BoxFuture<'_, Result<T, StoreError>> {
         Box::pin(async move {
             let permit = acquire_permits(&self.queue_permits, 1, self.queue_wait).await?;
@@ -64,11 +64,11 @@ impl ReaderPool {
                 if sender.is_closed() {
                     return;
                 }
-                let answer =
-                    db.and_then(|db| in_transaction(db, work).map_err(|fault| fault.into_store_error(attempted)));
+                let result =
+                    db.and_then(|db| in_transaction(db, query).map_err(|error| error.into_store_error(attempted)));
                 drop(permit);
                 // The caller may have been cancelled meanwhile.
-                drop(sender.send(answer));
+                drop(sender.send(result));
             });
             self.send(job)?;
             receiver.await.map_err(|_| StoreError::Closed)?
@@ -76,8 +76,8 @@ impl ReaderPool {
     }
 
     fn send(&self, job: ReadJob) -> Result<(), StoreError> {
-        let inbox = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        inbox.as_ref().and_then(|inbox| inbox.send(job).ok()).ok_or(StoreError::Closed)
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.as_ref().and_then(|jobs| jobs.send(job).ok()).ok_or(StoreError::Closed)
     }
 
     /// Rejects further reads. The threads end after the queued ones.
@@ -88,18 +88,18 @@ impl ReaderPool {
     }
 }
 
-/// Acquires `weight` permits, waiting at most `patience`.
+/// Acquires `weight` permits, waiting at most `timeout`.
 pub(super) async fn acquire_permits(
-    room: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     weight: u32,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<OwnedSemaphorePermit, StoreError> {
-    match room.clone().try_acquire_many_owned(weight) {
+    match permits.clone().try_acquire_many_owned(weight) {
         Ok(permit) => Ok(permit),
         Err(TryAcquireError::Closed) => Err(StoreError::Closed),
         Err(TryAcquireError::NoPermits) => {
             crate::telemetry::queue_full();
-            match tokio::time::timeout(patience, room.clone().acquire_many_owned(weight)).await {
+            match tokio::time::timeout(timeout, permits.clone().acquire_many_owned(weight)).await {
                 Ok(permit) => permit.map_err(|_| StoreError::Closed),
                 Err(_elapsed) => Err(StoreError::Busy),
             }
@@ -109,20 +109,20 @@ pub(super) async fn acquire_permits(
 
 fn in_transaction<T>(
     db: &Connection,
-    work: impl FnOnce(&Connection) -> Result<T, SqliteError>,
+    query: impl FnOnce(&Connection) -> Result<T, SqliteError>,
 ) -> Result<T, SqliteError> {
     db.prepare_cached("BEGIN")?.execute([])?;
-    let answer = work(db);
+    let result = query(db);
     // A read transaction has nothing to roll back.
     db.prepare_cached("COMMIT")?.execute([])?;
-    answer
+    result
 }
 
-fn reader_loop(path: &Path, inbox: &Mutex<mpsc::Receiver<ReadJob>>) {
+fn reader_loop(path: &Path, jobs: &Mutex<mpsc::Receiver<ReadJob>>) {
     // Opened lazily, so that server startup does not wait for it.
     let mut connection = None;
     loop {
-        let job = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
         if connection.is_none() {
             match schema::open_for_reading(path) {

@@ -136,7 +136,7 @@ pub(super) fn prune(db: &Connection, retention: RetentionCutoffs) -> Result<bool
 /// Deletes the events of ended runs in the order the runs ended; the position is stored, so that no run is visited
 /// twice.
 fn delete_events_of_old_runs(db: &Connection, ended_before: Timestamp) -> Result<bool, SqliteError> {
-    let mut remember = db.prepare_cached("UPDATE silenced SET ended_at = ?1, run = ?2")?;
+    let mut update_position = db.prepare_cached("UPDATE silenced SET ended_at = ?1, run = ?2")?;
     let mut find = db.prepare_cached(
         "SELECT runs.ended_at, runs.number FROM runs, silenced
          WHERE runs.ended_at < ?1 AND (runs.ended_at, runs.number) > (silenced.ended_at, silenced.run)
@@ -146,13 +146,13 @@ fn delete_events_of_old_runs(db: &Connection, ended_before: Timestamp) -> Result
     let found = find.query_map(params![ended_before.as_microsecond(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let found = found.collect::<Result<Vec<(i64, i64)>, _>>()?;
     let mut deleted_events = 0;
-    for (silenced, (ended_at, run)) in found.into_iter().enumerate() {
-        if silenced == MAX_PRUNED_RUNS || deleted_events >= PRUNE_EVENTS {
+    for (pruned, (ended_at, run)) in found.into_iter().enumerate() {
+        if pruned == MAX_PRUNED_RUNS || deleted_events >= PRUNE_EVENTS {
             return Ok(true);
         }
         deleted_events += events::delete(db, run)?;
         // Persisted in the same transaction, so that the next call continues after this run.
-        remember.execute([ended_at, run])?;
+        update_position.execute([ended_at, run])?;
     }
     Ok(false)
 }
@@ -205,11 +205,11 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<UnfinishedRun>, SqliteEr
 }
 
 /// Searches block by block; the block is the query's first parameter.
-fn find_newest_run(db: &Connection, sql: &str, wanted: &[&dyn ToSql]) -> Result<Option<RunRow>, SqliteError> {
+fn find_newest_run(db: &Connection, sql: &str, filter_values: &[&dyn ToSql]) -> Result<Option<RunRow>, SqliteError> {
     let mut find = db.prepare_cached(sql)?;
     for block in blocks(db)? {
         let mut parameters: Vec<&dyn ToSql> = vec![&block];
-        parameters.extend(wanted);
+        parameters.extend(filter_values);
         let found: Option<i64> = find.query_row(parameters.as_slice(), |row| row.get(0)).optional()?;
         if let Some(number) = found {
             return query_run(db, &format!("{COLUMNS} WHERE runs.number = ?1"), &[&number]);

@@ -54,10 +54,10 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
 
 pub(super) fn open_for_writing(path: &Path) -> Result<Connection, OpenError> {
     create_private(path).map_err(|source| OpenError::Create { path: path.into(), source })?;
-    let failed = |source| OpenError::Open { path: path.into(), source };
-    let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
+    let open_error = |source| OpenError::Open { path: path.into(), source };
+    let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(open_error)?;
     check_version(&db, path)?;
-    db.execute_batch(WRITER_PRAGMAS).map_err(failed)?;
+    db.execute_batch(WRITER_PRAGMAS).map_err(open_error)?;
     migrate(&mut db).map_err(|source| OpenError::Migrate { path: path.into(), to: known_version(), source })?;
     Ok(db)
 }

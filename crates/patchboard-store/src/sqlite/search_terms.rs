@@ -28,9 +28,9 @@ pub(super) fn distinct_terms(text: &str) -> Vec<String> {
 /// The terms of a query. Short Latin words occur in every sentence, so they are used only if there are no others.
 pub(super) fn query_terms(text: &str) -> Vec<String> {
     let words = distinct_terms(text);
-    let telling = |word: &&String| word.len() > 2 || !word.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let chosen: Vec<String> = words.iter().filter(telling).cloned().collect();
-    if chosen.is_empty() { words } else { chosen }
+    let is_significant = |word: &&String| word.len() > 2 || !word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let significant: Vec<String> = words.iter().filter(is_significant).cloned().collect();
+    if significant.is_empty() { words } else { significant }
 }
 
 /// A term as stored in the index: the owner's number is its prefix, so terms of different owners never match.
@@ -41,8 +41,8 @@ pub(super) fn owner_term(owner: i64, word: &str) -> String {
 /// The FTS expression for one word. Longer words also match as prefixes.
 pub(super) fn match_expression(owner: i64, word: &str) -> String {
     let long = word.chars().count() >= if word.is_ascii() { 4 } else { 2 };
-    let star = if long && !word.chars().any(is_ideograph) { "*" } else { "" };
-    format!("\"{}\"{star}", owner_term(owner, word))
+    let wildcard = if long && !word.chars().any(is_ideograph) { "*" } else { "" };
+    format!("\"{}\"{wildcard}", owner_term(owner, word))
 }
 
 /// Chinese and Japanese have no spaces between words: every character becomes a term.

@@ -34,10 +34,10 @@ pub(super) fn mark_used(
     owner: i64,
     at: Timestamp,
 ) -> Result<(), SqliteError> {
-    let used = db
+    let updated = db
         .prepare_cached("UPDATE sessions SET used_at = ?2, cleared = 0 WHERE number = ?1")?
         .execute([number, at.as_microsecond()])?;
-    if used == 0 { create(db, number, key, Some(owner), at) } else { Ok(()) }
+    if updated == 0 { create(db, number, key, Some(owner), at) } else { Ok(()) }
 }
 
 fn create(
@@ -100,9 +100,9 @@ pub(super) fn add_turn(
 /// Hides the turns so far.
 pub(super) fn clear(db: &Connection, session: &SessionKey) -> Result<(), SqliteError> {
     let Some(number) = interner::find(db, session.as_str())? else { return Ok(()) };
-    let hidden = last_position(db, number)?.map_or(0, |position| position & MAX_TURN);
+    let hidden_turns = last_position(db, number)?.map_or(0, |position| position & MAX_TURN);
     db.prepare_cached("UPDATE sessions SET cleared = 1, hidden_turns = ?2 WHERE number = ?1")?
-        .execute([number, hidden])?;
+        .execute([number, hidden_turns])?;
     Ok(())
 }
 
@@ -124,9 +124,9 @@ pub(super) fn with_secure_delete<T>(
     work: impl FnOnce() -> Result<T, SqliteError>,
 ) -> Result<T, SqliteError> {
     db.pragma_update(None, "secure_delete", true)?;
-    let done = work();
+    let result = work();
     db.pragma_update(None, "secure_delete", false)?;
-    done
+    result
 }
 
 pub(super) fn by_key(db: &Connection, key: &SessionKey) -> Result<Option<SessionRow>, SqliteError> {
@@ -135,7 +135,7 @@ pub(super) fn by_key(db: &Connection, key: &SessionKey) -> Result<Option<Session
     rows.next()?.map(session_row).transpose()
 }
 
-pub(super) fn count_visible(db: &Connection, beside: &[&str]) -> Result<u64, SqliteError> {
+pub(super) fn count_visible(db: &Connection, excluded_channels: &[&str]) -> Result<u64, SqliteError> {
     let by_channel =
         "SELECT channel, count(*) FROM sessions WHERE cleared = 0 AND channel IS NOT NULL GROUP BY channel";
     let mut statement = db.prepare_cached(by_channel)?;
@@ -143,7 +143,7 @@ pub(super) fn count_visible(db: &Connection, beside: &[&str]) -> Result<u64, Sql
     let mut visible = 0;
     while let Some(row) = rows.next()? {
         let channel: String = row.get(0)?;
-        if !beside.contains(&channel.as_str()) {
+        if !excluded_channels.contains(&channel.as_str()) {
             visible += from_stored_count(row.get(1)?);
         }
     }
@@ -204,14 +204,14 @@ pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<ResultPage<Tur
         "SELECT number, hidden_turns FROM sessions WHERE number = (SELECT number FROM names WHERE name = ?1)",
     )?;
     let session = visible.query_row([query.session.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let Some((number, hidden)): Option<(i64, i64)> = session else { return Ok(empty) };
+    let Some((number, hidden_turns)): Option<(i64, i64)> = session else { return Ok(empty) };
     let (start, _) = turn_range(number);
     let mut statement = db.prepare_cached(
         "SELECT position, run, at, version, payload FROM turns
          WHERE position > ?1 AND position < ?2 ORDER BY position DESC LIMIT ?3",
     )?;
     let before = start + before.clamp(0, MAX_TURN + 1);
-    let mut rows = statement.query([start + hidden, before, limit + 1])?;
+    let mut rows = statement.query([start + hidden_turns, before, limit + 1])?;
     let mut page = empty;
     while let Some(row) = rows.next()? {
         if i64::try_from(page.items.len()).unwrap_or(i64::MAX) == limit {

@@ -142,9 +142,9 @@ async fn keys_that_could_not_be_read_back_are_refused() {
 async fn closing_finishes_what_was_asked_for() {
     let (_folder, path) = in_folder("close.db");
     let store = open(&path).unwrap();
-    let asked: Vec<_> = (1..=50).map(|seq| store.commit(batch(vec![event(seq, "piece")]))).collect();
+    let commits: Vec<_> = (1..=50).map(|seq| store.commit(batch(vec![event(seq, "piece")]))).collect();
     store.close().await.unwrap();
-    for answer in asked {
+    for answer in commits {
         answer.await.unwrap();
     }
     let store = open(&path).unwrap();

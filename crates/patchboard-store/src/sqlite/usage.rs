@@ -84,12 +84,15 @@ pub(super) fn settle_call(
     Ok(())
 }
 
-pub(super) fn add_spent(db: &Connection, sums: impl Iterator<Item = (String, i64)>) -> Result<(), SqliteError> {
+pub(super) fn add_spent(
+    db: &Connection,
+    spent_by_scope: impl Iterator<Item = (String, i64)>,
+) -> Result<(), SqliteError> {
     let mut statement = db.prepare_cached(
         "INSERT INTO spent (scope, tokens) VALUES (?1, ?2)
          ON CONFLICT (scope) DO UPDATE SET tokens = tokens + excluded.tokens",
     )?;
-    for (scope, tokens) in sums {
+    for (scope, tokens) in spent_by_scope {
         statement.execute(params![scope, tokens])?;
     }
     Ok(())
@@ -129,17 +132,17 @@ pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<V
 
 pub(super) fn spent(db: &Connection, scopes: &[BudgetScope]) -> Result<Vec<u64>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT tokens FROM spent WHERE scope = ?1")?;
-    let mut figures = Vec::with_capacity(scopes.len());
+    let mut totals = Vec::with_capacity(scopes.len());
     for scope in scopes {
         let tokens: Option<i64> = statement.query_row([scope.key()], |row| row.get(0)).optional()?;
-        figures.push(tokens.map_or(0, from_stored_count));
+        totals.push(tokens.map_or(0, from_stored_count));
     }
-    Ok(figures)
+    Ok(totals)
 }
 
 /// Later pages cover the same calls as the first page, so that groups do not move between pages.
 pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<ResultPage<UsageGroup>, SqliteError> {
-    let [until, taken] = match &query.cursor {
+    let [until, offset] = match &query.cursor {
         Some(cursor) => cursor_parts(cursor)?,
         None => {
             let newest: Option<i64> = db.query_row("SELECT max(at) FROM usage", [], |row| row.get(0))?;
@@ -148,26 +151,26 @@ pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<ResultPage<U
     };
     let limit = row_limit(query.limit);
     let since = query.since.map_or(i64::MIN, |since| since.as_microsecond());
-    let owned = match &query.owners {
+    let owner_condition = match &query.owners {
         Some(owners) => {
             let owners = sessions::owner_ids_sql(db, owners)?;
             format!("AND session IN (SELECT number FROM sessions WHERE owner IN ({owners}))")
         }
         None => String::new(),
     };
-    let mut statement = db.prepare_cached(&report_sql(query.group_by, &owned))?;
-    let mut rows = statement.query([since, until, limit + 1, taken])?;
+    let mut statement = db.prepare_cached(&report_sql(query.group_by, &owner_condition))?;
+    let mut rows = statement.query([since, until, limit + 1, offset])?;
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
         items.push(usage_group(row, query.group_by)?);
     }
-    let more = i64::try_from(items.len()).unwrap_or(i64::MAX) > limit;
+    let has_more = i64::try_from(items.len()).unwrap_or(i64::MAX) > limit;
     items.truncate(usize::try_from(limit).unwrap_or(0));
-    let next = (more && limit > 0).then(|| PageCursor(format!("{until}.{}", taken.saturating_add(limit))));
+    let next = (has_more && limit > 0).then(|| PageCursor(format!("{until}.{}", offset.saturating_add(limit))));
     Ok(ResultPage { items, next })
 }
 
-fn report_sql(group_by: UsageGrouping, owned: &str) -> String {
+fn report_sql(group_by: UsageGrouping, owner_condition: &str) -> String {
     let by_spending = "cost DESC, input + output DESC, name";
     let (key, name, order) = match group_by {
         UsageGrouping::Day => ("at / 86400000000", "NULL", "key DESC"),
@@ -180,7 +183,7 @@ fn report_sql(group_by: UsageGrouping, owned: &str) -> String {
         "SELECT key, calls, input, output, cost, estimated, {name} AS name FROM (
             SELECT {key} AS key, count(*) AS calls, sum(input) AS input, sum(output) AS output,
                 sum(cost_nanousd) AS cost, sum(estimated) AS estimated
-            FROM usage WHERE at BETWEEN ?1 AND ?2 {owned} GROUP BY 1
+            FROM usage WHERE at BETWEEN ?1 AND ?2 {owner_condition} GROUP BY 1
          ) ORDER BY {order} LIMIT ?3 OFFSET ?4"
     )
 }

@@ -56,19 +56,19 @@ enum WriterCommand {
     Commit(CommitRequest),
     Prune {
         retention: RetentionCutoffs,
-        answer: ResultSender<bool>,
+        reply: ResultSender<bool>,
     },
     /// The readers are already shutting down; their connections must be closed before the log can be removed.
     Close {
         readers: Vec<JoinHandle<()>>,
-        answer: ResultSender<()>,
+        reply: ResultSender<()>,
     },
 }
 
 #[derive(Debug)]
 struct CommitRequest {
     batch: EncodedBatch,
-    answer: ResultSender<()>,
+    reply: ResultSender<()>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -78,14 +78,14 @@ impl WriterHandle {
         let units = units.min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
         let (sender, receiver) = mpsc::channel();
         let thread = std::thread::Builder::new().name("store-writer".to_owned()).stack_size(STACK_BYTES);
-        let scribe = Arc::new(Mutex::new(Some(WriteConnection::new(connection))));
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let desk = WriterThread { connection: scribe.clone(), pending_commands: waiting.clone() };
+        let connection = Arc::new(Mutex::new(Some(WriteConnection::new(connection))));
+        let pending_commands = Arc::new(AtomicUsize::new(0));
+        let writer_thread = WriterThread { connection: connection.clone(), pending_commands: pending_commands.clone() };
         // The thread ends when the last sender is dropped; `close` waits for its reply.
-        drop(thread.spawn(move || desk.run(&receiver)).map_err(OpenError::Thread)?);
+        drop(thread.spawn(move || writer_thread.run(&receiver)).map_err(OpenError::Thread)?);
         Ok(Self {
-            connection: scribe,
-            pending_commands: waiting,
+            connection,
+            pending_commands,
             commands: Mutex::new(Some(sender)),
             queue_permits: Arc::new(Semaphore::new(units as usize)),
             queue_units: units,
@@ -101,13 +101,13 @@ impl WriterHandle {
         }
         let units = u32::try_from(batch.bytes() / QUEUE_UNIT_BYTES + 1).unwrap_or(u32::MAX).min(self.queue_units);
         match self.queue_permits.clone().try_acquire_many_owned(units) {
-            Ok(room) => {
-                let answer = self.send_commit(batch, room);
-                Box::pin(async move { await_reply(answer?).await })
+            Ok(permits) => {
+                let reply = self.send_commit(batch, permits);
+                Box::pin(async move { await_reply(reply?).await })
             }
             Err(_) => Box::pin(async move {
-                let room = acquire_permits(&self.queue_permits, units, self.queue_wait).await?;
-                await_reply(self.send_commit(batch, room)?).await
+                let permits = acquire_permits(&self.queue_permits, units, self.queue_wait).await?;
+                await_reply(self.send_commit(batch, permits)?).await
             }),
         }
     }
@@ -118,43 +118,43 @@ impl WriterHandle {
         if !is_small || self.pending_commands.load(Ordering::Acquire) > 0 {
             return None;
         }
-        let mut scribe = match self.connection.try_lock() {
-            Ok(scribe) => scribe,
+        let mut connection = match self.connection.try_lock() {
+            Ok(connection) => connection,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         // A due checkpoint may take long, so it must not run on the caller's thread.
-        let scribe = scribe.as_mut().filter(|scribe| !scribe.needs_checkpoint())?;
+        let connection = connection.as_mut().filter(|connection| !connection.needs_checkpoint())?;
         let started = Instant::now();
-        let written = scribe.write(Durability::Delta, std::iter::once(batch));
+        let written = connection.write(Durability::Delta, std::iter::once(batch));
         match &written {
             Ok(()) => telemetry::group_committed(1, started.elapsed()),
             Err(_) => telemetry::commits_failed(1),
         }
-        Some(written.map_err(|fault| fault.into_store_error("commit a batch")))
+        Some(written.map_err(|error| error.into_store_error("commit a batch")))
     }
 
     fn send_commit(
         &self,
         batch: EncodedBatch,
-        room: OwnedSemaphorePermit,
+        permits: OwnedSemaphorePermit,
     ) -> Result<oneshot::Receiver<Result<(), StoreError>>, StoreError> {
-        let (answer, receiver) = oneshot::channel();
-        self.send(WriterCommand::Commit(CommitRequest { batch, answer, _permit: room }))?;
+        let (reply, receiver) = oneshot::channel();
+        self.send(WriterCommand::Commit(CommitRequest { batch, reply, _permit: permits }))?;
         Ok(receiver)
     }
 
     pub(super) fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
-            let (answer, receiver) = oneshot::channel();
-            self.send(WriterCommand::Prune { retention, answer })?;
+            let (reply, receiver) = oneshot::channel();
+            self.send(WriterCommand::Prune { retention, reply })?;
             await_reply(receiver).await
         })
     }
 
     pub(super) fn close(&self, readers: Vec<JoinHandle<()>>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (answer, receiver) = oneshot::channel();
-        let sent = self.send(WriterCommand::Close { readers, answer });
+        let (reply, receiver) = oneshot::channel();
+        let sent = self.send(WriterCommand::Close { readers, reply });
         self.queue_permits.close();
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
         Box::pin(async move {
@@ -163,10 +163,10 @@ impl WriterHandle {
         })
     }
 
-    fn send(&self, message: WriterCommand) -> Result<(), StoreError> {
-        let inbox = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+    fn send(&self, command: WriterCommand) -> Result<(), StoreError> {
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         self.pending_commands.fetch_add(1, Ordering::AcqRel);
-        inbox.as_ref().and_then(|inbox| inbox.send(message).ok()).ok_or(StoreError::Closed)
+        commands.as_ref().and_then(|commands| commands.send(command).ok()).ok_or(StoreError::Closed)
     }
 }
 
@@ -181,36 +181,36 @@ struct WriterThread {
 }
 
 impl WriterThread {
-    fn run(self, inbox: &mpsc::Receiver<WriterCommand>) {
+    fn run(self, commands: &mpsc::Receiver<WriterCommand>) {
         let mut next = None;
-        while let Some(message) = next.take().or_else(|| inbox.recv().ok()) {
+        while let Some(command) = next.take().or_else(|| commands.recv().ok()) {
             let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(scribe) = slot.as_mut() else { return };
-            let done = match message {
+            let Some(connection) = slot.as_mut() else { return };
+            let processed = match command {
                 WriterCommand::Commit(first) => {
-                    let (group, other) = collect_group(first, inbox);
+                    let (group, other) = collect_group(first, commands);
                     next = other;
                     let batches = group.len();
-                    scribe.commit_group(group);
-                    scribe.checkpoint_if_due();
+                    connection.commit_group(group);
+                    connection.checkpoint_if_due();
                     batches
                 }
-                WriterCommand::Prune { retention, answer } => {
+                WriterCommand::Prune { retention, reply } => {
                     send_reply(
-                        answer,
-                        scribe.prune(retention).map_err(|fault| fault.into_store_error("prune finished records")),
+                        reply,
+                        connection.prune(retention).map_err(|error| error.into_store_error("prune finished records")),
                     );
                     1
                 }
-                WriterCommand::Close { readers, answer } => {
-                    if let Some(scribe) = slot.take() {
-                        scribe.close(readers, answer);
+                WriterCommand::Close { readers, reply } => {
+                    if let Some(connection) = slot.take() {
+                        connection.close(readers, reply);
                     }
                     return;
                 }
             };
             drop(slot);
-            self.pending_commands.fetch_sub(done, Ordering::AcqRel);
+            self.pending_commands.fetch_sub(processed, Ordering::AcqRel);
         }
     }
 }
@@ -255,7 +255,7 @@ impl WriteConnection {
             Ok(()) => {
                 telemetry::group_committed(group.len(), started.elapsed());
                 for commit in group {
-                    send_reply(commit.answer, Ok(()));
+                    send_reply(commit.reply, Ok(()));
                 }
             }
             // The batches are not at fault; retrying each one would only take longer.
@@ -265,7 +265,7 @@ impl WriteConnection {
                 let reason = error.to_string();
                 for commit in group {
                     let refused = SqliteError::Rejected(reason.clone()).into_store_error("begin a transaction");
-                    send_reply(commit.answer, Err(if is_full { StoreError::Full } else { refused }));
+                    send_reply(commit.reply, Err(if is_full { StoreError::Full } else { refused }));
                 }
             }
             // A bad batch must not fail the others, so each is retried in a transaction of its own.
@@ -273,7 +273,7 @@ impl WriteConnection {
                 for commit in group {
                     let written = self.write(commit.batch.durability(), std::iter::once(&commit.batch));
                     telemetry::commits_failed(usize::from(written.is_err()));
-                    send_reply(commit.answer, written.map_err(|fault| fault.into_store_error("commit a batch")));
+                    send_reply(commit.reply, written.map_err(|error| error.into_store_error("commit a batch")));
                 }
             }
         }
@@ -286,12 +286,12 @@ impl WriteConnection {
         batches: impl Iterator<Item = &'a EncodedBatch>,
     ) -> Result<(), SqliteError> {
         let mut bytes = COMMIT_OVERHEAD_BYTES;
-        let written = self.in_transaction(durability, |db, applier| {
+        let written = self.in_transaction(durability, |db, batch_writer| {
             for batch in batches {
                 bytes += batch.bytes();
-                applier.apply(db, batch)?;
+                batch_writer.apply(db, batch)?;
             }
-            applier.flush(db)
+            batch_writer.flush(db)
         });
         self.wal_bytes = self.wal_bytes.saturating_add(bytes);
         written
@@ -299,9 +299,9 @@ impl WriteConnection {
 
     /// Uses the weaker durability: a prune that a power failure undoes is repeated.
     pub(super) fn prune(&mut self, retention: RetentionCutoffs) -> Result<bool, SqliteError> {
-        self.in_transaction(Durability::Delta, |db, applier| {
+        self.in_transaction(Durability::Delta, |db, batch_writer| {
             // Topic numbers of deleted rows may be reused.
-            applier.clear_caches();
+            batch_writer.clear_caches();
             let has_more_runs = runs::prune(db, retention)?;
             let has_more_messages = messages::prune(db, retention.runs_before)?;
             Ok(deliveries::prune(db, retention.runs_before)? || has_more_messages || has_more_runs)
@@ -315,11 +315,11 @@ impl WriteConnection {
     ) -> Result<T, SqliteError> {
         self.set_durability(durability)?;
         self.run("BEGIN IMMEDIATE").map_err(SqliteError::BeginFailed)?;
-        let done = work(&self.db, &mut self.batch_writer).and_then(|answer| {
+        let processed = work(&self.db, &mut self.batch_writer).and_then(|reply| {
             self.run("COMMIT")?;
-            Ok(answer)
+            Ok(reply)
         });
-        if done.is_err() {
+        if processed.is_err() {
             self.batch_writer.clear_caches();
             // Some errors, such as a full disk, have already rolled back.
             if !self.db.is_autocommit()
@@ -328,7 +328,7 @@ impl WriteConnection {
                 tracing::error!(%error, "failed to roll back a transaction");
             }
         }
-        done
+        processed
     }
 
     fn set_durability(&mut self, durability: Durability) -> Result<(), SqliteError> {
@@ -347,7 +347,7 @@ impl WriteConnection {
         Ok(())
     }
 
-    fn close(self, readers: Vec<JoinHandle<()>>, answer: ResultSender<()>) {
+    fn close(self, readers: Vec<JoinHandle<()>>, reply: ResultSender<()>) {
         for reader in readers {
             if reader.join().is_err() {
                 tracing::error!("a storage reader thread had panicked");
@@ -356,19 +356,19 @@ impl WriteConnection {
         // Closing the last connection checkpoints the log and removes it.
         let closed =
             self.db.close().map_err(|(_, error)| SqliteError::from(error).into_store_error("close the database"));
-        send_reply(answer, closed);
+        send_reply(reply, closed);
     }
 }
 
 /// The first commit and all commits queued behind it, up to the limits or the next command of another kind.
 fn collect_group(
     first: CommitRequest,
-    inbox: &mpsc::Receiver<WriterCommand>,
+    commands: &mpsc::Receiver<WriterCommand>,
 ) -> (Vec<CommitRequest>, Option<WriterCommand>) {
     let mut bytes = first.batch.bytes();
     let mut group = vec![first];
     while group.len() < MAX_GROUP_BATCHES && bytes < MAX_GROUP_BYTES {
-        match inbox.try_recv() {
+        match commands.try_recv() {
             Ok(WriterCommand::Commit(commit)) => {
                 bytes += commit.batch.bytes();
                 group.push(commit);
@@ -381,8 +381,8 @@ fn collect_group(
 }
 
 /// The caller may be gone; its work is done in any case.
-fn send_reply<T>(answer: ResultSender<T>, result: Result<T, StoreError>) {
-    drop(answer.send(result));
+fn send_reply<T>(reply: ResultSender<T>, result: Result<T, StoreError>) {
+    drop(reply.send(result));
 }
 
 #[cfg(test)]

@@ -129,10 +129,10 @@ impl DirHandle {
         name: &OsStr,
         other: &DirHandle,
         new_name: &OsStr,
-        over: OverwriteMode,
+        mode: OverwriteMode,
     ) -> Result<(), StepError> {
         let (name, new_name) = (single_name(name)?, single_name(new_name)?);
-        match over {
+        match mode {
             OverwriteMode::Replace => {
                 rustix::fs::renameat(&self.dir, name, &other.dir, new_name).map_err(StepError::Os)
             }
@@ -218,19 +218,19 @@ impl StepError {
     }
 
     /// The same for an operation other than opening; `path` is already quoted.
-    pub(crate) fn into_error_for(self, path: String, deed: &'static str) -> PathError {
-        let failed = |path, reason: &str| PathError::Failed { path, deed, reason: reason.to_owned() };
+    pub(crate) fn into_error_for(self, path: String, operation: &'static str) -> PathError {
+        let path_error = |path, reason: &str| PathError::Failed { path, operation, reason: reason.to_owned() };
         match self {
-            Self::Changed => failed(path, "it keeps changing"),
+            Self::Changed => path_error(path, "it keeps changing"),
             Self::Protected => PathError::Protected { path },
             Self::Special(kind) => PathError::Special { path, kind },
             Self::Os(Errno::NOENT) => PathError::Missing { path },
-            Self::Os(Errno::ACCESS | Errno::PERM) => PathError::Denied { path, deed },
+            Self::Os(Errno::ACCESS | Errno::PERM) => PathError::Denied { path, operation },
             Self::Os(Errno::EXIST) => PathError::Exists { path },
             Self::Os(Errno::ISDIR) => PathError::IsAFolder { path },
             Self::Os(Errno::NOTEMPTY) => PathError::NotEmpty { path },
-            Self::Os(Errno::NAMETOOLONG) => failed(path, "a name in it is too long"),
-            Self::Os(error) => failed(path, &io::Error::from(error).to_string()),
+            Self::Os(Errno::NAMETOOLONG) => path_error(path, "a name in it is too long"),
+            Self::Os(error) => path_error(path, &io::Error::from(error).to_string()),
         }
     }
 }

@@ -18,8 +18,8 @@ pub(crate) enum PathError {
     NotAFolder { path: String },
     #[error("{path} is {kind}: only regular files and folders can be opened")]
     Special { path: String, kind: &'static str },
-    #[error("{path} may not be {deed}: permission denied")]
-    Denied { path: String, deed: &'static str },
+    #[error("{path} may not be {operation}: permission denied")]
+    Denied { path: String, operation: &'static str },
     #[error("{path} has too many steps or symlinks, perhaps a loop")]
     TooManySteps { path: String },
     #[error("{path} already exists")]
@@ -34,8 +34,8 @@ pub(crate) enum PathError {
     TooManyEntries { path: String, limit: usize },
     #[error("{path} is, or would be, larger than {limit} bytes")]
     TooLarge { path: String, limit: usize },
-    #[error("{path} cannot be {deed}: {reason}")]
-    Failed { path: String, deed: &'static str, reason: String },
+    #[error("{path} cannot be {operation}: {reason}")]
+    Failed { path: String, operation: &'static str, reason: String },
     #[error("cancelled")]
     Cancelled,
     #[error("file tools are closed: the server cannot tell which of its own files to protect")]

@@ -43,8 +43,8 @@ impl ProtectedPaths {
     pub(crate) fn new(paths: Vec<PathBuf>) -> io::Result<Self> {
         let mut paths = paths.into_iter().map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
         // The current target of a path stays closed even if a symlink on the way to it is removed later.
-        let real: Vec<_> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        for path in real {
+        let resolved: Vec<_> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        for path in resolved {
             if !paths.contains(&path) {
                 paths.push(path);
             }
@@ -68,21 +68,21 @@ impl ProtectedPaths {
     /// All ancestors of protected paths, and the symlinks on the way to them. Moving or deleting one would move the
     /// protected path out of its protection.
     pub(crate) fn ancestors(&self) -> Result<HashSet<FileIdentity>, (PathBuf, io::Error)> {
-        let mut holders = HashSet::new();
+        let mut ancestors = HashSet::new();
         for path in &self.paths {
-            let told = |error| (path.clone(), error);
-            let real = unless_absent(path.canonicalize()).map_err(told)?;
-            for named in [Some(path), real.as_ref()].into_iter().flatten() {
-                for above in named.ancestors() {
-                    for found in [above.metadata(), above.symlink_metadata()] {
-                        if let Some(found) = unless_absent(found).map_err(told)? {
-                            holders.insert(FileIdentity::of(&found));
+            let with_path = |error| (path.clone(), error);
+            let resolved = unless_absent(path.canonicalize()).map_err(with_path)?;
+            for path in [Some(path), resolved.as_ref()].into_iter().flatten() {
+                for ancestor in path.ancestors() {
+                    for metadata in [ancestor.metadata(), ancestor.symlink_metadata()] {
+                        if let Some(metadata) = unless_absent(metadata).map_err(with_path)? {
+                            ancestors.insert(FileIdentity::of(&metadata));
                         }
                     }
                 }
             }
         }
-        Ok(holders)
+        Ok(ancestors)
     }
 }
 
@@ -99,9 +99,9 @@ impl ProtectedSnapshot {
     fn add(&mut self, path: &Path) -> io::Result<()> {
         self.add_name(path)?;
         // If a configured path is a symlink, its target is protected under its own name too.
-        if let Some(real) = unless_absent(path.canonicalize())? {
-            self.add_name(&real)?;
-            if let Some(metadata) = unless_absent(real.metadata())? {
+        if let Some(resolved) = unless_absent(path.canonicalize())? {
+            self.add_name(&resolved)?;
+            if let Some(metadata) = unless_absent(resolved.metadata())? {
                 self.identities.insert(FileIdentity::of(&metadata));
             }
         }

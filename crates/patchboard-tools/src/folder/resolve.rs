@@ -28,18 +28,18 @@ fn enter_components(
     snapshot: &ProtectedSnapshot,
     passed: &mut Vec<FileIdentity>,
 ) -> Result<DirHandle, StepError> {
-    let mut spot = DirHandle::filesystem_root()?;
-    if snapshot.contains(spot.identity()) {
+    let mut dir = DirHandle::filesystem_root()?;
+    if snapshot.contains(dir.identity()) {
         return Err(StepError::Protected);
     }
-    passed.push(spot.identity());
+    passed.push(dir.identity());
     for component in canonical.components() {
         match component {
             Component::RootDir => {}
-            Component::Normal(name) => spot = spot.enter(name, snapshot)?,
+            Component::Normal(name) => dir = dir.enter(name, snapshot)?,
             Component::Prefix(_) | Component::CurDir | Component::ParentDir => return Err(StepError::Changed),
         }
-        passed.push(spot.identity());
+        passed.push(dir.identity());
     }
-    Ok(spot)
+    Ok(dir)
 }

@@ -25,7 +25,7 @@ use crate::text::quoted;
 const MAX_DELETED: usize = 50_000;
 /// Every level keeps a directory open.
 const MAX_DEPTH: usize = 128;
-const WRITTEN_AT_ONCE: usize = 1024 * 1024;
+const WRITE_CHUNK_BYTES: usize = 1024 * 1024;
 /// Names tried for a temporary file; some may be left over from a crash.
 const MAX_TRIES: usize = 100;
 /// The mode bits that a write preserves. The kernel, too, clears the set-id bits of a file that is written.
@@ -48,19 +48,19 @@ pub(crate) struct StagedFile {
     dir: Arc<DirHandle>,
     temporary: OsString,
     name: OsString,
-    shown: String,
+    display_path: String,
     is_committed: bool,
 }
 
 impl PathTarget {
     pub(super) fn new(
-        spot: Arc<DirHandle>,
+        dir: Arc<DirHandle>,
         names: Vec<OsString>,
         path: PathBuf,
         kind: Option<EntryKind>,
         snapshot: Arc<ProtectedSnapshot>,
     ) -> Self {
-        Self { dir: spot, names, path, kind, snapshot }
+        Self { dir, names, path, kind, snapshot }
     }
 
     /// A protected file stays closed under each of its names.
@@ -99,47 +99,51 @@ impl PathTarget {
     /// Writes `content` to a temporary file beside the target, creating missing parent folders. The mode of an existing
     /// file is preserved; the file must be writable.
     pub(crate) fn stage(&self, content: &[u8], stop: &CancellationToken) -> Result<StagedFile, PathError> {
-        let failed = |step: StepError| step.into_error_for(self.display_path(), "written");
+        let path_error = |step: StepError| step.into_error_for(self.display_path(), "written");
         let mode = match self.kind {
             Some(EntryKind::File) => {
-                let existing = self.dir.open_to_replace(self.name(), &self.snapshot).map_err(failed)?;
-                let mode = existing.metadata().map_err(|error| failed(error.into()))?.permissions().mode();
+                let existing = self.dir.open_to_replace(self.name(), &self.snapshot).map_err(path_error)?;
+                let mode = existing.metadata().map_err(|error| path_error(error.into()))?.permissions().mode();
                 Some(Permissions::from_mode(mode & PRESERVED_MODE))
             }
             Some(EntryKind::Folder) => return Err(PathError::IsAFolder { path: self.display_path() }),
             Some(EntryKind::Special(kind)) => return Err(PathError::Special { path: self.display_path(), kind }),
             Some(EntryKind::Symlink) | None => None,
         };
-        let spot = self.create_parents()?;
-        let (temporary, mut file) = temporary_file(&spot).map_err(failed)?;
-        let (name, shown) = (self.name().to_owned(), self.display_path());
+        let dir = self.create_parents()?;
+        let (temporary, mut file) = temporary_file(&dir).map_err(path_error)?;
+        let (name, display_path) = (self.name().to_owned(), self.display_path());
         // From here on, an error drops `staged`, which removes the temporary file.
-        let staged = StagedFile { dir: spot, temporary, name, shown, is_committed: false };
-        for piece in content.chunks(WRITTEN_AT_ONCE) {
+        let staged = StagedFile { dir, temporary, name, display_path, is_committed: false };
+        for chunk in content.chunks(WRITE_CHUNK_BYTES) {
             if stop.is_cancelled() {
                 return Err(PathError::Cancelled);
             }
-            file.write_all(piece).map_err(|error| failed(error.into()))?;
+            file.write_all(chunk).map_err(|error| path_error(error.into()))?;
         }
         if let Some(mode) = mode {
-            file.set_permissions(mode).map_err(|error| failed(error.into()))?;
+            file.set_permissions(mode).map_err(|error| path_error(error.into()))?;
         }
         // Ensures that a power failure after the rename does not leave the name without its content.
-        file.sync_data().map_err(|error| failed(error.into()))?;
+        file.sync_data().map_err(|error| path_error(error.into()))?;
         Ok(staged)
     }
 
     /// Creates the folder and its missing parents.
     pub(crate) fn make_folder(&self) -> Result<(), PathError> {
-        let spot = self.create_parents()?;
-        spot.make_folder(self.name()).map_err(|step| step.into_error_for(self.display_path(), "made"))
+        let dir = self.create_parents()?;
+        dir.make_folder(self.name()).map_err(|step| step.into_error_for(self.display_path(), "made"))
     }
 
     /// Moves the entry to `target`, which must not exist.
-    pub(crate) fn move_to(&self, target: &PathTarget, holders: &HashSet<FileIdentity>) -> Result<(), PathError> {
-        self.refuse_protected_ancestor(holders)?;
-        let spot = target.create_parents()?;
-        let moved = self.dir.rename(self.name(), &spot, target.name(), OverwriteMode::NoReplace);
+    pub(crate) fn move_to(
+        &self,
+        target: &PathTarget,
+        protected_ancestors: &HashSet<FileIdentity>,
+    ) -> Result<(), PathError> {
+        self.refuse_protected_ancestor(protected_ancestors)?;
+        let dir = target.create_parents()?;
+        let moved = self.dir.rename(self.name(), &dir, target.name(), OverwriteMode::NoReplace);
         let Err(StepError::Os(error)) = moved else {
             return moved.map_err(|step| step.into_error_for(self.display_path(), "moved"));
         };
@@ -147,15 +151,15 @@ impl PathTarget {
             Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR => {
                 PathError::Exists { path: target.display_path() }
             }
-            Errno::INVAL => self.not_moved("a folder cannot be moved into itself"),
-            Errno::XDEV => self.not_moved("the target lies on another file system"),
+            Errno::INVAL => self.move_error("a folder cannot be moved into itself"),
+            Errno::XDEV => self.move_error("the target lies on another file system"),
             other => StepError::Os(other).into_error_for(self.display_path(), "moved"),
         })
     }
 
     /// Deletes a file, a symlink itself, or an empty folder.
-    pub(crate) fn delete(&self, holders: &HashSet<FileIdentity>) -> Result<(), PathError> {
-        self.refuse_protected_ancestor(holders)?;
+    pub(crate) fn delete(&self, protected_ancestors: &HashSet<FileIdentity>) -> Result<(), PathError> {
+        self.refuse_protected_ancestor(protected_ancestors)?;
         let kind = self.kind.unwrap_or(EntryKind::File);
         self.dir.unlink(self.name(), kind).map_err(|step| step.into_error_for(self.display_path(), "deleted"))
     }
@@ -164,19 +168,19 @@ impl PathTarget {
     /// protected path is refused as a whole.
     pub(crate) fn delete_tree(
         &self,
-        holders: &HashSet<FileIdentity>,
+        protected_ancestors: &HashSet<FileIdentity>,
         stop: &CancellationToken,
     ) -> Result<(), PathError> {
-        self.refuse_protected_ancestor(holders)?;
-        let mut tree = TreeDeletion { target: self, stop, left: MAX_DELETED };
+        self.refuse_protected_ancestor(protected_ancestors)?;
+        let mut tree = TreeDeletion { target: self, stop, remaining: MAX_DELETED };
         tree.visit(&self.dir, self.name(), MAX_DEPTH, DeletionPass::Check)?;
-        tree.left = MAX_DELETED;
+        tree.remaining = MAX_DELETED;
         tree.visit(&self.dir, self.name(), MAX_DEPTH, DeletionPass::Delete)
     }
 
-    fn refuse_protected_ancestor(&self, holders: &HashSet<FileIdentity>) -> Result<(), PathError> {
+    fn refuse_protected_ancestor(&self, protected_ancestors: &HashSet<FileIdentity>) -> Result<(), PathError> {
         match self.identity()? {
-            Some(identity) if holders.contains(&identity) => {
+            Some(identity) if protected_ancestors.contains(&identity) => {
                 Err(PathError::HoldsProtected { path: self.display_path() })
             }
             Some(_) => Ok(()),
@@ -198,16 +202,16 @@ impl PathTarget {
     /// Opens the target's directory, creating it if needed. Each new directory is entered as what is there after its
     /// creation.
     fn create_parents(&self) -> Result<Arc<DirHandle>, PathError> {
-        let mut spot = self.dir.clone();
+        let mut dir = self.dir.clone();
         for name in self.names.iter().take(self.names.len().saturating_sub(1)) {
-            let made = match spot.make_folder(name) {
+            let made = match dir.make_folder(name) {
                 // Created concurrently.
-                Ok(()) | Err(StepError::Os(Errno::EXIST)) => spot.enter(name, &self.snapshot),
+                Ok(()) | Err(StepError::Os(Errno::EXIST)) => dir.enter(name, &self.snapshot),
                 Err(other) => Err(other),
             };
-            spot = Arc::new(made.map_err(|step| step.into_error_for(self.display_path(), "made"))?);
+            dir = Arc::new(made.map_err(|step| step.into_error_for(self.display_path(), "made"))?);
         }
-        Ok(spot)
+        Ok(dir)
     }
 
     fn name(&self) -> &OsStr {
@@ -215,17 +219,17 @@ impl PathTarget {
         self.names.last().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
-    fn not_moved(&self, reason: &str) -> PathError {
-        PathError::Failed { path: self.display_path(), deed: "moved", reason: reason.to_owned() }
+    fn move_error(&self, reason: &str) -> PathError {
+        PathError::Failed { path: self.display_path(), operation: "moved", reason: reason.to_owned() }
     }
 }
 
 impl StagedFile {
     /// Renames the temporary file to its target.
-    pub(crate) fn commit(mut self, over: OverwriteMode) -> Result<(), PathError> {
-        let renamed = self.dir.rename(&self.temporary, &self.dir, &self.name, over);
+    pub(crate) fn commit(mut self, mode: OverwriteMode) -> Result<(), PathError> {
+        let renamed = self.dir.rename(&self.temporary, &self.dir, &self.name, mode);
         self.is_committed = renamed.is_ok();
-        renamed.map_err(|step| step.into_error_for(std::mem::take(&mut self.shown), "written"))
+        renamed.map_err(|step| step.into_error_for(std::mem::take(&mut self.display_path), "written"))
     }
 }
 
@@ -234,18 +238,18 @@ impl Drop for StagedFile {
         if !self.is_committed
             && let Err(error) = self.dir.unlink(&self.temporary, EntryKind::File)
         {
-            tracing::warn!(?error, file = %self.shown, "temporary file stays behind");
+            tracing::warn!(?error, file = %self.display_path, "temporary file stays behind");
         }
     }
 }
 
-fn temporary_file(spot: &DirHandle) -> Result<(OsString, File), StepError> {
+fn temporary_file(dir: &DirHandle) -> Result<(OsString, File), StepError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut last = StepError::Changed;
     for _ in 0..MAX_TRIES {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = OsString::from(format!(".patchboard-{}-{number}.tmp", std::process::id()));
-        match spot.create_file(&name) {
+        match dir.create_file(&name) {
             Ok(file) => return Ok((name, file)),
             Err(StepError::Os(Errno::EXIST)) => last = StepError::Os(Errno::EXIST),
             Err(other) => return Err(other),
@@ -258,7 +262,7 @@ fn temporary_file(spot: &DirHandle) -> Result<(OsString, File), StepError> {
 struct TreeDeletion<'a> {
     target: &'a PathTarget,
     stop: &'a CancellationToken,
-    left: usize,
+    remaining: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -268,16 +272,16 @@ enum DeletionPass {
 }
 
 impl TreeDeletion<'_> {
-    fn visit(&mut self, spot: &DirHandle, name: &OsStr, depth: usize, deed: DeletionPass) -> Result<(), PathError> {
-        let failed = |step: StepError| step.into_error_for(self.target.display_path(), "deleted");
-        let folder = spot.enter(name, &self.target.snapshot).map_err(failed)?;
+    fn visit(&mut self, dir: &DirHandle, name: &OsStr, depth: usize, pass: DeletionPass) -> Result<(), PathError> {
+        let path_error = |step: StepError| step.into_error_for(self.target.display_path(), "deleted");
+        let folder = dir.enter(name, &self.target.snapshot).map_err(path_error)?;
         if depth == 0 {
-            return Err(self.too_much());
+            return Err(self.too_many_entries());
         }
         let mut entries = Vec::new();
-        for entry in folder.entries().map_err(|error| failed(error.into()))? {
-            let entry = entry.map_err(|error| failed(error.into()))?;
-            self.left = self.left.checked_sub(1).ok_or_else(|| self.too_much())?;
+        for entry in folder.entries().map_err(|error| path_error(error.into()))? {
+            let entry = entry.map_err(|error| path_error(error.into()))?;
+            self.remaining = self.remaining.checked_sub(1).ok_or_else(|| self.too_many_entries())?;
             entries.push(entry);
         }
         for entry in entries {
@@ -287,19 +291,19 @@ impl TreeDeletion<'_> {
             if self.target.snapshot.contains_name(folder.identity(), &entry.name) {
                 return Err(PathError::HoldsProtected { path: self.target.display_path() });
             }
-            match (entry.kind, deed) {
-                (EntryKind::Folder, _) => self.visit(&folder, &entry.name, depth - 1, deed)?,
+            match (entry.kind, pass) {
+                (EntryKind::Folder, _) => self.visit(&folder, &entry.name, depth - 1, pass)?,
                 (_, DeletionPass::Check) => {}
-                (kind, DeletionPass::Delete) => folder.unlink(&entry.name, kind).map_err(failed)?,
+                (kind, DeletionPass::Delete) => folder.unlink(&entry.name, kind).map_err(path_error)?,
             }
         }
-        match deed {
+        match pass {
             DeletionPass::Check => Ok(()),
-            DeletionPass::Delete => spot.unlink(name, EntryKind::Folder).map_err(failed),
+            DeletionPass::Delete => dir.unlink(name, EntryKind::Folder).map_err(path_error),
         }
     }
 
-    fn too_much(&self) -> PathError {
+    fn too_many_entries(&self) -> PathError {
         PathError::TooManyEntries { path: self.target.display_path(), limit: MAX_DELETED }
     }
 }

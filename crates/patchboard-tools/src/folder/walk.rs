@@ -45,22 +45,21 @@ impl<'a> PathWalker<'a> {
     pub(super) fn new(
         folder: &'a WorkFolder,
         snapshot: Arc<ProtectedSnapshot>,
-        asked: &'a str,
+        requested: &'a str,
     ) -> Result<Self, PathError> {
-        if asked.is_empty() {
+        if requested.is_empty() {
             return Err(PathError::Empty);
         }
-        if asked.len() > MAX_PATH_BYTES {
+        if requested.len() > MAX_PATH_BYTES {
             return Err(PathError::TooLong { limit: MAX_PATH_BYTES });
         }
-        if asked.contains('\0') {
+        if requested.contains('\0') {
             return Err(PathError::Nul);
         }
-        let (here, ahead) = (folder.root.clone(), VecDeque::new());
-        let mut walk =
-            Self { folder, snapshot, requested: asked, current: here, trail: Vec::new(), pending: ahead, symlinks: 0 };
-        walk.push_steps(Path::new(asked))?;
-        Ok(walk)
+        let (current, pending) = (folder.root.clone(), VecDeque::new());
+        let mut walker = Self { folder, snapshot, requested, current, trail: Vec::new(), pending, symlinks: 0 };
+        walker.push_steps(Path::new(requested))?;
+        Ok(walker)
     }
 
     pub(super) fn open_path(mut self) -> Result<OpenedPath, PathError> {
@@ -92,13 +91,13 @@ impl<'a> PathWalker<'a> {
             return Err(PathError::Protected { path: quoted(self.requested) });
         }
         for _ in 0..MAX_STEPS {
-            let aimed = match self.pending.pop_front() {
+            let result = match self.pending.pop_front() {
                 None => return Ok(TargetLookup::Unnamed),
                 Some(PathStep::Up) => self.up().map(|()| None),
                 Some(PathStep::Enter(name)) => self.resolve_step(name, last),
             };
-            if let Some(place) = aimed? {
-                return Ok(TargetLookup::Target(place));
+            if let Some(target) = result? {
+                return Ok(TargetLookup::Target(target));
             }
         }
         Err(PathError::TooManySteps { path: quoted(self.requested) })
@@ -130,8 +129,8 @@ impl<'a> PathWalker<'a> {
             }
         }
         let path = self.trail.iter().chain(&names).collect();
-        let place = PathTarget::new(self.current.clone(), names, path, kind, self.snapshot.clone());
-        place.check_protected().map(Some)
+        let target = PathTarget::new(self.current.clone(), names, path, kind, self.snapshot.clone());
+        target.check_protected().map(Some)
     }
 
     fn up(&mut self) -> Result<(), PathError> {
@@ -145,8 +144,8 @@ impl<'a> PathWalker<'a> {
 
     fn enter_step(&mut self, name: OsString) -> Result<Option<OpenedPath>, PathError> {
         match self.step(&name) {
-            Ok(StepOutcome::Into(spot)) => {
-                self.current = Arc::new(spot);
+            Ok(StepOutcome::Into(dir)) => {
+                self.current = Arc::new(dir);
                 self.trail.push(name);
                 Ok(None)
             }

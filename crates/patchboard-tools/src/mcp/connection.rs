@@ -43,7 +43,7 @@ pub(super) struct ServerConnection {
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionHandle {
     pub(super) peer: Peer<RoleClient>,
-    pub(super) notices: Arc<ServerNotifications>,
+    pub(super) notifications: Arc<ServerNotifications>,
 }
 
 type ClientService = RunningService<RoleClient, ClientHandler>;
@@ -55,24 +55,24 @@ impl ServerConnection {
         launch: &LaunchMode,
         tasks: &TaskTracker,
     ) -> Result<Self, String> {
-        let notices = ServerNotifications::new(options.name.clone());
-        let over = CancellationToken::new();
-        let ear = ClientHandler(notices.clone());
+        let notifications = ServerNotifications::new(options.name.clone());
+        let cancel = CancellationToken::new();
+        let handler = ClientHandler(notifications.clone());
         let deadline = Instant::now() + options.start_timeout;
         match &options.transport {
             McpTransport::Command { program, arguments, env, working_folder, private } => {
                 let (working_folder, private) = (working_folder.as_deref(), private.as_deref());
-                let order = ServerCommand { program, arguments, env, working_folder, private };
-                let (mut process, input, output) = process::spawn(&options.name, order, launch, tasks).await?;
-                let shaken = tokio::select! {
-                    shaken = perform_handshake(ear, line_transport(output, input), &over, deadline) => shaken,
+                let command = ServerCommand { program, arguments, env, working_folder, private };
+                let (mut process, input, output) = process::spawn(&options.name, command, launch, tasks).await?;
+                let handshake = tokio::select! {
+                    handshake = perform_handshake(handler, line_transport(output, input), &cancel, deadline) => handshake,
                     status = process.exited() => Err(HandshakeError::Unreachable(status)),
                 };
-                let reason = match shaken {
-                    Ok(service) => return Ok(Self::new(service, notices, over, Some(process), tasks)),
+                let reason = match handshake {
+                    Ok(service) => return Ok(Self::new(service, notifications, cancel, Some(process), tasks)),
                     // Which end of the pipe was found closed first carries no information.
                     Err(HandshakeError::Unreachable(_)) => "it ended without introducing itself".to_owned(),
-                    Err(stranger) => stranger.to_string(),
+                    Err(error) => error.to_string(),
                 };
                 Err(reason + &process.end().await.message_suffix())
             }
@@ -84,55 +84,55 @@ impl ServerConnection {
                     .max_sse_event_size(MAX_MESSAGE)
                     .reinit_on_expired_session(false);
                 let transport = StreamableHttpClientTransport::with_client(endpoint, config);
-                let shaken = perform_handshake(ear, transport, &over, deadline).await;
-                let service = shaken.map_err(|stranger| stranger.to_string())?;
-                Ok(Self::new(service, notices, over, None, tasks))
+                let handshake = perform_handshake(handler, transport, &cancel, deadline).await;
+                let service = handshake.map_err(|error| error.to_string())?;
+                Ok(Self::new(service, notifications, cancel, None, tasks))
             }
             #[cfg(test)]
             McpTransport::InProcess(connect) => {
                 let (output, input) = tokio::io::split(connect());
-                let shaken = perform_handshake(ear, line_transport(output, input), &over, deadline).await;
-                let service = shaken.map_err(|stranger| stranger.to_string())?;
-                Ok(Self::new(service, notices, over, None, tasks))
+                let handshake = perform_handshake(handler, line_transport(output, input), &cancel, deadline).await;
+                let service = handshake.map_err(|error| error.to_string())?;
+                Ok(Self::new(service, notifications, cancel, None, tasks))
             }
         }
     }
 
     fn new(
         service: ClientService,
-        notices: Arc<ServerNotifications>,
-        over: CancellationToken,
+        notifications: Arc<ServerNotifications>,
+        cancel: CancellationToken,
         process: Option<ServerProcess>,
         tasks: &TaskTracker,
     ) -> Self {
-        let connection = ConnectionHandle { peer: service.peer().clone(), notices };
+        let connection = ConnectionHandle { peer: service.peer().clone(), notifications };
         let serving = tasks.spawn(async move {
             // Only the end matters, not its reason.
             drop(service.waiting().await);
         });
-        Self { handle: connection, serving, cancel: over, process }
+        Self { handle: connection, serving, cancel, process }
     }
 
     /// Lists all tools the server offers. The error is a message for the log.
-    pub(super) async fn list_tools(&self, server: &str, within: Duration) -> Result<Vec<ListedTool>, String> {
-        let deadline = Instant::now() + within;
-        let mut listing = ToolListReader::new(server);
+    pub(super) async fn list_tools(&self, server: &str, timeout: Duration) -> Result<Vec<ListedTool>, String> {
+        let deadline = Instant::now() + timeout;
+        let mut reader = ToolListReader::new(server);
         let mut cursor = None;
         loop {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let request: ListToolsRequest = RequestOptionalParam::with_param(params);
-            let left = deadline.saturating_duration_since(Instant::now());
-            let answer = match self.handle.send_request(ClientRequest::ListToolsRequest(request), left).await {
-                Ok(answer) => answer,
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let response = match self.handle.send_request(ClientRequest::ListToolsRequest(request), remaining).await {
+                Ok(response) => response,
                 // A server without tools need not implement `tools/list`.
                 Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                     return Ok(Vec::new());
                 }
                 Err(error) => return Err(format!("its tools cannot be listed: {}", service_error_text(&error))),
             };
-            match listing.add_page(&answer)? {
+            match reader.add_page(&response)? {
                 ListStep::Page(next) => cursor = Some(next),
-                ListStep::Done => return Ok(listing.finish()),
+                ListStep::Done => return Ok(reader.finish()),
             }
         }
     }
@@ -143,7 +143,7 @@ impl ServerConnection {
         if self.serving.is_finished() {
             return;
         }
-        let exited = async {
+        let process_exit = async {
             match &mut self.process {
                 Some(process) => drop(process.exited().await),
                 None => std::future::pending().await,
@@ -151,7 +151,7 @@ impl ServerConnection {
         };
         tokio::select! {
             ended = &mut self.serving => drop(ended),
-            () = exited => drop(tokio::time::timeout(CLOSE_TIMEOUT, &mut self.serving).await),
+            () = process_exit => drop(tokio::time::timeout(CLOSE_TIMEOUT, &mut self.serving).await),
         }
     }
 
@@ -178,19 +178,19 @@ impl Drop for ServerConnection {
 impl ConnectionHandle {
     /// Sends one request and returns the response as plain JSON, so that an unknown part of it does not invalidate the
     /// rest.
-    async fn send_request(&self, request: ClientRequest, within: Duration) -> Result<serde_json::Value, ServiceError> {
-        let options = PeerRequestOptions::with_timeout(within);
-        let asking = async { self.peer.send_request_with_option(request, options).await?.await_response().await };
+    async fn send_request(&self, request: ClientRequest, timeout: Duration) -> Result<serde_json::Value, ServiceError> {
+        let options = PeerRequestOptions::with_timeout(timeout);
+        let exchange = async { self.peer.send_request_with_option(request, options).await?.await_response().await };
         // The outer timeout also covers a full queue to the server.
-        let answer = tokio::time::timeout(within + CLOSE_TIMEOUT, asking).await;
-        let result = answer.unwrap_or(Err(ServiceError::Timeout { timeout: within }))?;
+        let response = tokio::time::timeout(timeout + CLOSE_TIMEOUT, exchange).await;
+        let result = response.unwrap_or(Err(ServiceError::Timeout { timeout }))?;
         serde_json::to_value(result).map_err(|_| ServiceError::UnexpectedResponse)
     }
 
     /// Checks that the server responds. An error response counts as a response.
-    pub(super) async fn ping(&self, within: Duration) -> Result<(), ServiceError> {
+    pub(super) async fn ping(&self, timeout: Duration) -> Result<(), ServiceError> {
         let request: PingRequest = RequestNoParam { method: Default::default(), extensions: Default::default() };
-        match self.send_request(ClientRequest::PingRequest(request), within).await {
+        match self.send_request(ClientRequest::PingRequest(request), timeout).await {
             Ok(_) | Err(ServiceError::McpError(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -217,15 +217,16 @@ enum HandshakeError {
 }
 
 async fn perform_handshake<T>(
-    ear: ClientHandler,
+    handler: ClientHandler,
     transport: T,
-    over: &CancellationToken,
+    cancel: &CancellationToken,
     deadline: Instant,
 ) -> Result<ClientService, HandshakeError>
 where
     T: Transport<RoleClient> + 'static,
 {
-    let handshake = serve_client_with_lifecycle_and_ct(ear, transport, ClientLifecycleMode::Initialize, over.clone());
+    let handshake =
+        serve_client_with_lifecycle_and_ct(handler, transport, ClientLifecycleMode::Initialize, cancel.clone());
     match tokio::time::timeout_at(deadline, Box::pin(handshake)).await {
         Ok(Ok(service)) => Ok(service),
         Ok(Err(ClientInitializeError::ConnectionClosed(while_doing))) => Err(HandshakeError::Unreachable(while_doing)),

@@ -97,7 +97,7 @@ impl McpHost {
         connection: ConnectionHandle,
         listed: Vec<ListedTool>,
     ) -> Result<usize, BoxError> {
-        let _one_at_a_time = self.pin_lock.lock().await;
+        let _guard = self.pin_lock.lock().await;
         let pins = match self.pins.load(self.name()).await? {
             Some(pins) => pins,
             // No pins are stored yet: the first non-empty list is approved.
@@ -108,9 +108,9 @@ impl McpHost {
                 pins
             }
         };
-        let (usable, waiting) = self.split_by_approval(&listed, &pins);
+        let (usable, pending) = self.split_by_approval(&listed, &pins);
         let server = self.name();
-        for PendingTool { name, change } in &waiting {
+        for PendingTool { name, change } in &pending {
             tracing::warn!(
                 mcp.server = &**server,
                 "the tool `{name}` {change} since it was approved and is not offered; \
@@ -120,16 +120,16 @@ impl McpHost {
         let mut state = self.state();
         state.connection = Some(connection);
         state.listed = Some(listed);
-        state.pending = waiting;
+        state.pending = pending;
         state.set_tools(usable);
         Ok(state.specs.len())
     }
 
     /// Records that the server is not connected.
-    pub(super) fn mark_unavailable(&self, trouble: &str) {
+    pub(super) fn mark_unavailable(&self, reason: &str) {
         let mut state = self.state();
         state.connection = None;
-        state.unavailable_reason = trouble.into();
+        state.unavailable_reason = reason.into();
         state.listed = None;
         state.pending = Vec::new();
         state.set_tools(Vec::new());
@@ -140,7 +140,7 @@ impl McpHost {
     }
 
     pub(super) async fn approve(&self) -> Result<Vec<Arc<str>>, ApproveError> {
-        let _one_at_a_time = self.pin_lock.lock().await;
+        let _guard = self.pin_lock.lock().await;
         let listed = {
             let state = self.state();
             let not_listed = || ApproveError::NotListed(self.name().clone(), state.unavailable_reason.clone());
@@ -160,16 +160,16 @@ impl McpHost {
 
     fn split_by_approval(&self, listed: &[ListedTool], pins: &ToolPins) -> (Vec<(ToolSpec, String)>, Vec<PendingTool>) {
         let mut usable = Vec::new();
-        let mut waiting = Vec::new();
+        let mut pending = Vec::new();
         for tool in listed {
             match pins.change(tool) {
                 None => usable.push((tool.spec(self.name(), self.options.call_timeout), tool.name.clone())),
                 Some(change) => {
-                    waiting.push(PendingTool { name: qualified_name(self.name(), &tool.name).into(), change });
+                    pending.push(PendingTool { name: qualified_name(self.name(), &tool.name).into(), change });
                 }
             }
         }
-        (usable, waiting)
+        (usable, pending)
     }
 
     fn find(&self, tool: &str) -> Result<(ConnectionHandle, String), String> {
@@ -179,7 +179,7 @@ impl McpHost {
             return Err(format!("the MCP server `{server}` is not there now: {}", state.unavailable_reason));
         };
         match state.server_names.get(tool) {
-            Some(own_name) => Ok((connection.clone(), own_name.clone())),
+            Some(server_name) => Ok((connection.clone(), server_name.clone())),
             None => Err(format!("the MCP server `{server}` does not offer `{tool}` any more")),
         }
     }
@@ -191,34 +191,37 @@ impl McpHost {
         arguments: &Value,
         stop: CancellationToken,
     ) -> Result<ToolOutput, String> {
-        let (connection, own_name) = self.find(&call.name)?;
+        let (connection, server_name) = self.find(&call.name)?;
         let Some(arguments) = arguments.as_object() else {
             return Err("the arguments are not an object".to_owned());
         };
-        let params = CallToolRequestParams::new(own_name).with_arguments(arguments.clone());
+        let params = CallToolRequestParams::new(server_name).with_arguments(arguments.clone());
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let asking = async {
-            let Ok(_slot) = self.call_permits.acquire().await else { return Err("cancelled".to_owned()) };
-            let sent = connection.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-            let handle = sent.map_err(|error| self.call_error(&connection, &error))?;
-            let mut heard = connection.notices.subscribe_progress(handle.progress_token.clone());
-            let mut flight =
-                InFlightCall { handle: Some(handle), notices: connection.notices.clone(), tasks: self.tasks.clone() };
-            let telling = async {
-                while let Some(progress) = heard.recv().await {
+        let exchange = async {
+            let Ok(_permit) = self.call_permits.acquire().await else { return Err("cancelled".to_owned()) };
+            let result = connection.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+            let handle = result.map_err(|error| self.call_error(&connection, &error))?;
+            let mut progress_messages = connection.notifications.subscribe_progress(handle.progress_token.clone());
+            let mut in_flight = InFlightCall {
+                handle: Some(handle),
+                notifications: connection.notifications.clone(),
+                tasks: self.tasks.clone(),
+            };
+            let forward_progress = async {
+                while let Some(progress) = progress_messages.recv().await {
                     scope.progress.send_text(progress).await;
                 }
                 std::future::pending::<()>().await;
             };
             tokio::select! {
                 biased;
-                answer = flight.answer() => answer.map_err(|error| self.call_error(&connection, &error)),
-                () = telling => Err("cancelled".to_owned()),
+                response = in_flight.response() => response.map_err(|error| self.call_error(&connection, &error)),
+                () = forward_progress => Err("cancelled".to_owned()),
             }
         };
         let result = tokio::select! {
             biased;
-            result = asking => result?,
+            result = exchange => result?,
             () = stop.cancelled() => return Err("cancelled".to_owned()),
             () = tokio::time::sleep(self.options.call_timeout) => {
                 let seconds = self.options.call_timeout.as_secs_f64();
@@ -238,7 +241,7 @@ impl McpHost {
         if let ServiceError::TransportClosed = error {
             return format!("the MCP server `{server}` went away during the call");
         }
-        connection.notices.health_check.notify_one();
+        connection.notifications.health_check.notify_one();
         format!("the MCP server `{server}` cannot be reached: {}", service_error_text(error))
     }
 
@@ -249,7 +252,7 @@ impl McpHost {
 
 impl HostState {
     fn set_tools(&mut self, usable: Vec<(ToolSpec, String)>) {
-        self.server_names = usable.iter().map(|(spec, own_name)| (spec.name.clone(), own_name.clone())).collect();
+        self.server_names = usable.iter().map(|(spec, server_name)| (spec.name.clone(), server_name.clone())).collect();
         self.specs = usable.into_iter().map(|(spec, _)| spec).collect();
     }
 }
@@ -257,28 +260,28 @@ impl HostState {
 /// A call in progress. If dropped before its response arrives, it sends a cancellation to the server.
 struct InFlightCall {
     handle: Option<RequestHandle<RoleClient>>,
-    notices: Arc<ServerNotifications>,
+    notifications: Arc<ServerNotifications>,
     tasks: TaskTracker,
 }
 
 impl InFlightCall {
-    async fn answer(&mut self) -> Result<Value, ServiceError> {
+    async fn response(&mut self) -> Result<Value, ServiceError> {
         let Some(handle) = &mut self.handle else { return Err(ServiceError::TransportClosed) };
-        let answer = (&mut handle.rx).await.unwrap_or(Err(ServiceError::TransportClosed));
+        let response = (&mut handle.rx).await.unwrap_or(Err(ServiceError::TransportClosed));
         if let Some(handle) = self.handle.take() {
-            self.notices.unsubscribe_progress(&handle.progress_token);
+            self.notifications.unsubscribe_progress(&handle.progress_token);
         }
-        serde_json::to_value(answer?).map_err(|_| ServiceError::UnexpectedResponse)
+        serde_json::to_value(response?).map_err(|_| ServiceError::UnexpectedResponse)
     }
 }
 
 impl Drop for InFlightCall {
     fn drop(&mut self) {
         let Some(handle) = self.handle.take() else { return };
-        self.notices.unsubscribe_progress(&handle.progress_token);
+        self.notifications.unsubscribe_progress(&handle.progress_token);
         self.tasks.spawn(async move {
-            let withdrawal = handle.cancel(Some("the call is no longer wanted".to_owned()));
-            if !matches!(tokio::time::timeout(CANCEL_TIMEOUT, withdrawal).await, Ok(Ok(()))) {
+            let cancellation = handle.cancel(Some("the call is no longer wanted".to_owned()));
+            if !matches!(tokio::time::timeout(CANCEL_TIMEOUT, cancellation).await, Ok(Ok(()))) {
                 tracing::debug!("cannot send the cancellation of a call to an MCP server");
             }
         });

@@ -59,11 +59,11 @@ impl ServerNotifications {
 pub(super) struct ClientHandler(pub(super) Arc<ServerNotifications>);
 
 impl rmcp::ClientHandler for ClientHandler {
-    async fn on_progress(&self, told: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
-        let listener = self.0.progress_senders().get(&told.progress_token).cloned();
+    async fn on_progress(&self, params: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
+        let listener = self.0.progress_senders().get(&params.progress_token).cloned();
         if let Some(listener) = listener {
             // Dropped if the listener lags behind.
-            drop(listener.try_send(progress_text(&told)));
+            drop(listener.try_send(progress_text(&params)));
         }
     }
 
@@ -71,8 +71,8 @@ impl rmcp::ClientHandler for ClientHandler {
         self.0.list_changed.notify_one();
     }
 
-    async fn on_logging_message(&self, said: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
-        tracing::debug!(mcp.server = &*self.0.server, "log message: {}", clipped(&said.data, MAX_LOG));
+    async fn on_logging_message(&self, params: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+        tracing::debug!(mcp.server = &*self.0.server, "log message: {}", clipped(&params.data, MAX_LOG));
     }
 
     fn get_info(&self) -> ClientConfig {
@@ -82,10 +82,10 @@ impl rmcp::ClientHandler for ClientHandler {
     }
 }
 
-fn progress_text(told: &ProgressNotificationParam) -> String {
-    match (&told.message, told.total) {
+fn progress_text(params: &ProgressNotificationParam) -> String {
+    match (&params.message, params.total) {
         (Some(message), _) => clipped(message, MAX_PROGRESS),
-        (None, Some(total)) => format!("{} of {total}", told.progress),
-        (None, None) => told.progress.to_string(),
+        (None, Some(total)) => format!("{} of {total}", params.progress),
+        (None, None) => params.progress.to_string(),
     }
 }

@@ -75,8 +75,8 @@ impl BoundedText {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        let room = MAX_OUTPUT.saturating_sub(self.text.len());
-        let end = text.floor_char_boundary(room.min(text.len()));
+        let remaining = MAX_OUTPUT.saturating_sub(self.text.len());
+        let end = text.floor_char_boundary(remaining.min(text.len()));
         self.text.push_str(text.get(..end).unwrap_or_default());
         self.is_cut |= end < text.len();
     }

@@ -59,14 +59,14 @@ impl ToolPins {
     /// `None` if the tool matches its pin.
     pub(crate) fn change(&self, tool: &ListedTool) -> Option<ToolChange> {
         let Some(approved) = self.0.get(&tool.name) else { return Some(ToolChange::New) };
-        let now = ToolPin::from_tool(tool);
-        if now.tool == approved.tool {
+        let current = ToolPin::from_tool(tool);
+        if current.tool == approved.tool {
             return None;
         }
         let parts = [
-            ("description", now.description != approved.description),
-            ("inputSchema", now.input_schema != approved.input_schema),
-            ("annotations", now.hints != approved.hints),
+            ("description", current.description != approved.description),
+            ("inputSchema", current.input_schema != approved.input_schema),
+            ("annotations", current.hints != approved.hints),
         ];
         Some(ToolChange::Changed(parts.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()))
     }

@@ -62,22 +62,22 @@ pub(super) struct ServerCommand<'a> {
 /// Starts the program. The error is a message for the log.
 pub(super) async fn spawn(
     server: &Arc<str>,
-    order: ServerCommand<'_>,
+    command: ServerCommand<'_>,
     launch: &LaunchMode,
     tasks: &TaskTracker,
 ) -> Result<(ServerProcess, pipe::Sender, ChildStdout), String> {
     let (running, streams) = match launch {
-        LaunchMode::Plain => plain::start(order).map(|(plain, streams)| (RunningServer::Plain(plain), streams))?,
+        LaunchMode::Plain => plain::start(command).map(|(plain, streams)| (RunningServer::Plain(plain), streams))?,
         #[cfg(target_os = "linux")]
-        LaunchMode::Jailed(warden) => {
-            let (jailed, streams) = jailed::start(server, order, warden).await?;
+        LaunchMode::Jailed(jail_config) => {
+            let (jailed, streams) = jailed::start(server, command, jail_config).await?;
             (RunningServer::Jailed(Box::new(jailed)), streams)
         }
     };
-    let words = StderrTail::default();
-    let drain = |errors| tasks.spawn(words.clone().drain(server.clone(), errors));
-    let listening = streams.errors.map(drain);
-    Ok((ServerProcess { running, stderr_tail: words, stderr_task: listening }, streams.input, streams.output))
+    let stderr_tail = StderrTail::default();
+    let drain = |errors| tasks.spawn(stderr_tail.clone().drain(server.clone(), errors));
+    let stderr_task = streams.errors.map(drain);
+    Ok((ServerProcess { running, stderr_tail, stderr_task }, streams.input, streams.output))
 }
 
 impl ServerProcess {
@@ -103,8 +103,8 @@ impl ServerProcess {
             }
         }
         // Its last output may still be in the pipe.
-        if let Some(listening) = self.stderr_task.take()
-            && tokio::time::timeout(STDERR_WAIT, listening).await.is_err()
+        if let Some(stderr_task) = self.stderr_task.take()
+            && tokio::time::timeout(STDERR_WAIT, stderr_task).await.is_err()
         {
             tracing::debug!("the standard error of an MCP server does not end");
         }

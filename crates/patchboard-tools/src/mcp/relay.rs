@@ -50,7 +50,7 @@ pub async fn relay(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let endpoint = HttpEndpoint::new(&target.url, target.token).await.map_err(io::Error::other)?;
-    let (lines, unwritten) = mpsc::channel(OUTPUT_QUEUE);
+    let (lines, outgoing) = mpsc::channel(OUTPUT_QUEUE);
     let tasks = TaskTracker::new();
     let relay = Arc::new(StdioRelay {
         endpoint,
@@ -62,24 +62,24 @@ pub async fn relay(
         lines,
     });
     // Ends with the last sender, or when the output is closed.
-    let writing = tasks.spawn(write(output, unwritten));
-    let over = stop.child_token();
+    let writer = tasks.spawn(write(output, outgoing));
+    let cancel = stop.child_token();
     let mut reader = BoundedLines::new(input);
     loop {
         let line = tokio::select! {
             line = reader.next() => line?,
             () = relay.lines.closed() => break,
-            () = over.cancelled() => break,
+            () = cancel.cancelled() => break,
         };
         match line {
-            Some(InputLine::Whole(line)) => relay.clone().handle_line(line, &tasks, &over).await,
+            Some(InputLine::Whole(line)) => relay.clone().handle_line(line, &tasks, &cancel).await,
             Some(InputLine::TooLong) => {
                 relay.send_error(&Value::Null, INVALID_REQUEST, "the message is too long").await;
             }
             None => break,
         }
     }
-    relay.shut_down(tasks, writing, over).await
+    relay.shut_down(tasks, writer, cancel).await
 }
 
 struct StdioRelay {
@@ -121,7 +121,7 @@ enum MessageKind {
 }
 
 impl StdioRelay {
-    async fn handle_line(self: Arc<Self>, line: Vec<u8>, tasks: &TaskTracker, over: &CancellationToken) {
+    async fn handle_line(self: Arc<Self>, line: Vec<u8>, tasks: &TaskTracker, cancel: &CancellationToken) {
         let message: Value = match serde_json::from_slice(&line) {
             Ok(message) => message,
             Err(error) => return self.send_error(&Value::Null, PARSE_ERROR, &format!("not JSON: {error}")).await,
@@ -133,35 +133,35 @@ impl StdioRelay {
                 *self.session() = RelaySession { initialize: Some(body.clone()), ..RelaySession::default() };
                 tokio::select! {
                     () = self.request(&id, &body, None) => {}
-                    () = over.cancelled() => {}
+                    () = cancel.cancelled() => {}
                 }
             }
             MessageKind::Request { id, .. } => {
-                let Ok(place) = self.permits.clone().try_acquire_owned() else {
+                let Ok(permit) = self.permits.clone().try_acquire_owned() else {
                     return self.send_error(&id, SERVER_ERROR, "too many requests at once").await;
                 };
-                let (arrival, arrived) = watch::channel(false);
+                let (delivered, delivery) = watch::channel(false);
                 let key = id.to_string();
-                self.pending().insert(key.clone(), PendingRequest { delivered: arrived, is_cancelled: false });
-                let over = over.clone();
+                self.pending().insert(key.clone(), PendingRequest { delivered: delivery, is_cancelled: false });
+                let cancel = cancel.clone();
                 tasks.spawn(async move {
                     tokio::select! {
-                        () = self.request(&id, &body, Some(arrival)) => {}
-                        () = over.cancelled() => {}
+                        () = self.request(&id, &body, Some(delivered)) => {}
+                        () = cancel.cancelled() => {}
                     }
                     self.pending().remove(&key);
-                    drop(place);
+                    drop(permit);
                 });
             }
             MessageKind::Cancellation { id } => {
-                let arrived = self.pending().get_mut(&id.to_string()).map(|request| {
+                let delivery = self.pending().get_mut(&id.to_string()).map(|request| {
                     request.is_cancelled = true;
                     request.delivered.clone()
                 });
                 tasks.spawn(async move {
                     // Sent on another connection, a cancellation could arrive before its request.
-                    if let Some(mut arrived) = arrived {
-                        drop(tokio::time::timeout(DELIVERY_TIMEOUT, arrived.wait_for(|arrived| *arrived)).await);
+                    if let Some(mut delivery) = delivery {
+                        drop(tokio::time::timeout(DELIVERY_TIMEOUT, delivery.wait_for(|delivered| *delivered)).await);
                     }
                     self.send_one_way(&body).await;
                 });
@@ -173,18 +173,18 @@ impl StdioRelay {
     }
 
     /// Sends a request and writes everything the server returns, at least an error.
-    async fn request(&self, id: &Value, body: &Arc<[u8]>, arrival: Option<watch::Sender<bool>>) {
-        let answered = match self.post(body).await {
+    async fn request(&self, id: &Value, body: &Arc<[u8]>, delivered: Option<watch::Sender<bool>>) {
+        let result = match self.post(body).await {
             Ok(response) => {
-                if let Some(arrival) = &arrival {
-                    arrival.send_replace(true);
+                if let Some(delivered) = &delivered {
+                    delivered.send_replace(true);
                 }
                 self.relay_response(id, response).await
             }
             Err(reason) => Err(reason),
         };
         let is_cancelled = || self.pending().get(&id.to_string()).is_some_and(|request| request.is_cancelled);
-        if let Err(reason) = answered
+        if let Err(reason) = result
             && !is_cancelled()
         {
             self.send_error(id, SERVER_ERROR, &reason).await;
@@ -205,14 +205,14 @@ impl StdioRelay {
         if response.status() != StatusCode::NOT_FOUND || session.id.is_none() {
             return Ok(response);
         }
-        let _one_at_a_time = self.renewal.lock().await;
-        let present = self.session().clone();
-        if present.id == session.id {
+        let _guard = self.renewal.lock().await;
+        let current = self.session().clone();
+        if current.id == session.id {
             let Some(initialize) = &session.initialize else { return Ok(response) };
-            let beginning = RelaySession { initialize: session.initialize.clone(), ..RelaySession::default() };
-            let renewed = self.post_in_session(&beginning, initialize).await?;
-            let answer = self.open_session(renewed, beginning.initialize).await?;
-            tracing::debug!("the server began a new session: {}", answer.get("result").is_some());
+            let new_session = RelaySession { initialize: session.initialize.clone(), ..RelaySession::default() };
+            let response = self.post_in_session(&new_session, initialize).await?;
+            let message = self.open_session(response, new_session.initialize).await?;
+            tracing::debug!("the server began a new session: {}", message.get("result").is_some());
         }
         let session = self.session().clone();
         self.post_in_session(&session, body).await
@@ -229,34 +229,34 @@ impl StdioRelay {
     /// Reads the response to `initialize` and stores the session it opened.
     async fn open_session(&self, response: Response, initialize: Option<Arc<[u8]>>) -> Result<Value, String> {
         let id = response.headers().get(SESSION_HEADER).and_then(|value| value.to_str().ok()).map(Arc::from);
-        let answer = read_answer(response).await?;
-        let version = answer.pointer("/result/protocolVersion").and_then(Value::as_str).map(str::to_owned);
+        let message = read_message(response).await?;
+        let version = message.pointer("/result/protocolVersion").and_then(Value::as_str).map(str::to_owned);
         *self.session() = RelaySession { id, version, initialize };
-        Ok(answer)
+        Ok(message)
     }
 
     async fn relay_response(&self, id: &Value, response: Response) -> Result<(), String> {
         if !response.status().is_success() || !http::media_type(&response).starts_with(EVENT_MEDIA) {
             let initialize = self.session().initialize.clone();
-            let is_beginning = response.headers().contains_key(SESSION_HEADER) && self.session().id.is_none();
-            let answer = if is_beginning {
+            let opens_session = response.headers().contains_key(SESSION_HEADER) && self.session().id.is_none();
+            let message = if opens_session {
                 self.open_session(response, initialize).await?
             } else {
-                read_answer(response).await?
+                read_message(response).await?
             };
-            self.send_line(&answer).await;
+            self.send_line(&message).await;
             return Ok(());
         }
         let mut events = http::events(response);
-        let mut is_answered = false;
+        let mut has_response = false;
         while let Some(event) = events.next().await {
             let event = event.map_err(|error| format!("the answer broke off: {}", with_causes(&error)))?;
             let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { continue };
             let message = serde_json::from_str(&data).map_err(|error| format!("the answer is not JSON: {error}"))?;
-            is_answered |= is_answer_to(&message, id);
+            has_response |= is_response_to(&message, id);
             self.send_line(&message).await;
         }
-        if is_answered { Ok(()) } else { Err("the server ended the answer before its end".to_owned()) }
+        if has_response { Ok(()) } else { Err("the server ended the answer before its end".to_owned()) }
     }
 
     async fn send_error(&self, id: &Value, code: i32, reason: &str) {
@@ -271,28 +271,28 @@ impl StdioRelay {
     async fn shut_down(
         self: Arc<Self>,
         tasks: TaskTracker,
-        writing: tokio::task::JoinHandle<io::Result<()>>,
-        over: CancellationToken,
+        writer: tokio::task::JoinHandle<io::Result<()>>,
+        cancel: CancellationToken,
     ) -> io::Result<()> {
         let session = self.session().id.clone();
         // All requests; the writer ends only with the last sender.
         let idle = async {
-            let places = u32::try_from(MAX_CONCURRENT).unwrap_or(u32::MAX);
-            drop(self.permits.acquire_many(places).await);
+            let permits = u32::try_from(MAX_CONCURRENT).unwrap_or(u32::MAX);
+            drop(self.permits.acquire_many(permits).await);
         };
         tokio::select! {
             ended = tokio::time::timeout(GRACE, idle) => drop(ended),
-            () = over.cancelled() => {}
+            () = cancel.cancelled() => {}
             () = self.lines.closed() => {}
         }
-        over.cancel();
+        cancel.cancel();
         if let Some(session) = session {
             // If this fails, the server drops the session after a while.
             drop(tokio::time::timeout(CLOSE_TIMEOUT, self.endpoint.delete(&self.url, &session).send()).await);
         }
         drop(self);
         tasks.close();
-        match tokio::time::timeout(CLOSE_TIMEOUT, writing).await {
+        match tokio::time::timeout(CLOSE_TIMEOUT, writer).await {
             Ok(Ok(written)) => written,
             Ok(Err(_)) | Err(_) => Ok(()),
         }
@@ -307,16 +307,16 @@ impl StdioRelay {
     }
 }
 
-async fn read_answer(response: Response) -> Result<Value, String> {
+async fn read_message(response: Response) -> Result<Value, String> {
     let status = response.status();
     let is_events = http::media_type(&response).starts_with(EVENT_MEDIA);
     if status.is_success() && is_events {
         let mut events = http::events(response);
         while let Some(Ok(event)) = events.next().await {
-            if let Some(answer) = event.data.and_then(|data| serde_json::from_str::<Value>(&data).ok())
-                && answer.get("method").is_none()
+            if let Some(message) = event.data.and_then(|data| serde_json::from_str::<Value>(&data).ok())
+                && message.get("method").is_none()
             {
-                return Ok(answer);
+                return Ok(message);
             }
         }
         return Err("the server ended the answer before its end".to_owned());
@@ -325,7 +325,7 @@ async fn read_answer(response: Response) -> Result<Value, String> {
         .await
         .map_err(|error| format!("the answer cannot be read: {}", with_causes(&error)))?;
     match serde_json::from_slice::<Value>(&body) {
-        Ok(answer) if answer.get("jsonrpc").is_some() => Ok(answer),
+        Ok(message) if message.get("jsonrpc").is_some() => Ok(message),
         Ok(_) | Err(_) => Err(format!("the server answered with HTTP {status}{}", http::excerpt(&body))),
     }
 }
@@ -343,7 +343,7 @@ fn classify(message: &Value) -> MessageKind {
     }
 }
 
-fn is_answer_to(message: &Value, id: &Value) -> bool {
+fn is_response_to(message: &Value, id: &Value) -> bool {
     message.get("method").is_none() && message.get("id") == Some(id)
 }
 
@@ -380,16 +380,16 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
             let available = self.reader.fill_buf().await?;
             let is_end = available.is_empty();
             let end = available.iter().position(|&byte| byte == b'\n');
-            let piece = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
-            if self.line.len() + piece.len() > MAX_MESSAGE {
+            let chunk = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
+            if self.line.len() + chunk.len() > MAX_MESSAGE {
                 self.is_too_long = true;
                 self.line = Vec::new();
             }
             if !self.is_too_long {
-                self.line.extend_from_slice(piece);
+                self.line.extend_from_slice(chunk);
             }
-            let used = piece.len() + usize::from(end.is_some());
-            self.reader.consume(used);
+            let consumed = chunk.len() + usize::from(end.is_some());
+            self.reader.consume(consumed);
             if end.is_none() && !is_end {
                 continue;
             }

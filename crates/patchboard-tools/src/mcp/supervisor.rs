@@ -32,7 +32,7 @@ enum ConnectionEnd {
 pub(super) async fn supervise(host: Arc<McpHost>, stop: CancellationToken) {
     let server = host.name().clone();
     let mut backoff = Backoff::new(RECONNECT_BACKOFF);
-    let mut said = String::new();
+    let mut last_reason = String::new();
     loop {
         // Boxed: the future of a server that runs for days need not hold the memory of its start.
         let ConnectionEnd::Failed { reason, was_well_for } = Box::pin(run_connection(&host, &stop)).await else {
@@ -45,11 +45,11 @@ pub(super) async fn supervise(host: Arc<McpHost>, stop: CancellationToken) {
         }
         let pause = backoff.next_delay();
         let seconds = pause.as_secs();
-        if said == reason {
+        if last_reason == reason {
             tracing::debug!(mcp.server = &*server, "not available: {reason}; next try in {seconds} s");
         } else {
             tracing::warn!(mcp.server = &*server, "not available: {reason}; next try in {seconds} s");
-            said = reason;
+            last_reason = reason;
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -59,44 +59,44 @@ pub(super) async fn supervise(host: Arc<McpHost>, stop: CancellationToken) {
 }
 
 async fn run_connection(host: &McpHost, stop: &CancellationToken) -> ConnectionEnd {
-    let never = |reason| ConnectionEnd::Failed { reason, was_well_for: Duration::ZERO };
-    let mut link = tokio::select! {
-        opened = ServerConnection::open(&host.options, &host.launch, &host.tasks) => match opened {
-            Ok(link) => link,
-            Err(reason) => return never(reason),
+    let failed = |reason| ConnectionEnd::Failed { reason, was_well_for: Duration::ZERO };
+    let mut connection = tokio::select! {
+        result = ServerConnection::open(&host.options, &host.launch, &host.tasks) => match result {
+            Ok(connection) => connection,
+            Err(reason) => return failed(reason),
         },
         () = stop.cancelled() => return ConnectionEnd::Stopped,
     };
-    let born = Instant::now();
-    let watched = tokio::select! {
-        reason = monitor(host, &mut link) => Some(reason),
+    let opened_at = Instant::now();
+    let failure = tokio::select! {
+        reason = monitor(host, &mut connection) => Some(reason),
         () = stop.cancelled() => None,
     };
-    let was_well_for = born.elapsed();
+    let was_well_for = opened_at.elapsed();
     host.mark_unavailable("the connection is closing");
-    let last_words = link.close().await;
-    match watched {
-        Some(reason) => ConnectionEnd::Failed { reason: reason + &last_words.message_suffix(), was_well_for },
+    let exit_report = connection.close().await;
+    match failure {
+        Some(reason) => ConnectionEnd::Failed { reason: reason + &exit_report.message_suffix(), was_well_for },
         None => ConnectionEnd::Stopped,
     }
 }
 
 /// Monitors the connection; returns the reason when it fails.
-async fn monitor(host: &McpHost, link: &mut ServerConnection) -> String {
-    if let Err(reason) = refresh_tools(host, link).await {
+async fn monitor(host: &McpHost, connection: &mut ServerConnection) -> String {
+    if let Err(reason) = refresh_tools(host, connection).await {
         return reason;
     }
-    let notices = link.handle.notices.clone();
+    let notifications = connection.handle.notifications.clone();
     let mut listed_at = Instant::now();
     let mut is_stale = false;
     let mut ticks = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut misses = 0;
     loop {
-        let connection = link.handle.clone();
+        let handle = connection.handle.clone();
         tokio::select! {
-            () = link.ended() => return "it closed the connection".to_owned(),
-            _ = ticks.tick() => match connection.ping(PING_TIMEOUT).await {
+            () = connection.ended() => return "it closed the connection".to_owned(),
+            _ = ticks.tick() => match handle.ping(PING_TIMEOUT).await {
                 Ok(()) => misses = 0,
                 Err(error) => {
                     misses += 1;
@@ -106,14 +106,14 @@ async fn monitor(host: &McpHost, link: &mut ServerConnection) -> String {
                     }
                 }
             },
-            () = notices.health_check.notified() => {
-                if let Err(error) = connection.ping(PING_TIMEOUT).await {
+            () = notifications.health_check.notified() => {
+                if let Err(error) = handle.ping(PING_TIMEOUT).await {
                     return format!("it cannot be reached: {}", service_error_text(&error));
                 }
             }
-            () = notices.list_changed.notified(), if !is_stale => is_stale = true,
+            () = notifications.list_changed.notified(), if !is_stale => is_stale = true,
             () = tokio::time::sleep_until(listed_at + MIN_LIST_INTERVAL), if is_stale => {
-                if let Err(reason) = refresh_tools(host, link).await {
+                if let Err(reason) = refresh_tools(host, connection).await {
                     return reason;
                 }
                 listed_at = Instant::now();
@@ -123,10 +123,10 @@ async fn monitor(host: &McpHost, link: &mut ServerConnection) -> String {
     }
 }
 
-async fn refresh_tools(host: &McpHost, link: &ServerConnection) -> Result<(), String> {
-    let listed = link.list_tools(host.name(), host.options.start_timeout).await?;
+async fn refresh_tools(host: &McpHost, connection: &ServerConnection) -> Result<(), String> {
+    let listed = connection.list_tools(host.name(), host.options.start_timeout).await?;
     let offered = listed.len();
-    let usable = host.mark_available(link.handle.clone(), listed).await;
+    let usable = host.mark_available(connection.handle.clone(), listed).await;
     let usable = usable.map_err(|error| format!("its approved tools cannot be looked up: {}", with_causes(&*error)))?;
     tracing::info!(mcp.server = &**host.name(), offered, usable, "MCP server is ready");
     Ok(())

@@ -94,15 +94,15 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
 /// Confines the calling thread. What the kernel cannot enforce is left out and reported in the result; any other
 /// failure is an error message.
 pub(super) fn confine(
-    order: &SpawnRequest,
+    request: &SpawnRequest,
     protection: &PathProtection,
     namespaces: Namespaces,
     writable: Vec<OwnedFd>,
 ) -> Result<Confinement, String> {
-    let (rules, survey) = build_rules(order, &protection.closed, namespaces, writable)?;
+    let (rules, summary) = build_rules(request, &protection.closed, namespaces, writable)?;
     drop_capabilities().map_err(|error| format!("cannot drop capabilities: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot give up new privileges: {error}"))?;
-    let status = rules.restrict_self().map_err(|error| landlock_failed(&error))?;
+    let status = rules.restrict_self().map_err(|error| landlock_error(&error))?;
     let landlock_abi = match status.ruleset {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => LandlockSupport::from(status.landlock).abi(),
         RulesetStatus::NotEnforced => 0,
@@ -114,19 +114,19 @@ pub(super) fn confine(
     }
     // Last, because the filter applies to this thread too.
     let system_calls = seccomp::apply(FilterOptions {
-        unix_sockets: order.network.unix_sockets,
-        listening: order.network.listen != TcpAccess::Closed,
+        unix_sockets: request.network.unix_sockets,
+        listening: request.network.listen != TcpAccess::Closed,
         outside_pids_visible: !namespaces.processes,
         deny_ptrace: landlock_abi == 0,
     })?;
-    let GrantSummary { has_closed_parts, skipped_entries: left_out, .. } = survey;
+    let GrantSummary { has_closed_parts, skipped_entries: left_out, .. } = summary;
     let covers = protection.mask == MaskState::Applied;
     Ok(Confinement { landlock_abi, namespaces, covers, system_calls, has_closed_parts, left_out })
 }
 
 /// Sets the limits of the whole process; the supervisor itself needs far less than any of them.
 pub(super) fn set_limits(limits: &ResourceLimits) -> io::Result<()> {
-    let limited = [
+    let resource_limits = [
         (Resource::Cpu, limits.cpu_seconds),
         (Resource::Fsize, limits.file_bytes),
         (Resource::Nofile, limits.open_files),
@@ -135,9 +135,9 @@ pub(super) fn set_limits(limits: &ResourceLimits) -> io::Result<()> {
         // A core dump could expose what a command had in memory.
         (Resource::Core, Some(0)),
     ];
-    for (resource, wanted) in limited {
-        let Some(wanted) = wanted else { continue };
-        let allowed = getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
+    for (resource, limit) in resource_limits {
+        let Some(limit) = limit else { continue };
+        let allowed = getrlimit(resource).maximum.map_or(limit, |hard_limit| hard_limit.min(limit));
         setrlimit(resource, Rlimit { current: Some(allowed), maximum: Some(allowed) })?;
     }
     Ok(())
@@ -145,45 +145,45 @@ pub(super) fn set_limits(limits: &ResourceLimits) -> io::Result<()> {
 
 /// Builds the ruleset and reports how much of the writable folders it could grant.
 fn build_rules(
-    order: &SpawnRequest,
+    request: &SpawnRequest,
     closed: &ClosedPaths,
     namespaces: Namespaces,
     writable: Vec<OwnedFd>,
 ) -> Result<(RulesetCreated, GrantSummary), String> {
-    let mut rules = empty_rules(order).map_err(|error| landlock_failed(&error))?;
-    let mut survey = GrantSummary::default();
+    let mut rules = empty_rules(request).map_err(|error| landlock_error(&error))?;
+    let mut summary = GrantSummary::default();
     for folder in writable {
         let everything = AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES;
-        survey.add(closed.grant_tree(folder, &mut |parcel| grant(&mut rules, parcel, everything))?);
+        summary.add(closed.grant_tree(folder, &mut |target| grant(&mut rules, target, everything))?);
     }
-    for path in &order.private {
-        let Some(opened) = open(Path::new(path)) else { continue };
+    for path in &request.private {
+        let Some(descriptor) = open(Path::new(path)) else { continue };
         let everything = AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES;
-        grant(&mut rules, GrantTarget { descriptor: opened, is_directory: true }, everything)?;
+        grant(&mut rules, GrantTarget { descriptor, is_directory: true }, everything)?;
     }
-    if order.view.is_wide() {
-        grant_wide(&mut rules, order.view, closed, &mut survey)?;
-        return Ok((rules, survey));
+    if request.view.is_wide() {
+        grant_wide(&mut rules, request.view, closed, &mut summary)?;
+        return Ok((rules, summary));
     }
-    let readable = SYSTEM_PATHS.iter().map(Path::new).chain(order.readable.iter().map(Path::new));
+    let readable = SYSTEM_PATHS.iter().map(Path::new).chain(request.readable.iter().map(Path::new));
     for path in readable {
-        let Some(opened) = open(path) else { continue };
-        closed.grant_tree(opened, &mut |parcel| grant(&mut rules, parcel, READ_EXECUTE))?;
+        let Some(descriptor) = open(path) else { continue };
+        closed.grant_tree(descriptor, &mut |target| grant(&mut rules, target, READ_EXECUTE))?;
     }
     for path in DEVICES {
-        let Some(opened) = open(Path::new(path)) else { continue };
-        grant(&mut rules, GrantTarget { descriptor: opened, is_directory: false }, DEVICE_ACCESS)?;
+        let Some(descriptor) = open(Path::new(path)) else { continue };
+        grant(&mut rules, GrantTarget { descriptor, is_directory: false }, DEVICE_ACCESS)?;
     }
     if namespaces.own_shared_memory
-        && let Some(opened) = open(Path::new(SHARED_MEMORY))
+        && let Some(descriptor) = open(Path::new(SHARED_MEMORY))
     {
         grant(
             &mut rules,
-            GrantTarget { descriptor: opened, is_directory: true },
+            GrantTarget { descriptor, is_directory: true },
             AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES,
         )?;
     }
-    Ok((rules, survey))
+    Ok((rules, summary))
 }
 
 /// Grants the whole file system, with two exceptions. `/proc` and `/sys` are read-only: as root, writing `core_pattern` would
@@ -193,10 +193,11 @@ fn grant_wide(
     rules: &mut RulesetCreated,
     view: FilesystemView,
     closed: &ClosedPaths,
-    survey: &mut GrantSummary,
+    summary: &mut GrantSummary,
 ) -> Result<(), String> {
-    let listed = std::fs::read_dir("/").map_err(|error| format!("cannot list the root of the file system: {error}"))?;
-    for entry in listed.flatten() {
+    let entries =
+        std::fs::read_dir("/").map_err(|error| format!("cannot list the root of the file system: {error}"))?;
+    for entry in entries.flatten() {
         let name = entry.file_name();
         let rights = match view {
             FilesystemView::Everything if !KERNEL_SETTINGS.iter().any(|one| name == *one) => {
@@ -204,9 +205,9 @@ fn grant_wide(
             }
             FilesystemView::Everything | FilesystemView::ReadEverything | FilesystemView::Named => READ_EXECUTE,
         };
-        let Some(opened) = open_unfollowed(&entry.path()) else { continue };
+        let Some(descriptor) = open_unfollowed(&entry.path()) else { continue };
         if name != DEVICE_FOLDER || !geteuid().is_root() {
-            survey.add(closed.grant_tree(opened, &mut |parcel| grant(rules, parcel, rights))?);
+            summary.add(closed.grant_tree(descriptor, &mut |target| grant(rules, target, rights))?);
         }
     }
     if closed.is_empty() {
@@ -218,32 +219,34 @@ fn grant_wide(
 
 /// Grants access to devices that programs need to write to.
 fn grant_devices(rules: &mut RulesetCreated) -> Result<(), String> {
-    let listed = std::fs::read_dir("/dev").into_iter().flatten().flatten();
-    let cards = listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(NVIDIA_PREFIX));
-    let cards: Vec<_> = cards.map(|entry| entry.path()).collect();
-    let devices = DEVICES.iter().chain(COMPUTE_DEVICES).map(Path::new).chain(cards.iter().map(|card| card.as_path()));
+    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
+    let nvidia_devices = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(NVIDIA_PREFIX));
+    let nvidia_devices: Vec<_> = nvidia_devices.map(|entry| entry.path()).collect();
+    let devices = DEVICES
+        .iter()
+        .chain(COMPUTE_DEVICES)
+        .map(Path::new)
+        .chain(nvidia_devices.iter().map(|device| device.as_path()));
     for path in devices {
-        let Some(opened) = open(path) else { continue };
-        grant(rules, GrantTarget { descriptor: opened, is_directory: path.is_dir() }, DEVICE_ACCESS)?;
+        let Some(descriptor) = open(path) else { continue };
+        grant(rules, GrantTarget { descriptor, is_directory: path.is_dir() }, DEVICE_ACCESS)?;
     }
     match open(Path::new(SHARED_MEMORY)) {
-        Some(opened) => grant(
-            rules,
-            GrantTarget { descriptor: opened, is_directory: true },
-            AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES,
-        ),
+        Some(descriptor) => {
+            grant(rules, GrantTarget { descriptor, is_directory: true }, AccessFs::from_all(NEWEST_ABI) & !NO_DEVICES)
+        }
         None => Ok(()),
     }
 }
 
-fn empty_rules(order: &SpawnRequest) -> Result<RulesetCreated, RulesetError> {
+fn empty_rules(request: &SpawnRequest) -> Result<RulesetCreated, RulesetError> {
     // A jailed process that can signal its supervisor could escape its control.
-    let scope = match order.view {
+    let scope = match request.view {
         FilesystemView::Named => Scope::from_all(NEWEST_ABI),
         FilesystemView::Everything | FilesystemView::ReadEverything => Scope::Signal.into(),
     };
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST_ABI))?.scope(scope)?;
-    let network = [(&order.network.connect, AccessNet::ConnectTcp), (&order.network.listen, AccessNet::BindTcp)];
+    let network = [(&request.network.connect, AccessNet::ConnectTcp), (&request.network.listen, AccessNet::BindTcp)];
     for (_, access) in network.iter().filter(|(tcp, _)| **tcp != TcpAccess::Open) {
         ruleset = ruleset.handle_access(*access)?;
     }
@@ -276,23 +279,23 @@ fn granted_ports(network: [(&TcpAccess, AccessNet); 2]) -> Vec<BitFlags<AccessNe
     granted
 }
 
-fn grant(rules: &mut RulesetCreated, parcel: GrantTarget, rights: BitFlags<AccessFs>) -> Result<(), String> {
-    let rights = if parcel.is_directory { rights } else { rights & AccessFs::from_file(NEWEST_ABI) };
-    match rules.add_rule(PathBeneath::new(parcel.descriptor, rights)) {
+fn grant(rules: &mut RulesetCreated, target: GrantTarget, rights: BitFlags<AccessFs>) -> Result<(), String> {
+    let rights = if target.is_directory { rights } else { rights & AccessFs::from_file(NEWEST_ABI) };
+    match rules.add_rule(PathBeneath::new(target.descriptor, rights)) {
         Ok(_) => Ok(()),
-        Err(error) => Err(landlock_failed(&error)),
+        Err(error) => Err(landlock_error(&error)),
     }
 }
 
 /// The paths that Landlock has to keep closed. Must be collected before mounts mask them, which hides their inodes.
 pub(super) fn closed_paths<'a>(
-    order: &'a SpawnRequest,
+    request: &'a SpawnRequest,
     links: impl IntoIterator<Item = &'a Path>,
 ) -> Result<ClosedPaths, String> {
-    let has_of_root = geteuid().is_root() && order.view == FilesystemView::Named;
-    let of_root: &[&str] = if has_of_root { ROOT_SECRETS } else { &[] };
-    let protected = order.protected.iter().map(Path::new);
-    let closed = ClosedPaths::from_paths(protected.chain(of_root.iter().map(Path::new)).chain(links));
+    let hides_root_secrets = geteuid().is_root() && request.view == FilesystemView::Named;
+    let root_secrets: &[&str] = if hides_root_secrets { ROOT_SECRETS } else { &[] };
+    let protected = request.protected.iter().map(Path::new);
+    let closed = ClosedPaths::from_paths(protected.chain(root_secrets.iter().map(Path::new)).chain(links));
     closed.map_err(|error| format!("cannot inspect a protected path: {error}"))
 }
 
@@ -308,13 +311,13 @@ fn open(path: &Path) -> Option<OwnedFd> {
 
 /// Without privileges, as most servers run, there is nothing to drop.
 fn drop_capabilities() -> io::Result<()> {
-    let had = rustix::thread::capabilities(None)?;
-    if had.permitted.is_empty() && had.inheritable.is_empty() {
+    let current = rustix::thread::capabilities(None)?;
+    if current.permitted.is_empty() && current.inheritable.is_empty() {
         return Ok(());
     }
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
-        if !KEPT_CAPABILITIES.contains(capability) && had.effective.contains(CapabilitySet::SETPCAP) {
+        if !KEPT_CAPABILITIES.contains(capability) && current.effective.contains(CapabilitySet::SETPCAP) {
             // `EINVAL` from the first capability unknown to this kernel.
             if rustix::thread::remove_capability_from_bounding_set(capability).is_err() {
                 break;
@@ -322,14 +325,14 @@ fn drop_capabilities() -> io::Result<()> {
         }
     }
     rustix::thread::clear_ambient_capability_set()?;
-    let kept = CapabilitySets {
-        effective: had.effective & KEPT_CAPABILITIES,
-        permitted: had.permitted & KEPT_CAPABILITIES,
-        inheritable: had.inheritable & KEPT_CAPABILITIES,
+    let retained = CapabilitySets {
+        effective: current.effective & KEPT_CAPABILITIES,
+        permitted: current.permitted & KEPT_CAPABILITIES,
+        inheritable: current.inheritable & KEPT_CAPABILITIES,
     };
-    Ok(rustix::thread::set_capabilities(None, kept)?)
+    Ok(rustix::thread::set_capabilities(None, retained)?)
 }
 
-fn landlock_failed(error: &RulesetError) -> String {
+fn landlock_error(error: &RulesetError) -> String {
     format!("cannot confine the command with Landlock: {error}")
 }

@@ -38,23 +38,23 @@ pub(super) fn find<'a>(
     let mut linked =
         files_with_links(protected).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
     let mut found = Vec::new();
-    let mut entries = 0;
+    let mut entry_count = 0;
     // In order, so that the bound is not spent on a whole system that the command may read.
-    let mut waiting: Vec<PathBuf> = folders.into_iter().collect();
-    waiting.reverse();
-    while let Some(folder) = waiting.pop() {
-        if entries >= MAX_ENTRIES || linked.values().all(LinkedFile::is_complete) {
+    let mut pending: Vec<PathBuf> = folders.into_iter().collect();
+    pending.reverse();
+    while let Some(folder) = pending.pop() {
+        if entry_count >= MAX_ENTRIES || linked.values().all(LinkedFile::is_complete) {
             break;
         }
         // A folder that this user cannot list cannot be listed by the command either.
-        let (Ok(listed), Ok(place)) = (folder.read_dir(), folder.metadata()) else { continue };
-        for entry in listed.flatten().take(MAX_ENTRIES - entries) {
-            entries += 1;
+        let (Ok(entries), Ok(folder_metadata)) = (folder.read_dir(), folder.metadata()) else { continue };
+        for entry in entries.flatten().take(MAX_ENTRIES - entry_count) {
+            entry_count += 1;
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_dir() {
-                waiting.push(entry.path());
+                pending.push(entry.path());
             } else if let Some(file) = linked.get_mut(&inode_key(&metadata))
-                && file.known_names.insert((inode_key(&place), entry.file_name()))
+                && file.known_names.insert((inode_key(&folder_metadata), entry.file_name()))
             {
                 found.push(entry.path());
             }
@@ -76,17 +76,17 @@ pub(super) fn find<'a>(
 fn files_with_links<'a>(protected: impl IntoIterator<Item = &'a Path>) -> io::Result<HashMap<InodeKey, LinkedFile>> {
     let mut linked = HashMap::new();
     for path in protected {
-        let (real, metadata) = match path.canonicalize().and_then(|real| Ok((real.metadata()?, real))) {
-            Ok((metadata, real)) => (real, metadata),
+        let (resolved, metadata) = match path.canonicalize().and_then(|resolved| Ok((resolved.metadata()?, resolved))) {
+            Ok((metadata, resolved)) => (resolved, metadata),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
             Err(error) => return Err(error),
         };
-        let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else { continue };
+        let (Some(parent), Some(name)) = (resolved.parent(), resolved.file_name()) else { continue };
         if metadata.is_dir() || metadata.nlink() < 2 {
             continue;
         }
         let file = linked.entry(inode_key(&metadata)).or_insert_with(|| LinkedFile {
-            path: real.clone(),
+            path: resolved.clone(),
             link_count: metadata.nlink(),
             known_names: HashSet::new(),
         });

@@ -74,7 +74,7 @@ impl JailedCommand {
     /// Waits until the command and all its descendants have ended. Descendants that outlive the command are killed.
     pub async fn wait(&mut self) -> Result<CommandExit, SandboxError> {
         match self.reports.next().await {
-            Ok(SupervisorReport::Ended(ending)) => Ok(ending),
+            Ok(SupervisorReport::Ended(exit)) => Ok(exit),
             Ok(SupervisorReport::Started { .. } | SupervisorReport::Refused { .. })
             | Err(SandboxError::Protocol(_))
             | Err(SandboxError::Lost) => {
@@ -87,9 +87,9 @@ impl JailedCommand {
 
     /// Sends SIGTERM to the command's process group. The command may ignore it.
     pub async fn request_stop(&mut self) {
-        if let Some(leash) = &mut self.control_socket {
+        if let Some(control_socket) = &mut self.control_socket {
             // A write error means that the supervisor has exited.
-            drop(leash.write_all(&[STOP_REQUEST]).await);
+            drop(control_socket.write_all(&[STOP_REQUEST]).await);
         }
     }
 
@@ -102,7 +102,7 @@ impl JailedCommand {
     pub async fn kill(&mut self) -> Result<CommandExit, SandboxError> {
         self.start_kill();
         match tokio::time::timeout(END_TIMEOUT, self.wait()).await {
-            Ok(ending) => ending,
+            Ok(exit) => exit,
             Err(_) => {
                 // Killing the supervisor loses nothing: it could not kill the descendants either.
                 drop(self.process.start_kill());
@@ -116,13 +116,13 @@ impl JailedCommand {
     async fn kill_orphans(&self) {
         let session = self.process.id().and_then(|pid| pid.try_into().ok()).and_then(Pid::from_raw);
         let scratch = self.scratch.clone();
-        let ending = tokio::task::spawn_blocking(move || {
+        let cleanup = tokio::task::spawn_blocking(move || {
             if let Some(session) = session {
                 process_tree::kill_session(session);
             }
             drop(std::fs::remove_dir_all(scratch));
         });
-        drop(ending.await);
+        drop(cleanup.await);
     }
 }
 
@@ -140,8 +140,8 @@ impl ReportReader {
     }
 
     pub(super) async fn next(&mut self) -> Result<SupervisorReport, SandboxError> {
-        let room = MAX_REPORT_BYTES.saturating_sub(self.line.len() as u64);
-        (&mut self.reader).take(room).read_until(b'\n', &mut self.line).await.map_err(SandboxError::Protocol)?;
+        let limit = MAX_REPORT_BYTES.saturating_sub(self.line.len() as u64);
+        (&mut self.reader).take(limit).read_until(b'\n', &mut self.line).await.map_err(SandboxError::Protocol)?;
         let line = std::mem::take(&mut self.line);
         if !line.ends_with(b"\n") {
             return Err(SandboxError::Lost);

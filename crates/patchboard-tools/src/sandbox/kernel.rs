@@ -32,12 +32,12 @@ pub enum LandlockSupport {
 impl LandlockSupport {
     /// Probes the kernel. Probing restricts the calling thread, so it runs on a thread of its own.
     pub fn probe() -> Self {
-        let asking = std::thread::Builder::new().name("landlock-probe".to_owned()).spawn(|| {
+        let probe_thread = std::thread::Builder::new().name("landlock-probe".to_owned()).spawn(|| {
             let ruleset = Ruleset::default().handle_access(AccessFs::from_all(ABI::V1))?.create()?;
             ruleset.restrict_self().map(|status| Self::from(status.landlock))
         });
-        let answer = asking.map(|thread| thread.join());
-        if let Ok(Ok(Ok(found))) = answer { found } else { Self::NotImplemented }
+        let result = probe_thread.map(|thread| thread.join());
+        if let Ok(Ok(Ok(found))) = result { found } else { Self::NotImplemented }
     }
 
     /// The ABI, or 0.

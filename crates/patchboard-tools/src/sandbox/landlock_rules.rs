@@ -50,15 +50,15 @@ impl ClosedPaths {
     pub(super) fn from_paths<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Self> {
         let mut closed = Self::default();
         for path in paths {
-            let real = resolve_existing(path)?;
-            if let Some(stat) = unless_absent(rustix::fs::stat(&real))? {
+            let resolved = resolve_existing(path)?;
+            if let Some(stat) = unless_absent(rustix::fs::stat(&resolved))? {
                 closed.identities.insert(identity(&stat));
             }
             // If the path itself is a symlink, both its own name and its target stay closed.
             if let (Some(parent), Some(name)) = (path.parent(), path.file_name()) {
                 closed.paths.push(self::resolve_existing(parent)?.join(name));
             }
-            closed.paths.push(real);
+            closed.paths.push(resolved);
         }
         Ok(closed)
     }
@@ -73,54 +73,57 @@ impl ClosedPaths {
         root: OwnedFd,
         grant: &mut dyn FnMut(GrantTarget) -> Result<(), String>,
     ) -> Result<GrantSummary, String> {
-        let failed = |error: io::Error| format!("cannot inspect a folder of the jail: {error}");
-        let stat = rustix::fs::fstat(&root).map_err(|error| failed(error.into()))?;
+        let inspect_error = |error: io::Error| format!("cannot inspect a folder of the jail: {error}");
+        let stat = rustix::fs::fstat(&root).map_err(|error| inspect_error(error.into()))?;
         // The current path of `root`, needed to find closed paths beneath it.
-        let place = std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd())).map_err(failed)?;
-        let mut survey = GrantSummary::default();
-        if self.identities.contains(&identity(&stat)) || self.paths.iter().any(|closed| place.starts_with(closed)) {
-            survey.has_closed_parts = true;
-            return Ok(survey);
+        let root_path = std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd())).map_err(inspect_error)?;
+        let mut summary = GrantSummary::default();
+        if self.identities.contains(&identity(&stat)) || self.paths.iter().any(|closed| root_path.starts_with(closed)) {
+            summary.has_closed_parts = true;
+            return Ok(summary);
         }
-        let trails: Vec<&Path> = self.paths.iter().filter_map(|closed| closed.strip_prefix(&place).ok()).collect();
-        if trails.is_empty() {
+        let closed_suffixes: Vec<&Path> =
+            self.paths.iter().filter_map(|closed| closed.strip_prefix(&root_path).ok()).collect();
+        if closed_suffixes.is_empty() {
             grant(GrantTarget { descriptor: root, is_directory: is_directory(&stat) })?;
-            return Ok(survey);
+            return Ok(summary);
         }
-        survey.has_closed_parts = true;
-        self.grant_siblings(&root, &trails, &mut survey, grant)?;
-        Ok(survey)
+        summary.has_closed_parts = true;
+        self.grant_siblings(&root, &closed_suffixes, &mut summary, grant)?;
+        Ok(summary)
     }
 
-    /// Grants the entries of a directory on the way to protected paths; `trails` are the remaining parts of those
-    /// paths.
+    /// Grants the entries of a directory on the way to protected paths; `closed_suffixes` are the remaining parts of
+    /// those paths.
     fn grant_siblings(
         &self,
         directory: &OwnedFd,
-        trails: &[&Path],
-        survey: &mut GrantSummary,
+        closed_suffixes: &[&Path],
+        summary: &mut GrantSummary,
         grant: &mut dyn FnMut(GrantTarget) -> Result<(), String>,
     ) -> Result<(), String> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let listed = rustix::fs::openat(directory, c".", flags, Mode::empty()).and_then(Dir::read_from);
-        let Ok(listed) = listed else {
+        let entries = rustix::fs::openat(directory, c".", flags, Mode::empty()).and_then(Dir::read_from);
+        let Ok(entries) = entries else {
             // For example `/home`, which may not be listable; the entries on the way are known nevertheless.
-            survey.skipped_entries += 1;
-            let names: HashSet<&OsStr> = trails.iter().filter_map(|trail| trail.iter().next()).collect();
-            return names.into_iter().try_for_each(|name| self.grant_entry(directory, name, trails, survey, grant));
+            summary.skipped_entries += 1;
+            let names: HashSet<&OsStr> = closed_suffixes.iter().filter_map(|suffix| suffix.iter().next()).collect();
+            return names
+                .into_iter()
+                .try_for_each(|name| self.grant_entry(directory, name, closed_suffixes, summary, grant));
         };
-        for entry in listed {
+        for entry in entries {
             let Ok(entry) = entry else { break };
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
                 continue;
             }
-            survey.seen_entries += 1;
-            if survey.seen_entries > MAX_ENTRIES {
-                survey.skipped_entries += 1;
+            summary.seen_entries += 1;
+            if summary.seen_entries > MAX_ENTRIES {
+                summary.skipped_entries += 1;
                 continue;
             }
-            self.grant_entry(directory, name, trails, survey, grant)?;
+            self.grant_entry(directory, name, closed_suffixes, summary, grant)?;
         }
         Ok(())
     }
@@ -130,19 +133,20 @@ impl ClosedPaths {
         &self,
         directory: &OwnedFd,
         name: &OsStr,
-        trails: &[&Path],
-        survey: &mut GrantSummary,
+        closed_suffixes: &[&Path],
+        summary: &mut GrantSummary,
         grant: &mut dyn FnMut(GrantTarget) -> Result<(), String>,
     ) -> Result<(), String> {
-        let onward: Vec<&Path> = trails.iter().filter_map(|trail| trail.strip_prefix(name).ok()).collect();
-        if onward.iter().any(|rest| rest.as_os_str().is_empty()) {
+        let remaining: Vec<&Path> =
+            closed_suffixes.iter().filter_map(|suffix| suffix.strip_prefix(name).ok()).collect();
+        if remaining.iter().any(|rest| rest.as_os_str().is_empty()) {
             return Ok(());
         }
-        let (opened, stat) = match open_entry(directory, name) {
+        let (descriptor, stat) = match open_entry(directory, name) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
             Err(_) => {
-                survey.skipped_entries += 1;
+                summary.skipped_entries += 1;
                 return Ok(());
             }
         };
@@ -150,10 +154,10 @@ impl ClosedPaths {
         if self.identities.contains(&identity(&stat)) || FileType::from_raw_mode(stat.st_mode).is_symlink() {
             return Ok(());
         }
-        if onward.is_empty() {
-            grant(GrantTarget { descriptor: opened, is_directory: is_directory(&stat) })
+        if remaining.is_empty() {
+            grant(GrantTarget { descriptor, is_directory: is_directory(&stat) })
         } else if is_directory(&stat) {
-            self.grant_siblings(&opened, &onward, survey, grant)
+            self.grant_siblings(&descriptor, &remaining, summary, grant)
         } else {
             Ok(())
         }
@@ -169,22 +173,22 @@ impl GrantSummary {
 
 /// Opens one entry without following it; `None` if it has disappeared.
 fn open_entry(directory: impl AsFd, name: &OsStr) -> io::Result<Option<(OwnedFd, Stat)>> {
-    let opened = match rustix::fs::openat(directory, name, PATH_FLAGS, Mode::empty()) {
-        Ok(opened) => opened,
+    let descriptor = match rustix::fs::openat(directory, name, PATH_FLAGS, Mode::empty()) {
+        Ok(descriptor) => descriptor,
         Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let stat = rustix::fs::statat(&opened, c"", AtFlags::EMPTY_PATH)?;
-    Ok(Some((opened, stat)))
+    let stat = rustix::fs::statat(&descriptor, c"", AtFlags::EMPTY_PATH)?;
+    Ok(Some((descriptor, stat)))
 }
 
 /// Resolves symlinks; the part that does not exist is kept as it is.
 fn resolve_existing(path: &Path) -> io::Result<PathBuf> {
     let mut missing: Vec<OsString> = Vec::new();
     for ancestor in path.ancestors() {
-        if let Some(mut real) = unless_absent(ancestor.canonicalize())? {
-            real.extend(missing.iter().rev());
-            return Ok(real);
+        if let Some(mut resolved) = unless_absent(ancestor.canonicalize())? {
+            resolved.extend(missing.iter().rev());
+            return Ok(resolved);
         }
         missing.extend(ancestor.file_name().map(OsStr::to_owned));
     }

@@ -39,19 +39,19 @@ pub(super) struct MaskPlan {
 /// A folder that stays visible in a masked one, opened before the mask is mounted.
 struct ExposedFolder {
     path: PathBuf,
-    opened: OwnedFd,
+    descriptor: OwnedFd,
 }
 
 impl MaskState {
     /// Masks the existing ones of `paths`. The process must have entered its working folder by path: a folder entered
     /// through an older descriptor lies outside the namespace. The error is a message.
     pub(super) fn apply<'a>(
-        own: PrivateMounts,
+        private_mounts: PrivateMounts,
         paths: impl IntoIterator<Item = &'a Path>,
         plan: MaskPlan,
     ) -> Result<Self, String> {
         let found = existing(paths).map_err(|error| format!("cannot inspect a protected path: {error}"))?;
-        match apply_all(own, &found, &plan) {
+        match apply_all(private_mounts, &found, &plan) {
             Ok(()) => Ok(Self::Applied),
             // Some systems allow namespaces but no mounts in them.
             Err(_) => Ok(Self::None),
@@ -64,7 +64,7 @@ fn existing<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Vec<Pat
     let mut found: Vec<PathBuf> = Vec::new();
     for path in paths {
         match path.canonicalize() {
-            Ok(real) => found.push(real),
+            Ok(resolved) => found.push(resolved),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
             Err(error) => return Err(error),
         }
@@ -74,17 +74,17 @@ fn existing<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<Vec<Pat
     Ok(found)
 }
 
-fn apply_all(own: PrivateMounts, paths: &[PathBuf], plan: &MaskPlan) -> io::Result<()> {
-    keep_mounts_inside(own)?;
+fn apply_all(private_mounts: PrivateMounts, paths: &[PathBuf], plan: &MaskPlan) -> io::Result<()> {
+    keep_mounts_inside(private_mounts)?;
     for folder in &plan.pinned {
         // Recursive: without privileges in the outer namespace, a tree cannot be bound without the mounts inside it.
         mount_bind_recursive(folder, folder)?;
     }
-    let shown =
+    let exposed =
         plan.exposed_folders.iter().map(|folder| ExposedFolder::open(folder)).collect::<io::Result<Vec<_>>>()?;
     for path in paths {
         if path.is_dir() {
-            mask_folder(path, shown.iter().filter(|folder| folder.path.starts_with(path)).collect())?;
+            mask_folder(path, exposed.iter().filter(|folder| folder.path.starts_with(path)).collect())?;
         } else {
             mount_bind("/dev/null", path)?;
         }
@@ -96,25 +96,25 @@ fn apply_all(own: PrivateMounts, paths: &[PathBuf], plan: &MaskPlan) -> io::Resu
 }
 
 /// If folders stay visible, the mask contains the empty folders that lead to them.
-fn mask_folder(path: &Path, shown: Vec<&ExposedFolder>) -> io::Result<()> {
-    let inert = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    if shown.is_empty() {
-        return Ok(mount("tmpfs", path, "tmpfs", inert | MountFlags::RDONLY, c"mode=000,size=4k")?);
+fn mask_folder(path: &Path, exposed: Vec<&ExposedFolder>) -> io::Result<()> {
+    let base_flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if exposed.is_empty() {
+        return Ok(mount("tmpfs", path, "tmpfs", base_flags | MountFlags::RDONLY, c"mode=000,size=4k")?);
     }
-    mount("tmpfs", path, "tmpfs", inert, c"mode=711,size=64k")?;
-    for folder in shown {
+    mount("tmpfs", path, "tmpfs", base_flags, c"mode=711,size=64k")?;
+    for folder in exposed {
         std::fs::create_dir_all(&folder.path)?;
-        mount_bind_recursive(format!("/proc/self/fd/{}", folder.opened.as_raw_fd()), &folder.path)?;
+        mount_bind_recursive(format!("/proc/self/fd/{}", folder.descriptor.as_raw_fd()), &folder.path)?;
     }
-    Ok(mount_remount(path, inert | MountFlags::RDONLY, c"mode=711,size=64k")?)
+    Ok(mount_remount(path, base_flags | MountFlags::RDONLY, c"mode=711,size=64k")?)
 }
 
 impl ExposedFolder {
     fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.canonicalize()?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(&path, flags, Mode::empty())?;
-        Ok(Self { path, opened })
+        let descriptor = rustix::fs::open(&path, flags, Mode::empty())?;
+        Ok(Self { path, descriptor })
     }
 }
 

@@ -68,8 +68,8 @@ impl MountNamespace {
 impl PrivateMounts {
     /// `None` if this process is still in `outer`, or if its namespace is unknown.
     pub(super) fn other_than(outer: &MountNamespace) -> Option<Self> {
-        let here = MountNamespace::of_this_process().ok()?;
-        (here != *outer).then_some(Self(()))
+        let current = MountNamespace::of_this_process().ok()?;
+        (current != *outer).then_some(Self(()))
     }
 }
 
@@ -78,14 +78,14 @@ impl PrivateMounts {
 pub(super) fn enter() -> Result<EnteredNamespaces, String> {
     // Read before `unshare`: in a new user namespace the ids are unmapped until the maps are written.
     let (user, group) = (geteuid(), getegid());
-    let around = if user.is_root() { UnshareFlags::empty() } else { UnshareFlags::NEWUSER };
+    let user_namespace = if user.is_root() { UnshareFlags::empty() } else { UnshareFlags::NEWUSER };
     let mounts = Namespaces { mounts: true, ..Namespaces::default() };
-    let wanted = [
+    let attempts = [
         (UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC, Namespaces { processes: true, ..mounts }),
         (UnshareFlags::NEWNS, mounts),
     ];
     let outer = MountNamespace::of_this_process().ok();
-    let Some((_, got)) = wanted.into_iter().find(|(flags, _)| unshare(around | *flags).is_ok()) else {
+    let Some((_, namespaces)) = attempts.into_iter().find(|(flags, _)| unshare(user_namespace | *flags).is_ok()) else {
         return Ok(EnteredNamespaces::default());
     };
     // Some sandboxes report success without creating the namespaces.
@@ -95,17 +95,17 @@ pub(super) fn enter() -> Result<EnteredNamespaces, String> {
     if !user.is_root() {
         map_own_ids(user.as_raw(), group.as_raw())?;
     }
-    Ok(EnteredNamespaces { namespaces: got, own_mounts: Some(own_mounts), outer })
+    Ok(EnteredNamespaces { namespaces, own_mounts: Some(own_mounts), outer })
 }
 
 /// Maps the user's own ids to themselves in the user namespace; all other ids appear as the overflow user.
 fn map_own_ids(user: u32, group: u32) -> Result<(), String> {
-    let said = [
+    let id_maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{user} {user} 1")),
         ("gid_map", format!("{group} {group} 1")),
     ];
-    for (file, text) in said {
+    for (file, text) in id_maps {
         std::fs::write(Path::new("/proc/self").join(file), text)
             .map_err(|error| format!("the supervisor cannot keep its user in a namespace: {file}: {error}"))?;
     }
@@ -130,9 +130,9 @@ pub(super) fn keep_mount_capability() -> Result<(), Errno> {
 }
 
 /// Mounts a `/proc` of the PID namespace; called by its first process. Fails if the system masks parts of `/proc`.
-pub(super) fn mount_own_proc(own: PrivateMounts) -> bool {
+pub(super) fn mount_own_proc(private_mounts: PrivateMounts) -> bool {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    keep_mounts_inside(own).is_ok() && mount("proc", "/proc", "proc", flags, None).is_ok()
+    keep_mounts_inside(private_mounts).is_ok() && mount("proc", "/proc", "proc", flags, None).is_ok()
 }
 
 /// Mounts a private `/dev/shm`, for semaphores and memory shared with child processes. Call after `mount_own_proc`.
@@ -142,8 +142,8 @@ pub(super) fn mount_own_shared_memory(_: PrivateMounts) -> bool {
 }
 
 /// Tests whether a file can be bind-mounted here. Run in a process of its own.
-pub(super) fn can_mount(own: PrivateMounts) -> bool {
-    keep_mounts_inside(own).is_ok() && mount_bind("/dev/null", "/dev/null").is_ok()
+pub(super) fn can_mount(private_mounts: PrivateMounts) -> bool {
+    keep_mounts_inside(private_mounts).is_ok() && mount_bind("/dev/null", "/dev/null").is_ok()
 }
 
 /// Lets mounts of the outer namespace propagate into this one, never the other way round.

@@ -50,7 +50,7 @@ pub(super) fn kill_descendants(is_first: bool, mut ended: impl FnMut(Pid, WaitSt
 /// Kills the processes of a session whose supervisor is gone. Processes that left the session can no longer be found.
 pub(super) fn kill_session(session: Pid) {
     for _ in 0..SESSION_PASSES {
-        let is_member = |pid: &Pid| ProcessStat::read(*pid).is_some_and(|ties| ties.session == Some(session));
+        let is_member = |pid: &Pid| ProcessStat::read(*pid).is_some_and(|stat| stat.session == Some(session));
         let members: Vec<Pid> = processes().filter(is_member).collect();
         if members.is_empty() {
             return;
@@ -65,11 +65,11 @@ pub(super) fn kill_session(session: Pid) {
 /// a group stays within a session, and their sessions start at the supervisor's.
 fn kill_with_groups(pids: &[Pid]) {
     // Read from `/proc`, which reports a group that began outside this PID namespace as none, not as an invalid pid.
-    let mut struck: HashSet<Pid> = ProcessStat::read(getpid()).and_then(|ties| ties.group).into_iter().collect();
+    let mut signalled: HashSet<Pid> = ProcessStat::read(getpid()).and_then(|stat| stat.group).into_iter().collect();
     for pid in pids {
         // A process that has already exited is skipped.
-        if let Some(group) = ProcessStat::read(*pid).and_then(|ties| ties.group)
-            && struck.insert(group)
+        if let Some(group) = ProcessStat::read(*pid).and_then(|stat| stat.group)
+            && signalled.insert(group)
         {
             kill_process_group(group, Signal::KILL).unwrap_or(());
         }
@@ -92,8 +92,8 @@ pub(crate) fn outer_pid(supervisor: u32, number: u32) -> Option<u32> {
     let supervisor = supervisor.try_into().ok().and_then(Pid::from_raw)?;
     // The jail's namespace is one level below the supervisor's; there may be deeper ones.
     let depth = namespace_pids(supervisor)?.len();
-    let is_it = |pid: &Pid| namespace_pids(*pid).is_some_and(|numbers| numbers.get(depth) == Some(&number));
-    descendants_of(supervisor).into_iter().find(is_it)?.as_raw_pid().try_into().ok()
+    let has_inner_pid = |pid: &Pid| namespace_pids(*pid).is_some_and(|numbers| numbers.get(depth) == Some(&number));
+    descendants_of(supervisor).into_iter().find(has_inner_pid)?.as_raw_pid().try_into().ok()
 }
 
 /// The pids of a process, from this namespace to the innermost.
@@ -115,8 +115,8 @@ fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
 }
 
 /// `None` if the kernel does not provide such lists or the process is gone.
-fn children(of: Pid) -> Option<Vec<Pid>> {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", of.as_raw_pid())).ok()?.flatten();
+fn children(parent_pid: Pid) -> Option<Vec<Pid>> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", parent_pid.as_raw_pid())).ok()?.flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     let lists: Vec<String> = lists.collect();
     let found = lists.iter().flat_map(|list| list.split_ascii_whitespace().filter_map(parse_pid)).collect();
@@ -130,7 +130,7 @@ fn children_by_scan() -> Vec<Pid> {
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         next += 1;
-        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        found.extend(parents.iter().filter(|(_, parent_pid)| *parent_pid == parent).map(|(pid, _)| *pid));
     }
     found.split_off(1)
 }

@@ -23,51 +23,51 @@ pub(super) struct PathProtection {
 /// connecting to a socket in a closed folder. Other names of protected files are masked in every view, because they lie
 /// in folders the command works in. Call after the working folder was entered.
 pub(super) fn protect_paths(
-    order: &SpawnRequest,
+    request: &SpawnRequest,
     own_mounts: Option<PrivateMounts>,
     writable: &[OwnedFd],
 ) -> Result<PathProtection, String> {
-    let protected = || order.protected.iter().map(Path::new);
-    let links = hard_links::find(protected(), granted_folders(order, writable))?;
+    let protected = || request.protected.iter().map(Path::new);
+    let links = hard_links::find(protected(), granted_folders(request, writable))?;
     let links = || links.iter().map(PathBuf::as_path);
-    let covers_protected = order.view.is_wide() || order.network.unix_sockets;
-    let has_to_cover = covers_protected || links().next().is_some();
+    let masks_protected_paths = request.view.is_wide() || request.network.unix_sockets;
+    let needs_mask = masks_protected_paths || links().next().is_some();
     // Collected before masking, which hides the inodes.
-    let (closed, closed_with_links) = (confine::closed_paths(order, [])?, confine::closed_paths(order, links())?);
-    let roots = writable_roots(order, writable);
+    let (closed, closed_with_links) = (confine::closed_paths(request, [])?, confine::closed_paths(request, links())?);
+    let roots = writable_roots(request, writable);
     let pinned = pinned_folders(protected(), &roots);
-    let is_of_worker = order.view == FilesystemView::ReadEverything;
-    if is_of_worker && let Some(link) = protected().find_map(|path| replaceable_link(path, &roots)) {
+    let is_worker_view = request.view == FilesystemView::ReadEverything;
+    if is_worker_view && let Some(link) = protected().find_map(|path| replaceable_link(path, &roots)) {
         return Err(format!(
             "the symbolic link `{}` leads to protected files and lies in a folder that the program may change: name other \
              folders in its `writable`, or put a folder in the place of the link",
             link.display()
         ));
     }
-    let cover = match own_mounts.filter(|_| has_to_cover) {
-        Some(own) if covers_protected => {
-            let own_folders = order.private.iter().map(PathBuf::from).collect();
+    let mask = match own_mounts.filter(|_| needs_mask) {
+        Some(private_mounts) if masks_protected_paths => {
+            let exposed_folders = request.private.iter().map(PathBuf::from).collect();
             MaskState::apply(
-                own,
+                private_mounts,
                 protected().chain(links()),
-                MaskPlan { pinned: pinned.clone(), exposed_folders: own_folders },
+                MaskPlan { pinned: pinned.clone(), exposed_folders },
             )?
         }
-        Some(own) => MaskState::apply(own, links(), MaskPlan::default())?,
+        Some(private_mounts) => MaskState::apply(private_mounts, links(), MaskPlan::default())?,
         None => MaskState::None,
     };
-    let closed = match cover {
-        MaskState::Applied if order.view.is_wide() => ClosedPaths::default(),
+    let closed = match mask {
+        MaskState::Applied if request.view.is_wide() => ClosedPaths::default(),
         MaskState::Applied => closed,
         MaskState::None => closed_with_links,
     };
-    let needs_landlock = is_of_worker && cover == MaskState::None && !pinned.is_empty();
-    Ok(PathProtection { closed, mask: cover, needs_landlock })
+    let needs_landlock = is_worker_view && mask == MaskState::None && !pinned.is_empty();
+    Ok(PathProtection { closed, mask, needs_landlock })
 }
 
 /// Where the command may write.
-fn writable_roots(order: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
-    match order.view {
+fn writable_roots(request: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
+    match request.view {
         FilesystemView::Everything => vec![PathBuf::from("/")],
         FilesystemView::Named | FilesystemView::ReadEverything => real_paths(writable).collect(),
     }
@@ -76,10 +76,10 @@ fn writable_roots(order: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
 /// The folders beneath `roots` that lead to protected paths, outermost first. As mount points they cannot be renamed,
 /// so another tree cannot be put in their place.
 fn pinned_folders<'a>(protected: impl IntoIterator<Item = &'a Path>, roots: &[PathBuf]) -> Vec<PathBuf> {
-    let real = protected.into_iter().filter_map(|path| path.canonicalize().ok());
-    let above = real.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>());
-    let within = |folder: &PathBuf| folder != Path::new("/") && roots.iter().any(|root| folder.starts_with(root));
-    let mut pinned: Vec<PathBuf> = above.filter(within).collect();
+    let resolved = protected.into_iter().filter_map(|path| path.canonicalize().ok());
+    let ancestors = resolved.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>());
+    let is_writable = |folder: &PathBuf| folder != Path::new("/") && roots.iter().any(|root| folder.starts_with(root));
+    let mut pinned: Vec<PathBuf> = ancestors.filter(is_writable).collect();
     pinned.sort();
     pinned.dedup();
     pinned
@@ -93,10 +93,10 @@ fn replaceable_link(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
 }
 
 /// Where other names of protected files are searched for.
-fn granted_folders(order: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
-    let here = std::fs::read_link("/proc/self/cwd").ok();
-    let granted = here.into_iter().chain(real_paths(writable));
-    granted.chain(order.readable.iter().map(PathBuf::from)).collect()
+fn granted_folders(request: &SpawnRequest, writable: &[OwnedFd]) -> Vec<PathBuf> {
+    let working_folder = std::fs::read_link("/proc/self/cwd").ok();
+    let folders = working_folder.into_iter().chain(real_paths(writable));
+    folders.chain(request.readable.iter().map(PathBuf::from)).collect()
 }
 
 fn real_paths(opened: &[OwnedFd]) -> impl Iterator<Item = PathBuf> {

@@ -15,18 +15,18 @@ use super::namespace::{PrivateMounts, keep_mounts_inside};
 
 /// Call after the working folder was entered by its path.
 pub(super) fn mount_read_only<'a>(
-    own: PrivateMounts,
+    private_mounts: PrivateMounts,
     pinned: impl IntoIterator<Item = &'a Path>,
     files: impl IntoIterator<Item = &'a Path>,
 ) -> Result<(), String> {
-    let failed = |path: &Path, error: io::Error| format!("cannot keep {} read-only: {error}", path.display());
-    keep_mounts_inside(own).map_err(|error| failed(Path::new("/"), error.into()))?;
+    let mount_error = |path: &Path, error: io::Error| format!("cannot keep {} read-only: {error}", path.display());
+    keep_mounts_inside(private_mounts).map_err(|error| mount_error(Path::new("/"), error.into()))?;
     for folder in pinned {
         // Recursive: without privileges in the outer namespace, a tree cannot be bound without the mounts inside it.
-        mount_bind_recursive(folder, folder).map_err(|error| failed(folder, error.into()))?;
+        mount_bind_recursive(folder, folder).map_err(|error| mount_error(folder, error.into()))?;
     }
     for file in files {
-        bind_read_only(file).map_err(|error| failed(file, error))?;
+        bind_read_only(file).map_err(|error| mount_error(file, error))?;
     }
     // The current folder now lies beneath the new mounts, so it is entered again by its path.
     std::fs::read_link("/proc/self/cwd")
@@ -37,8 +37,8 @@ pub(super) fn mount_read_only<'a>(
 fn bind_read_only(file: &Path) -> io::Result<()> {
     mount_bind(file, file)?;
     // In a user namespace the flags that the mount already has are locked: a remount must repeat them.
-    let has = statvfs(file)?.f_flag;
-    let locked = [
+    let current_flags = statvfs(file)?.f_flag;
+    let locked_flags = [
         (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
         (StatVfsMountFlags::NODEV, MountFlags::NODEV),
         (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
@@ -46,7 +46,7 @@ fn bind_read_only(file: &Path) -> io::Result<()> {
         (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
         (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
     ];
-    let kept = locked.into_iter().filter(|(held, _)| has.contains(*held)).map(|(_, flag)| flag);
-    let flags = kept.fold(MountFlags::BIND | MountFlags::RDONLY, |all, flag| all | flag);
+    let preserved = locked_flags.into_iter().filter(|(held, _)| current_flags.contains(*held)).map(|(_, flag)| flag);
+    let flags = preserved.fold(MountFlags::BIND | MountFlags::RDONLY, |all, flag| all | flag);
     Ok(mount_remount(file, flags, "")?)
 }

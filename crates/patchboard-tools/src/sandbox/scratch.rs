@@ -16,11 +16,11 @@ pub(super) struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
     /// `owner` must be unique among running supervisors.
-    pub(super) fn make(within: &Path, owner: &str) -> io::Result<Self> {
+    pub(super) fn make(parent: &Path, owner: &str) -> io::Result<Self> {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
         for number in 0..MAX_ATTEMPTS {
-            let scratch = Self(within.join(format!("patchboard-{owner}-{number}")));
+            let scratch = Self(parent.join(format!("patchboard-{owner}-{number}")));
             match builder.create(&scratch.0) {
                 Ok(()) => {
                     builder.create(scratch.home())?;

@@ -46,7 +46,7 @@ fn is_missing(error: &std::io::Error) -> bool {
 /// Denies one system call if all conditions hold, with the given errno.
 struct DenyRule {
     call: i64,
-    when: Vec<Condition>,
+    conditions: Vec<Condition>,
     error: i32,
 }
 
@@ -146,10 +146,11 @@ fn process_rules(outside_pids_visible: bool) -> Vec<DenyRule> {
         libc::SYS_move_pages,
     ];
     let second = [libc::SYS_setpriority, libc::SYS_ioprio_set];
-    let whom =
+    let pid_condition =
         |position| if outside_pids_visible { (position, OTHER_THAN, 0) } else { (position, EQUAL, SUPERVISOR_PID) };
-    let named = first.map(|call| (call, 0)).into_iter().chain(second.map(|call| (call, 1)));
-    let mut denied: Vec<_> = named.map(|(call, position)| deny(call, [whom(position)], libc::EPERM)).collect();
+    let pid_calls = first.map(|call| (call, 0)).into_iter().chain(second.map(|call| (call, 1)));
+    let mut denied: Vec<_> =
+        pid_calls.map(|(call, position)| deny(call, [pid_condition(position)], libc::EPERM)).collect();
     if outside_pids_visible {
         let by_handle = [libc::SYS_process_madvise, libc::SYS_process_mrelease];
         denied.extend(by_handle.map(|call| deny(call, [], libc::EPERM)));
@@ -178,17 +179,17 @@ fn setuid_rules() -> Vec<DenyRule> {
         (libc::SYS_open, 2),
     ]);
     let bits = [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)];
-    let opens = |call| call == libc::SYS_openat || is_plain_open(call);
+    let is_open_call = |call| call == libc::SYS_openat || is_plain_open(call);
     let mut denied = Vec::new();
     for (call, mode) in calls {
         for bit in bits {
-            if !opens(call) {
+            if !is_open_call(call) {
                 denied.push(deny(call, [has_flag(mode, bit)], libc::EPERM));
                 continue;
             }
             // The mode matters only if a file is created; otherwise the argument may hold anything.
-            for makes in [number(libc::O_CREAT), number(libc::O_TMPFILE & !libc::O_DIRECTORY)] {
-                denied.push(deny(call, [has_flag(mode - 1, makes), has_flag(mode, bit)], libc::EPERM));
+            for create_flag in [number(libc::O_CREAT), number(libc::O_TMPFILE & !libc::O_DIRECTORY)] {
+                denied.push(deny(call, [has_flag(mode - 1, create_flag), has_flag(mode, bit)], libc::EPERM));
             }
         }
     }
@@ -207,8 +208,8 @@ fn is_plain_open(_call: i64) -> bool {
     false
 }
 
-fn deny(call: i64, when: impl IntoIterator<Item = Condition>, error: i32) -> DenyRule {
-    DenyRule { call, when: when.into_iter().collect(), error }
+fn deny(call: i64, conditions: impl IntoIterator<Item = Condition>, error: i32) -> DenyRule {
+    DenyRule { call, conditions: conditions.into_iter().collect(), error }
 }
 
 fn type_is(position: u8, kind: u64) -> Condition {
@@ -228,11 +229,11 @@ fn number(constant: i32) -> u64 {
 fn programs(options: FilterOptions) -> Result<Vec<BpfProgram>, String> {
     // `None`: denied without conditions, which `seccompiler` expresses as an empty list of rules.
     let mut by_error: BTreeMap<i32, BTreeMap<i64, Option<Vec<SeccompRule>>>> = BTreeMap::new();
-    for DenyRule { call, when, error } in deny_rules(options) {
+    for DenyRule { call, conditions, error } in deny_rules(options) {
         let rules = by_error.entry(error).or_default().entry(call).or_insert_with(|| Some(Vec::new()));
         match rules {
-            _ if when.is_empty() => *rules = None,
-            Some(rules) => rules.push(rule(when).map_err(|error| cannot_build(&error))?),
+            _ if conditions.is_empty() => *rules = None,
+            Some(rules) => rules.push(rule(conditions).map_err(|error| cannot_build(&error))?),
             None => {}
         }
     }
@@ -248,8 +249,8 @@ fn programs(options: FilterOptions) -> Result<Vec<BpfProgram>, String> {
     Ok(programs)
 }
 
-fn rule(when: Vec<Condition>) -> Result<SeccompRule, seccompiler::BackendError> {
-    let conditions = when
+fn rule(conditions: Vec<Condition>) -> Result<SeccompRule, seccompiler::BackendError> {
+    let conditions = conditions
         .into_iter()
         .map(|(position, operator, value)| SeccompCondition::new(position, SeccompCmpArgLen::Dword, operator, value));
     SeccompRule::new(conditions.collect::<Result<_, _>>()?)

@@ -89,17 +89,17 @@ impl Spawner {
     }
 
     fn build(supervisor: PathBuf, namespaces: Option<NamespaceSupport>) -> Result<Self, SandboxError> {
-        let (requests, waiting) = mpsc::channel(START_QUEUE);
+        let (requests, start_requests) = mpsc::channel(START_QUEUE);
         let thread = std::thread::Builder::new().name("jail-spawner".to_owned());
         thread
-            .spawn(move || start_supervisors(&supervisor, namespaces, waiting))
+            .spawn(move || start_supervisors(&supervisor, namespaces, start_requests))
             .map_err(SandboxError::SupervisorStart)?;
-        let promised = LandlockSupport::probe();
-        match promised {
-            LandlockSupport::Available { .. } => tracing::info!("{promised}"),
-            LandlockSupport::NotEnabled | LandlockSupport::NotImplemented => tracing::warn!("{promised}"),
+        let landlock = LandlockSupport::probe();
+        match landlock {
+            LandlockSupport::Available { .. } => tracing::info!("{landlock}"),
+            LandlockSupport::NotEnabled | LandlockSupport::NotImplemented => tracing::warn!("{landlock}"),
         }
-        Ok(Self { requests, landlock: promised, has_warned: Arc::default(), guard: None })
+        Ok(Self { requests, landlock, has_warned: Arc::default(), guard: None })
     }
 
     /// Starts a command. Dropping the future, or the handle it returns, kills the command and its descendants.
@@ -107,21 +107,22 @@ impl Spawner {
         let (ours, theirs) = BlockingStream::pair().map_err(SandboxError::SupervisorStart)?;
         ours.set_nonblocking(true).map_err(SandboxError::SupervisorStart)?;
         let socket = UnixStream::from_std(ours).map_err(SandboxError::SupervisorStart)?;
-        let (started, is_started) = oneshot::channel();
+        let (started, started_receiver) = oneshot::channel();
         let request = StartRequest { socket: theirs.into(), runtime: Handle::current(), started };
         self.requests
             .send(request)
             .await
             .map_err(|_| SandboxError::SupervisorStart(io::ErrorKind::BrokenPipe.into()))?;
-        let started = is_started.await.map_err(|_| SandboxError::SupervisorStart(io::ErrorKind::BrokenPipe.into()))?;
+        let started =
+            started_receiver.await.map_err(|_| SandboxError::SupervisorStart(io::ErrorKind::BrokenPipe.into()))?;
         let StartedSupervisor { process, has_mounts } = started.map_err(SandboxError::SupervisorStart)?;
-        let WriteProtection { mounts, lease: while_it_runs } = self.ask_guard(&jail, has_mounts).await?;
-        if let Some(held) = while_it_runs {
-            hold_until_exit(&process, held).map_err(SandboxError::SupervisorStart)?;
+        let WriteProtection { mounts, lease } = self.ask_guard(&jail, has_mounts).await?;
+        if let Some(lease) = lease {
+            hold_until_exit(&process, lease).map_err(SandboxError::SupervisorStart)?;
         }
-        let opening = start_command(socket, process, jail, mounts, program, self.requests.clone());
+        let start = start_command(socket, process, jail, mounts, program, self.requests.clone());
         let (jailed, confinement) =
-            tokio::time::timeout(START_TIMEOUT, opening).await.map_err(|_| SandboxError::NoReply)??;
+            tokio::time::timeout(START_TIMEOUT, start).await.map_err(|_| SandboxError::NoReply)??;
         self.warn_if_weaker(confinement);
         Ok(jailed)
     }
@@ -130,8 +131,8 @@ impl Spawner {
     async fn ask_guard(&self, jail: &Jail, has_mounts: bool) -> Result<WriteProtection, SandboxError> {
         let Some(guard) = self.guard.clone() else { return Ok(WriteProtection::default()) };
         let reach = write_reach(jail, has_mounts).map_err(SandboxError::SupervisorStart)?;
-        let asked = tokio::task::spawn_blocking(move || guard.before_write(&reach));
-        asked.await.unwrap_or_else(|error| Err(error.to_string())).map_err(SandboxError::Refused)
+        let result = tokio::task::spawn_blocking(move || guard.before_write(&reach));
+        result.await.unwrap_or_else(|error| Err(error.to_string())).map_err(SandboxError::Refused)
     }
 
     /// Reports how commands are confined on this machine, by confining one.
@@ -141,9 +142,9 @@ impl Spawner {
         (jail.writable, jail.view) = (Vec::new(), FilesystemView::ReadEverything);
         let program =
             CommandSpec { program: "sh".into(), arguments: vec!["-c".into(), ":".into()], stdin: StdinMode::Null };
-        let mut tried = self.spawn(jail, program).await?;
-        tried.wait().await?;
-        Ok(tried.confinement())
+        let mut probe = self.spawn(jail, program).await?;
+        probe.wait().await?;
+        Ok(probe.confinement())
     }
 
     /// Warns once if a jail enforces less than the kernel promised.
@@ -155,21 +156,21 @@ impl Spawner {
     }
 }
 
-/// Drops `held` when the supervisor has exited, because it outlives everything it started. This also works if the
+/// Drops `lease` when the supervisor has exited, because it outlives everything it started. This also works if the
 /// command is not waited for or never ran. On error nothing was started yet.
 ///
-/// Uses a thread of its own: a runtime that shuts down would drop the task, and `held`, before the process ends.
-fn hold_until_exit(supervisor: &Child, held: Box<dyn Any + Send + Sync>) -> io::Result<()> {
+/// Uses a thread of its own: a runtime that shuts down would drop the task, and `lease`, before the process ends.
+fn hold_until_exit(supervisor: &Child, lease: Box<dyn Any + Send + Sync>) -> io::Result<()> {
     let pid = supervisor.id().and_then(|pid| pid.try_into().ok()).and_then(Pid::from_raw);
     let supervisor = pidfd_open(pid.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
     let thread = std::thread::Builder::new().name("jail-end".to_owned()).stack_size(HOLD_STACK);
-    let waiting = thread.spawn(move || {
+    let handle = thread.spawn(move || {
         // `NOWAIT` leaves the exit status to the `Child`.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::PidFd(supervisor.as_fd()), options), Err(Errno::INTR)) {}
-        drop(held);
+        drop(lease);
     });
-    waiting.map(drop)
+    handle.map(drop)
 }
 
 /// Sends the request and waits for the report that the command runs.
@@ -181,7 +182,7 @@ async fn start_command(
     program: CommandSpec,
     thread: mpsc::Sender<StartRequest>,
 ) -> Result<(JailedCommand, Confinement), SandboxError> {
-    let (stdin, their_stdin) = match program.stdin {
+    let (stdin, child_stdin) = match program.stdin {
         StdinMode::Null => (None, None),
         StdinMode::Piped => {
             let (ours, theirs) = pipe::pipe().map_err(SandboxError::SupervisorStart)?;
@@ -189,7 +190,7 @@ async fn start_command(
         }
     };
     let Jail { folder, view, writable, readable, protected, private, environment, scratch, network, limits } = jail;
-    let order = SpawnRequest {
+    let request = SpawnRequest {
         program: program.program.into(),
         arguments: program.arguments,
         environment,
@@ -202,14 +203,14 @@ async fn start_command(
         scratch: scratch.into(),
         network,
         limits,
-        has_input: their_stdin.is_some(),
+        has_input: child_stdin.is_some(),
     };
-    let descriptors: Vec<OwnedFd> = [folder].into_iter().chain(writable).chain(their_stdin).collect();
-    send_request(&mut socket, &order, descriptors).await?;
+    let descriptors: Vec<OwnedFd> = [folder].into_iter().chain(writable).chain(child_stdin).collect();
+    send_request(&mut socket, &request, descriptors).await?;
     let stdout = process.stdout.take();
     let stderr = process.stderr.take();
-    let (answers, leash) = socket.into_split();
-    let mut reports = ReportReader::new(answers);
+    let (read_half, control_socket) = socket.into_split();
+    let mut reports = ReportReader::new(read_half);
     match reports.next().await? {
         SupervisorReport::Started { pid, confinement, scratch } => {
             let jailed = JailedCommand {
@@ -219,7 +220,7 @@ async fn start_command(
                 stdin,
                 stdout,
                 stderr,
-                control_socket: Some(leash),
+                control_socket: Some(control_socket),
                 reports,
                 process,
                 _thread: Box::new(thread),
@@ -233,10 +234,10 @@ async fn start_command(
 
 async fn send_request(
     socket: &mut UnixStream,
-    order: &SpawnRequest,
+    request: &SpawnRequest,
     descriptors: Vec<OwnedFd>,
 ) -> Result<(), SandboxError> {
-    let body = order.encode().map_err(SandboxError::Protocol)?;
+    let body = request.encode().map_err(SandboxError::Protocol)?;
     if body.len() > MAX_REQUEST_BYTES {
         return Err(SandboxError::TooLarge { size: body.len(), limit: MAX_REQUEST_BYTES });
     }
@@ -245,9 +246,9 @@ async fn send_request(
     }
     let attached: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
     let header = frame_header(&body);
-    let sent = socket.async_io(Interest::WRITABLE, || send_header(&*socket, &header, &attached));
-    let sent = sent.await.map_err(SandboxError::Protocol)?;
-    let rest = header.get(sent..).unwrap_or_default();
+    let sent_bytes = socket.async_io(Interest::WRITABLE, || send_header(&*socket, &header, &attached));
+    let sent_bytes = sent_bytes.await.map_err(SandboxError::Protocol)?;
+    let rest = header.get(sent_bytes..).unwrap_or_default();
     socket.write_all(rest).await.map_err(SandboxError::Protocol)?;
     socket.write_all(&body).await.map_err(SandboxError::Protocol)
 }
@@ -256,9 +257,9 @@ async fn send_request(
 fn start_supervisors(
     supervisor: &Path,
     mut namespaces: Option<NamespaceSupport>,
-    mut waiting: mpsc::Receiver<StartRequest>,
+    mut start_requests: mpsc::Receiver<StartRequest>,
 ) {
-    while let Some(request) = waiting.blocking_recv() {
+    while let Some(request) = start_requests.blocking_recv() {
         // The caller may have stopped waiting.
         if request.started.is_closed() {
             continue;
@@ -280,14 +281,14 @@ fn start_supervisors(
 
 /// Probes in a child process: some systems allow a user namespace, then deny everything in it, and it cannot be left.
 fn try_namespaces(supervisor: &Path) -> NamespaceSupport {
-    let mut trial = std::process::Command::new(supervisor);
-    trial
+    let mut probe_command = std::process::Command::new(supervisor);
+    probe_command
         .args([EXEC_VERB, TRY_NAMESPACES])
         .env_clear()
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    match trial.status().ok().and_then(|status| status.code()) {
+    match probe_command.status().ok().and_then(|status| status.code()) {
         Some(0) => NamespaceSupport::All,
         Some(code) if code == i32::from(EXIT_NO_MOUNTS) => NamespaceSupport::WithoutMounts,
         Some(_) | None => NamespaceSupport::Nothing,
@@ -296,11 +297,11 @@ fn try_namespaces(supervisor: &Path) -> NamespaceSupport {
 
 /// Where a process of this jail may write.
 fn write_reach(jail: &Jail, has_mounts: bool) -> io::Result<WriteReach> {
-    let real = |opened: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    let resolve = |opened: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
     let roots = match jail.view {
         FilesystemView::Everything => vec![PathBuf::from("/")],
         FilesystemView::Named | FilesystemView::ReadEverything => {
-            jail.writable.iter().map(real).collect::<Result<_, _>>()?
+            jail.writable.iter().map(resolve).collect::<Result<_, _>>()?
         }
     };
     Ok(WriteReach { roots, sealed_by: if has_mounts { FileSealing::Existing } else { FileSealing::Nothing } })

@@ -49,20 +49,20 @@ pub fn exec_main() -> Result<ExitCode, SandboxError> {
     rustix::net::sockopt::socket_type(&socket).map_err(|error| SandboxError::StartedByHand(error.into()))?;
     let server = UnixStream::from(socket);
     let prepared = match arguments[..] {
-        [NAMESPACE_INIT, maker, left] if getpid().is_init() => {
-            let own_mounts = PrivateMounts::other_than(&MountNamespace::named(left));
-            Ok(Some(SupervisorRole { is_init: true, own_mounts, ..SupervisorRole::new(maker) }))
+        [NAMESPACE_INIT, creator_pid, outer] if getpid().is_init() => {
+            let own_mounts = PrivateMounts::other_than(&MountNamespace::named(outer));
+            Ok(Some(SupervisorRole { is_init: true, own_mounts, ..SupervisorRole::new(creator_pid) }))
         }
         [WITHOUT_NAMESPACES] => prepare_role(EnteredNamespaces::default()),
         _ => namespace::enter().and_then(prepare_role),
     };
     let reports = server.try_clone().map_err(SandboxError::Protocol)?;
-    let done = prepared.and_then(|role| match role {
+    let result = prepared.and_then(|role| match role {
         Some(role) => supervise(server, role),
         // The process inside the namespace has talked to the server.
         None => Ok(()),
     });
-    match done {
+    match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(reason) => {
             send_report(&reports, &SupervisorReport::Refused { reason });
@@ -74,14 +74,10 @@ pub fn exec_main() -> Result<ExitCode, SandboxError> {
 /// Tests mounting only in a new namespace: as root, a mount would succeed without one and change the machine.
 fn try_namespaces() -> ExitCode {
     match namespace::enter() {
-        Ok(EnteredNamespaces { namespaces, own_mounts: Some(own), .. })
+        Ok(EnteredNamespaces { namespaces, own_mounts: Some(private_mounts), .. })
             if !namespaces.processes || namespace::keep_mount_capability().is_ok() =>
         {
-            if namespace::can_mount(own) {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::from(EXIT_NO_MOUNTS)
-            }
+            if namespace::can_mount(private_mounts) { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NO_MOUNTS) }
         }
         Ok(_) | Err(_) => ExitCode::FAILURE,
     }
@@ -111,41 +107,41 @@ fn prepare_role(entered: EnteredNamespaces) -> Result<Option<SupervisorRole>, St
     // In a session of its own the command has no terminal to write to and gets no signals meant for the server. `EPERM`
     // means that this process already leads a session.
     rustix::process::setsid().map(drop).or_else(unless(Errno::PERM)).map_err(failed("begin a session"))?;
-    let me = getpid().as_raw_pid();
-    let EnteredNamespaces { namespaces, own_mounts, outer: left } = entered;
-    let Some(left) = left.filter(|_| namespaces.processes) else {
-        return Ok(Some(SupervisorRole { namespaces, own_mounts, ..SupervisorRole::new(me) }));
+    let own_pid = getpid().as_raw_pid();
+    let EnteredNamespaces { namespaces, own_mounts, outer } = entered;
+    let Some(outer) = outer.filter(|_| namespaces.processes) else {
+        return Ok(Some(SupervisorRole { namespaces, own_mounts, ..SupervisorRole::new(own_pid) }));
     };
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(failed("set its parent-death signal"))?;
     namespace::keep_mount_capability().map_err(failed("keep the right to mount"))?;
-    let mut first = Command::new("/proc/self/exe");
-    first.args([EXEC_VERB, NAMESPACE_INIT, &me.to_string(), left.name()]).env_clear();
-    let mut first = first.spawn().map_err(failed("start in a PID namespace"))?;
+    let mut init = Command::new("/proc/self/exe");
+    init.args([EXEC_VERB, NAMESPACE_INIT, &own_pid.to_string(), outer.name()]).env_clear();
+    let mut init = init.spawn().map_err(failed("start in a PID namespace"))?;
     // The server waits for the end of the command's output, so no copy of the pipes may stay open here.
     redirect_to_null(|null| rustix::stdio::dup2_stdin(null));
     close_output();
-    first.wait().map_err(failed("wait for the first process of a PID namespace"))?;
+    init.wait().map_err(failed("wait for the first process of a PID namespace"))?;
     Ok(None)
 }
 
 fn supervise(server: UnixStream, mut role: SupervisorRole) -> Result<(), String> {
     server.set_read_timeout(Some(REQUEST_TIMEOUT)).map_err(failed("wait for its order"))?;
-    let (order, descriptors) = SpawnRequest::receive(&server).map_err(failed("receive its order"))?;
+    let (request, descriptors) = SpawnRequest::receive(&server).map_err(failed("receive its order"))?;
     if role.is_init {
         let own_proc = role.own_mounts.is_some_and(namespace::mount_own_proc);
         // Workers and MCP servers may share memory with other programs; commands have no reason to.
-        let has_shared_memory = !order.view.is_wide();
+        let has_shared_memory = !request.view.is_wide();
         let own_shared_memory = has_shared_memory && role.own_mounts.is_some_and(namespace::mount_own_shared_memory);
         let mounts = role.own_mounts.is_some();
         role.namespaces = Namespaces { mounts, processes: true, own_proc, own_shared_memory };
     }
-    Supervisor::new(server, order, descriptors, role)?.run()
+    Supervisor::new(server, request, descriptors, role)?.run()
 }
 
 struct Supervisor {
     server: UnixStream,
-    order: SpawnRequest,
+    request: SpawnRequest,
     writable: Vec<OwnedFd>,
     input: Option<OwnedFd>,
     scratch: ScratchFolder,
@@ -156,12 +152,12 @@ struct Supervisor {
 impl Supervisor {
     fn new(
         server: UnixStream,
-        order: SpawnRequest,
+        request: SpawnRequest,
         descriptors: Vec<OwnedFd>,
         role: SupervisorRole,
     ) -> Result<Self, String> {
-        let me = Some(getpid());
-        rustix::process::set_child_subreaper(me).map_err(failed("become a subreaper"))?;
+        let own_pid = Some(getpid());
+        rustix::process::set_child_subreaper(own_pid).map_err(failed("become a subreaper"))?;
         // Under memory pressure the kernel should kill what a model started before the server. Failing to set the score
         // is no reason not to run the command.
         drop(std::fs::write("/proc/self/oom_score_adj", "500"));
@@ -174,19 +170,20 @@ impl Supervisor {
             enter_by_path(&folder).map_err(failed("enter the working folder by its path"))?;
         }
         let mut writable: Vec<OwnedFd> = descriptors.collect();
-        let input = if order.has_input { writable.pop() } else { None };
-        let scratch = ScratchFolder::make(Path::new(&order.scratch), &role.outside_pid)
+        let input = if request.has_input { writable.pop() } else { None };
+        let scratch = ScratchFolder::make(Path::new(&request.scratch), &role.outside_pid)
             .map_err(failed("make a temporary folder"))?;
         writable.push(scratch.open().map_err(failed("open the temporary folder"))?);
-        if !order.read_only.is_empty() {
+        if !request.read_only.is_empty() {
             // The server has recorded that these files are protected.
-            let own = role.own_mounts.ok_or("no mount namespace could be made, in which files are kept read-only")?;
-            let (pinned, files) = (order.pinned.iter().map(Path::new), order.read_only.iter().map(Path::new));
-            mount_read_only(own, pinned, files)?;
+            let private_mounts =
+                role.own_mounts.ok_or("no mount namespace could be made, in which files are kept read-only")?;
+            let (pinned, files) = (request.pinned.iter().map(Path::new), request.read_only.iter().map(Path::new));
+            mount_read_only(private_mounts, pinned, files)?;
         }
-        let protection = protect_paths(&order, role.own_mounts, &writable)?;
-        confine::set_limits(&order.limits).map_err(failed("set limits"))?;
-        Ok(Self { server, order, writable, input, scratch, protection, role })
+        let protection = protect_paths(&request, role.own_mounts, &writable)?;
+        confine::set_limits(&request.limits).map_err(failed("set limits"))?;
+        Ok(Self { server, request, writable, input, scratch, protection, role })
     }
 
     fn run(self) -> Result<(), String> {
@@ -196,33 +193,33 @@ impl Supervisor {
 
     async fn watch(mut self) -> Result<(), String> {
         let mut ended = signal(SignalKind::child()).map_err(failed("watch for the end"))?;
-        let mut told_to_end = TerminationSignals::new().map_err(failed("watch for signals"))?;
+        let mut termination = TerminationSignals::new().map_err(failed("watch for signals"))?;
         // Set after the signal handlers: earlier, the signal would kill the supervisor alone.
         rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
             .map_err(failed("set its parent-death signal"))?;
         let reports = self.server.try_clone().map_err(failed("talk to the server"))?;
-        let leash = self.control_socket().map_err(failed("talk to the server"))?;
+        let control_socket = self.control_socket().map_err(failed("talk to the server"))?;
         let (command, confinement) = self.start()?;
         let scratch = self.scratch.path().into();
         send_report(&reports, &SupervisorReport::Started { pid: command.as_raw_pid(), confinement, scratch });
 
-        let mut ending = None;
-        let mut note = |pid: Pid, status: WaitStatus| {
+        let mut exit = None;
+        let mut record_exit = |pid: Pid, status: WaitStatus| {
             if pid == command {
-                ending = command_exit(status);
+                exit = command_exit(status);
             }
         };
         loop {
-            let end = tokio::select! {
+            let is_finished = tokio::select! {
                 _ = ended.recv() => {
-                    let mut is_over = false;
+                    let mut has_command_exited = false;
                     process_tree::reap(|pid, status| {
-                        is_over |= pid == command;
-                        note(pid, status);
+                        has_command_exited |= pid == command;
+                        record_exit(pid, status);
                     });
-                    is_over
+                    has_command_exited
                 }
-                wish = next_control_request(&leash) => match wish {
+                control_request = next_control_request(&control_socket) => match control_request {
                     ControlRequest::Stop => {
                         // An error means that the group has ended; its exit is about to be reported.
                         kill_process_group(command, Signal::TERM).unwrap_or(());
@@ -231,43 +228,43 @@ impl Supervisor {
                     ControlRequest::Ignored => false,
                     ControlRequest::KillAll => true,
                 },
-                () = told_to_end.recv() => true,
+                () = termination.recv() => true,
             };
-            if end {
+            if is_finished {
                 break;
             }
         }
-        process_tree::kill_descendants(self.role.is_init, &mut note);
+        process_tree::kill_descendants(self.role.is_init, &mut record_exit);
         close_output();
-        send_report(
-            &reports,
-            &SupervisorReport::Ended(ending.unwrap_or(CommandExit::Signalled(Signal::KILL.as_raw()))),
-        );
+        send_report(&reports, &SupervisorReport::Ended(exit.unwrap_or(CommandExit::Signalled(Signal::KILL.as_raw()))));
         // The private folder is removed when `self` drops; no caller waits for that.
         Ok(())
     }
 
     fn control_socket(&self) -> io::Result<tokio::net::UnixStream> {
-        let leash = self.server.try_clone()?;
-        leash.set_nonblocking(true)?;
-        tokio::net::UnixStream::from_std(leash)
+        let control_socket = self.server.try_clone()?;
+        control_socket.set_nonblocking(true)?;
+        tokio::net::UnixStream::from_std(control_socket)
     }
 
     /// Starts the command from a thread that is confined first and then ends: confinement applies to one thread and is
     /// inherited by its children.
     fn start(&mut self) -> Result<(Pid, Confinement), String> {
-        let mut command = Command::new(&self.order.program);
-        command.args(&self.order.arguments).env_clear().process_group(0);
-        command.env("HOME", self.scratch.home()).env("TMPDIR", self.scratch.temporary()).envs(&self.order.environment);
+        let mut command = Command::new(&self.request.program);
+        command.args(&self.request.arguments).env_clear().process_group(0);
+        command
+            .env("HOME", self.scratch.home())
+            .env("TMPDIR", self.scratch.temporary())
+            .envs(&self.request.environment);
         command.stdin(self.input.take().map_or_else(Stdio::null, Stdio::from));
         let writable = std::mem::take(&mut self.writable);
-        let (order, protection, namespaces) = (&self.order, &self.protection, self.role.namespaces);
+        let (request, protection, namespaces) = (&self.request, &self.protection, self.role.namespaces);
         std::thread::scope(|scope| {
             let confined = scope.spawn(move || {
-                let confinement = confine::confine(order, protection, namespaces, writable)?;
+                let confinement = confine::confine(request, protection, namespaces, writable)?;
                 let started = command
                     .spawn()
-                    .map_err(|error| format!("cannot start `{}`: {error}", Path::new(&order.program).display()))?;
+                    .map_err(|error| format!("cannot start `{}`: {error}", Path::new(&request.program).display()))?;
                 let pid = started.id().try_into().ok().and_then(Pid::from_raw).ok_or("the command has no id")?;
                 Ok((pid, confinement))
             });
@@ -281,8 +278,8 @@ impl Supervisor {
 fn enter_by_path(folder: &OwnedFd) -> io::Result<()> {
     let path = std::fs::read_link("/proc/self/cwd")?;
     rustix::process::chdir(&path)?;
-    let (here, wanted) = (rustix::fs::stat(".")?, rustix::fs::fstat(folder)?);
-    if (here.st_dev, here.st_ino) == (wanted.st_dev, wanted.st_ino) {
+    let (current, expected) = (rustix::fs::stat(".")?, rustix::fs::fstat(folder)?);
+    if (current.st_dev, current.st_ino) == (expected.st_dev, expected.st_ino) {
         return Ok(());
     }
     Err(io::Error::other(format!("{} is another folder now", path.display())))
@@ -295,12 +292,12 @@ enum ControlRequest {
 }
 
 /// Reads the server's next control request. The end of the stream, for whatever reason, means to kill the command.
-async fn next_control_request(leash: &tokio::net::UnixStream) -> ControlRequest {
+async fn next_control_request(control_socket: &tokio::net::UnixStream) -> ControlRequest {
     let mut byte = [0];
-    if leash.readable().await.is_err() {
+    if control_socket.readable().await.is_err() {
         return ControlRequest::KillAll;
     }
-    match leash.try_read(&mut byte) {
+    match control_socket.try_read(&mut byte) {
         Ok(0) => ControlRequest::KillAll,
         Ok(_) if byte == [STOP_REQUEST] => ControlRequest::Stop,
         Ok(_) => ControlRequest::Ignored,
@@ -339,9 +336,9 @@ fn close_output() {
     redirect_to_null(|null| rustix::stdio::dup2_stderr(null));
 }
 
-fn redirect_to_null(put_in_place: impl FnOnce(&File) -> rustix::io::Result<()>) {
+fn redirect_to_null(redirect: impl FnOnce(&File) -> rustix::io::Result<()>) {
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
-        put_in_place(&null).unwrap_or(());
+        redirect(&null).unwrap_or(());
     }
 }
 

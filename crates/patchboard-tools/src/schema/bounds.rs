@@ -20,7 +20,10 @@ pub(super) fn is_usable_schema(schema: &Value) -> bool {
             Value::Object(members) => {
                 bytes += members.keys().map(String::len).sum::<usize>();
                 patterns += usize::from(members.get("pattern").is_some_and(Value::is_string));
-                patterns += members.get("patternProperties").and_then(Value::as_object).map_or(0, |them| them.len());
+                patterns += members
+                    .get("patternProperties")
+                    .and_then(Value::as_object)
+                    .map_or(0, |patterns_map| patterns_map.len());
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }
@@ -31,23 +34,23 @@ pub(super) fn is_usable_schema(schema: &Value) -> bool {
 /// Number of nodes in the arguments; `None` if they are too deep.
 pub(super) fn size_of_arguments(arguments: &Value) -> Option<u64> {
     let mut nodes = 0;
-    let shallow = walk(arguments, |_, depth| {
+    let is_shallow = walk(arguments, |_, depth| {
         nodes += 1;
         depth <= MAX_ARGUMENTS_DEPTH
     });
-    shallow.then_some(nodes)
+    is_shallow.then_some(nodes)
 }
 
 /// Visits every node with its depth until `accept` returns false; returns true if it never does.
 fn walk(value: &Value, mut accept: impl FnMut(&Value, usize) -> bool) -> bool {
-    let mut ahead = vec![(value, 1)];
-    while let Some((value, depth)) = ahead.pop() {
+    let mut pending = vec![(value, 1)];
+    while let Some((value, depth)) = pending.pop() {
         if !accept(value, depth) {
             return false;
         }
         match value {
-            Value::Array(items) => ahead.extend(items.iter().map(|item| (item, depth + 1))),
-            Value::Object(members) => ahead.extend(members.values().map(|member| (member, depth + 1))),
+            Value::Array(items) => pending.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(members) => pending.extend(members.values().map(|member| (member, depth + 1))),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }

@@ -28,8 +28,8 @@ pub(super) enum CheckCost {
 /// `size` is the number of nodes in the arguments.
 pub(super) fn check_cost(root: &Value, arguments: &Value, size: u64) -> CheckCost {
     let limit = MAX_STEPS.saturating_add(size.saturating_mul(MAX_STEPS_PER_NODE));
-    let mut scale = CostEstimator { root, limit, known: HashMap::new(), visited: 0 };
-    match scale.estimate(root, arguments, 0) {
+    let mut estimator = CostEstimator { root, limit, estimates: HashMap::new(), visited: 0 };
+    match estimator.estimate(root, arguments, 0) {
         Ok(steps) if steps <= limit => CheckCost::Acceptable,
         Ok(_) | Err(EstimateError::TooMuch) => CheckCost::TooMuch,
         Err(EstimateError::Endless) => CheckCost::Endless,
@@ -40,7 +40,7 @@ struct CostEstimator<'a> {
     root: &'a Value,
     limit: u64,
     /// Keyed by the addresses of schema and value. `None` while the estimate is in progress.
-    known: HashMap<(*const Value, *const Value), Option<u64>>,
+    estimates: HashMap<(*const Value, *const Value), Option<u64>>,
     visited: u64,
 }
 
@@ -63,8 +63,8 @@ impl CostEstimator<'_> {
             steps = steps.saturating_add(self.estimate_shared(target, value, depth + 1)?);
         }
         for (applies_to, subschema) in subschemas(schema) {
-            for met in applicable_values(schema, applies_to, value) {
-                steps = steps.saturating_add(self.estimate(subschema, met, depth + 1)?);
+            for applicable in applicable_values(schema, applies_to, value) {
+                steps = steps.saturating_add(self.estimate(subschema, applicable, depth + 1)?);
             }
         }
         Ok(steps)
@@ -72,14 +72,14 @@ impl CostEstimator<'_> {
 
     fn estimate_shared(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<u64, EstimateError> {
         let key = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
-        match self.known.get(&key) {
+        match self.estimates.get(&key) {
             Some(Some(steps)) => return Ok(*steps),
             Some(None) => return Err(EstimateError::Endless),
             None => {}
         }
-        self.known.insert(key, None);
+        self.estimates.insert(key, None);
         let steps = self.estimate(schema, value, depth)?;
-        self.known.insert(key, Some(steps));
+        self.estimates.insert(key, Some(steps));
         Ok(steps)
     }
 }

@@ -21,14 +21,14 @@ pub(super) enum ReferenceUse {
 /// Visits everything reachable from the root schema. Fails with the first unsupported reference.
 pub(super) fn references(root: &Value) -> Result<ReferenceUse, String> {
     let mut found = ReferenceUse::None;
-    let mut own_base = false;
+    let mut has_own_base = false;
     let mut seen = HashSet::new();
-    let mut ahead = vec![root];
-    while let Some(schema) = ahead.pop() {
+    let mut pending = vec![root];
+    while let Some(schema) = pending.pop() {
         if !seen.insert(std::ptr::from_ref(schema)) {
             continue;
         }
-        own_base |= !std::ptr::eq(schema, root) && schema.get("$id").is_some_and(Value::is_string);
+        has_own_base |= !std::ptr::eq(schema, root) && schema.get("$id").is_some_and(Value::is_string);
         for keyword in ["$dynamicRef", "$recursiveRef"] {
             if schema.get(keyword).is_some_and(Value::is_string) {
                 return Err(format!("uses `{keyword}`, which is not supported"));
@@ -36,15 +36,15 @@ pub(super) fn references(root: &Value) -> Result<ReferenceUse, String> {
         }
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             found = ReferenceUse::Within;
-            ahead.push(
+            pending.push(
                 target(root, reference).map_err(|reason| {
                     format!("refers to `{}`, which {reason}", clipped(&reference, MAX_SHOWN_BYTES))
                 })?,
             );
         }
-        ahead.extend(subschemas(schema).map(|(_, subschema)| subschema));
+        pending.extend(subschemas(schema).map(|(_, subschema)| subschema));
     }
-    if own_base && found == ReferenceUse::Within {
+    if has_own_base && found == ReferenceUse::Within {
         return Err("has parts with an `$id` of their own, which is not supported beside `$ref`".to_owned());
     }
     Ok(found)

@@ -38,7 +38,7 @@ pub(super) async fn run_registered(
     if let Some(tool) = pool.find(&call.name) {
         return run(pool, &tool, scope, arguments, stop).await;
     }
-    let session = scope.call_metadata.as_deref().map(|parcel| &*parcel.session).unwrap_or_default();
+    let session = scope.call_metadata.as_deref().map(|metadata| &*metadata.session).unwrap_or_default();
     let message = format!("Tool {} not found for session {session}", call.name);
     ToolOutput::fault(ToolFault::NotFound, message)
 }
@@ -51,39 +51,39 @@ pub(super) async fn run(
     arguments: &Value,
     stop: CancellationToken,
 ) -> ToolOutput {
-    let Some(parcel) = scope.call_metadata.as_deref() else {
+    let Some(metadata) = scope.call_metadata.as_deref() else {
         return ToolOutput::fault(ToolFault::Internal, "a call to a worker without its session");
     };
     if !pool.context.allow_pickle
-        && let Some(refusal) = request::reject_pickle(parcel)
+        && let Some(refusal) = request::reject_pickle(metadata)
     {
         return refusal;
     }
-    let fresh = || {
+    let new_id = || {
         let id = pool.context.ids.next().simple().to_string();
         // The leading digits of such an id are a timestamp; the id uses the rest.
         format!("sp-{}", id.get(8..).unwrap_or(&id))
     };
-    let correlation = request::correlation_id(parcel, fresh);
-    let reader = if parcel.for_model && parcel.chunks.is_none() { CallerKind::Model } else { CallerKind::Program };
-    let is_streamed = parcel.chunks.is_some() || (reader == CallerKind::Model && tool.streams());
-    let usual = if is_streamed { pool.options.stream_timeout } else { pool.options.call_timeout };
-    let limit = parcel.timeout.or(tool.timeout).unwrap_or(usual);
-    let trip = WorkerCall {
+    let correlation_id = request::correlation_id(metadata, new_id);
+    let caller = if metadata.for_model && metadata.chunks.is_none() { CallerKind::Model } else { CallerKind::Program };
+    let is_streamed = metadata.chunks.is_some() || (caller == CallerKind::Model && tool.streams());
+    let default_timeout = if is_streamed { pool.options.stream_timeout } else { pool.options.call_timeout };
+    let limit = metadata.timeout.or(tool.timeout).unwrap_or(default_timeout);
+    let call = WorkerCall {
         pool,
         scope,
-        metadata: parcel,
+        metadata,
         tool,
         arguments,
-        correlation_id: correlation,
-        caller: reader,
+        correlation_id,
+        caller,
         limit,
         started_at: Instant::now(),
     };
     let output = tokio::select! {
         biased;
-        output = trip.execute(if is_streamed { CallMode::Streaming } else { CallMode::Unary }) => output,
-        () = stop.cancelled() => trip.cancellation_output(),
+        output = call.execute(if is_streamed { CallMode::Streaming } else { CallMode::Unary }) => output,
+        () = stop.cancelled() => call.cancellation_output(),
     };
     count_outcome(pool, &output);
     output
@@ -117,29 +117,31 @@ impl WorkerCall<'_> {
     /// Output for a call that its caller cancelled. A cancellation close to the deadline is reported as `TimedOut`, for
     /// the metrics.
     fn cancellation_output(&self) -> ToolOutput {
-        let left = (self.started_at + self.limit).saturating_duration_since(Instant::now());
-        match left <= CLIENT_MARGIN.min(self.limit / CLIENT_MARGIN_SHARE) {
+        let remaining = (self.started_at + self.limit).saturating_duration_since(Instant::now());
+        match remaining <= CLIENT_MARGIN.min(self.limit / CLIENT_MARGIN_SHARE) {
             true => ToolOutput::fault(ToolFault::TimedOut, "the caller's time was over"),
             false => ToolOutput::fault(ToolFault::Cancelled, "cancelled"),
         }
     }
 
-    async fn execute(&self, shape: CallMode) -> ToolOutput {
-        let ends = self.started_at + self.limit;
+    async fn execute(&self, mode: CallMode) -> ToolOutput {
+        let deadline = self.started_at + self.limit;
         for _ in 0..MAX_ATTEMPTS {
-            let seat = self.pool.acquire_permit(&self.metadata.session, ends).await;
-            let (_seat, worker) = match seat {
-                Ok(seated) => seated,
-                Err(why) => return response::rejection_output(why, self.pool.name(), || self.pool.last_error()),
+            let permit = self.pool.acquire_permit(&self.metadata.session, deadline).await;
+            let (_permit, worker) = match permit {
+                Ok(assigned) => assigned,
+                Err(rejection) => {
+                    return response::rejection_output(rejection, self.pool.name(), || self.pool.last_error());
+                }
             };
             self.emit_dispatched(&worker);
             // Boxed so that a queued call does not hold the memory of the response future.
-            let sent = Box::pin(self.send(&worker, shape, ends)).await;
+            let outcome = Box::pin(self.send(&worker, mode, deadline)).await;
             let calls = worker.calls.fetch_add(1, Ordering::Relaxed) + 1;
-            if self.pool.options.max_requests.is_some_and(|most| calls >= most) {
+            if self.pool.options.max_requests.is_some_and(|limit| calls >= limit) {
                 worker.retire.notify_one();
             }
-            match sent {
+            match outcome {
                 AttemptOutcome::Answered(output) => return output,
                 AttemptOutcome::NotSent => {}
             }
@@ -147,29 +149,29 @@ impl WorkerCall<'_> {
         ToolOutput::fault(ToolFault::Unavailable, "worker after worker went away; the call never ran")
     }
 
-    async fn send(&self, worker: &ConnectedWorker, shape: CallMode, ends: Instant) -> AttemptOutcome {
-        let asking = async {
-            let left = ends.saturating_duration_since(Instant::now());
-            let (tool, correlation) = (&*self.tool.name, &*self.correlation_id);
-            let request = request::build(tool, self.metadata, self.arguments, correlation, left, shape);
-            match shape {
-                CallMode::Unary => self.call_unary(worker, request, ends).await,
+    async fn send(&self, worker: &ConnectedWorker, mode: CallMode, deadline: Instant) -> AttemptOutcome {
+        let exchange = async {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let (tool, correlation_id) = (&*self.tool.name, &*self.correlation_id);
+            let request = request::build(tool, self.metadata, self.arguments, correlation_id, remaining, mode);
+            match mode {
+                CallMode::Unary => self.call_unary(worker, request, deadline).await,
                 CallMode::Streaming => self.call_streaming(worker, request, self.chunk_sink()).await,
             }
         };
-        let answer = tokio::select! {
+        let result = tokio::select! {
             biased;
-            answer = asking => answer,
-            () = worker.gone.cancelled() => {
+            result = exchange => result,
+            () = worker.removed.cancelled() => {
                 let message = format!("the worker `{}` went away during the call", worker.id);
                 return AttemptOutcome::Answered(ToolOutput::fault(ToolFault::Unavailable, message));
             }
-            () = tokio::time::sleep_until(ends) => {
+            () = tokio::time::sleep_until(deadline) => {
                 let message = format!("the call did not end within {} ms", self.limit.as_millis());
                 return AttemptOutcome::Answered(ToolOutput::fault(ToolFault::TimedOut, message));
             }
         };
-        match answer {
+        match result {
             Ok(output) => AttemptOutcome::Answered(output),
             Err(status) => self.handle_lost_call(worker, &status).await,
         }
@@ -198,17 +200,18 @@ impl WorkerCall<'_> {
         &self,
         worker: &ConnectedWorker,
         request: Request<patchboard_proto::pb::ExecuteToolRequest>,
-        ends: Instant,
+        deadline: Instant,
     ) -> Result<ToolOutput, Status> {
-        let began = Instant::now();
+        let started = Instant::now();
         let response = worker.connection.client().execute_tool(request).await?.into_inner();
         if self.tool.streams() && response::is_wrong_endpoint(&response) {
-            let left = ends.saturating_duration_since(Instant::now());
-            let (tool, correlation) = (&*self.tool.name, &*self.correlation_id);
-            let request = request::build(tool, self.metadata, self.arguments, correlation, left, CallMode::Streaming);
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let (tool, correlation_id) = (&*self.tool.name, &*self.correlation_id);
+            let request =
+                request::build(tool, self.metadata, self.arguments, correlation_id, remaining, CallMode::Streaming);
             return self.call_streaming(worker, request, self.chunk_sink()).await;
         }
-        Ok(response::tool_output(response, self.caller, execution_info(worker, began)))
+        Ok(response::tool_output(response, self.caller, execution_info(worker, started)))
     }
 
     fn chunk_sink(&self) -> ChunkSink<'_> {
@@ -223,13 +226,13 @@ impl WorkerCall<'_> {
         &self,
         worker: &ConnectedWorker,
         request: Request<patchboard_proto::pb::ExecuteToolRequest>,
-        mut taker: ChunkSink<'_>,
+        mut sink: ChunkSink<'_>,
     ) -> Result<ToolOutput, Status> {
-        let began = Instant::now();
+        let started = Instant::now();
         let mut chunks = worker.connection.client().execute_streaming_tool(request).await?.into_inner();
         let mut is_finished = false;
         while let Some(chunk) = chunks.message().await? {
-            match taker.accept(chunk, execution_info(worker, began)).await {
+            match sink.accept(chunk, execution_info(worker, started)).await {
                 ChunkStep::Continue => {}
                 ChunkStep::Last => {
                     is_finished = true;
@@ -247,13 +250,13 @@ impl WorkerCall<'_> {
                 }
             }
         }
-        let trip = execution_info(worker, began);
+        let info = execution_info(worker, started);
         if !is_finished {
-            taker.finish(trip).await;
+            sink.finish(info).await;
         }
-        let metadata = response::with_execution_info(Default::default(), trip);
+        let metadata = response::with_execution_info(Default::default(), info);
         let data = |json| StructuredOutput { json, metadata, ..StructuredOutput::default() };
-        Ok(match taker {
+        Ok(match sink {
             ChunkSink::Each(_) => ToolOutput::ok("").with_structured(data(None)),
             ChunkSink::Text(text) => ToolOutput::ok(text.into_text()).with_structured(data(None)),
             ChunkSink::List(list) => ToolOutput::ok("").with_structured(data(Some(list.into_json()))),
@@ -262,36 +265,38 @@ impl WorkerCall<'_> {
 
     /// An event of the pool, not of the session: only the session decides whether its own events are emitted.
     fn emit_dispatched(&self, worker: &ConnectedWorker) {
-        self.pool.emit_event("pool.call.dispatched", Some(&worker.id), |signal| {
-            let waited = i64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(i64::MAX);
-            signal.with_measure("queue_time", MeasuredValue::Int(waited)).with_metadata("tool", self.tool.name.clone())
+        self.pool.emit_event("pool.call.dispatched", Some(&worker.id), |event| {
+            let queue_time = i64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(i64::MAX);
+            event
+                .with_measure("queue_time", MeasuredValue::Int(queue_time))
+                .with_metadata("tool", self.tool.name.clone())
         });
     }
 }
 
-fn execution_info(worker: &ConnectedWorker, began: Instant) -> ExecutionInfo<'_> {
-    ExecutionInfo { worker: &worker.id.0, milliseconds: began.elapsed().as_millis() }
+fn execution_info(worker: &ConnectedWorker, started: Instant) -> ExecutionInfo<'_> {
+    ExecutionInfo { worker: &worker.id.0, milliseconds: started.elapsed().as_millis() }
 }
 
 fn count_outcome(pool: &WorkerPool, output: &ToolOutput) {
-    let (meters, tally) = (&pool.metrics, pool.tally());
+    let (metrics, tally) = (&pool.metrics, pool.tally());
     let fault = output.data.as_ref().and_then(|data| data.fault);
-    let meter = match fault {
-        None if output.is_error => &meters.failed,
-        None => &meters.succeeded,
-        Some(ToolFault::QueueTimeout) => &meters.queue_timeout,
+    let counter = match fault {
+        None if output.is_error => &metrics.failed,
+        None => &metrics.succeeded,
+        Some(ToolFault::QueueTimeout) => &metrics.queue_timeout,
         Some(
             ToolFault::Saturated
             | ToolFault::WorkerBusy
             | ToolFault::Invalid
             | ToolFault::Argument
             | ToolFault::NotFound,
-        ) => &meters.refused,
-        Some(ToolFault::TimedOut) => &meters.timed_out,
-        Some(ToolFault::Cancelled) => &meters.cancelled,
-        Some(ToolFault::Unavailable | ToolFault::Internal) => &meters.lost,
+        ) => &metrics.refused,
+        Some(ToolFault::TimedOut) => &metrics.timed_out,
+        Some(ToolFault::Cancelled) => &metrics.cancelled,
+        Some(ToolFault::Unavailable | ToolFault::Internal) => &metrics.lost,
     };
-    meter.increment(1);
+    counter.increment(1);
     match fault {
         None if !output.is_error => tally.succeeded.fetch_add(1, Ordering::Relaxed),
         // These calls never ran and are counted as refused.

@@ -50,13 +50,13 @@ pub(super) struct WorkerIdentity<'a> {
 }
 
 /// The arguments after the program: the pool's own, plus the flags that the pool does not set itself.
-pub(super) fn arguments(pool: &PoolOptions, who: WorkerIdentity<'_>) -> Vec<String> {
+pub(super) fn arguments(pool: &PoolOptions, identity: WorkerIdentity<'_>) -> Vec<String> {
     let mut arguments: Vec<String> = pool.command.iter().skip(1).cloned().collect();
-    for (flag, value) in flags(who) {
-        let is_given = arguments
+    for (flag, value) in flags(identity) {
+        let is_set = arguments
             .iter()
-            .any(|given| given.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')));
-        if !is_given {
+            .any(|argument| argument.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')));
+        if !is_set {
             arguments.extend([flag.to_owned(), value]);
         }
     }
@@ -64,53 +64,53 @@ pub(super) fn arguments(pool: &PoolOptions, who: WorkerIdentity<'_>) -> Vec<Stri
 }
 
 /// Arguments of a worker forked from a program that already has the pool's own.
-pub(super) fn worker_arguments(who: WorkerIdentity<'_>) -> Vec<String> {
-    flags(who).into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+pub(super) fn worker_arguments(identity: WorkerIdentity<'_>) -> Vec<String> {
+    flags(identity).into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }
 
-fn flags(who: WorkerIdentity<'_>) -> [(&'static str, String); 3] {
+fn flags(identity: WorkerIdentity<'_>) -> [(&'static str, String); 3] {
     [
-        ("--port", who.port.to_string()),
-        ("--elixir-address", who.callback_address.to_string()),
-        ("--snakepit-run-id", who.run_id.to_owned()),
+        ("--port", identity.port.to_string()),
+        ("--elixir-address", identity.callback_address.to_string()),
+        ("--snakepit-run-id", identity.run_id.to_owned()),
     ]
 }
 
-/// All variables of a worker: `servers` are those inherited from the server, `own` those of this worker only. The
-/// pool's `env` overrides all others.
+/// All variables of a worker: `inherited` are the server's, `variables` those of this worker only. The pool's `env`
+/// overrides all others.
 pub(super) fn environment(
     pool: &PoolOptions,
-    own: BTreeMap<String, String>,
-    servers: impl IntoIterator<Item = (String, String)>,
+    variables: BTreeMap<String, String>,
+    inherited: impl IntoIterator<Item = (String, String)>,
 ) -> BTreeMap<String, SecretString> {
     let mut all: BTreeMap<String, SecretString> = BTreeMap::new();
-    let mut put = |name: String, value: String| drop(all.insert(name, value.into()));
-    for (name, value) in servers {
-        put(name, value);
+    let mut set = |name: String, value: String| drop(all.insert(name, value.into()));
+    for (name, value) in inherited {
+        set(name, value);
     }
     for (name, value) in DEFAULT_VARIABLES {
-        put((*name).to_owned(), (*value).to_owned());
+        set((*name).to_owned(), (*value).to_owned());
     }
-    put("SNAKEPIT_HEARTBEAT_CONFIG".to_owned(), HEARTBEAT_CONFIG.to_owned());
+    set("SNAKEPIT_HEARTBEAT_CONFIG".to_owned(), HEARTBEAT_CONFIG.to_owned());
     if let Some(program) = pool.command.first() {
-        put("SNAKEPIT_PYTHON".to_owned(), program.clone());
+        set("SNAKEPIT_PYTHON".to_owned(), program.clone());
     }
-    put("PATCHBOARD_POOL".to_owned(), pool.name.to_string());
-    for (name, value) in own {
-        put(name, value);
+    set("PATCHBOARD_POOL".to_owned(), pool.name.to_string());
+    for (name, value) in variables {
+        set(name, value);
     }
     all.extend(pool.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().into())));
     all
 }
 
 /// Variables with values of this one worker.
-pub(super) fn worker_variables(who: WorkerIdentity<'_>) -> BTreeMap<String, String> {
+pub(super) fn worker_variables(identity: WorkerIdentity<'_>) -> BTreeMap<String, String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     [
-        ("SNAKEPIT_READY_FILE", text(who.ready_file)),
-        ("PATCHBOARD_WORKER_SOCKET", text(who.socket)),
-        ("PATCHBOARD_WORKER_ID", who.id.to_string()),
-        ("PATCHBOARD_WORKER_SECRET", who.secret.expose().to_owned()),
+        ("SNAKEPIT_READY_FILE", text(identity.ready_file)),
+        ("PATCHBOARD_WORKER_SOCKET", text(identity.socket)),
+        ("PATCHBOARD_WORKER_ID", identity.id.to_string()),
+        ("PATCHBOARD_WORKER_SECRET", identity.secret.expose().to_owned()),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))

@@ -51,8 +51,9 @@ impl WorkerConnection {
         tasks: &TaskTracker,
         secret: &WorkerSecret,
     ) -> Result<Self, String> {
-        let mut proof = HeaderValue::from_str(secret.expose()).map_err(|_| "its secret cannot be sent".to_owned())?;
-        proof.set_sensitive(true);
+        let mut secret_header =
+            HeaderValue::from_str(secret.expose()).map_err(|_| "its secret cannot be sent".to_owned())?;
+        secret_header.set_sensitive(true);
         let mut builder = http2::Builder::new(TrackedExecutor(tasks.clone()));
         builder
             .initial_stream_window_size(STREAM_WINDOW)
@@ -61,16 +62,16 @@ impl WorkerConnection {
             .max_send_buf_size(SEND_BUFFER)
             .max_header_list_size(MAX_HEADERS);
         let handshake = builder.handshake(TokioIo::new(connection));
-        let (sender, running) = handshake.await.map_err(|error| with_causes(&error))?;
+        let (sender, driver) = handshake.await.map_err(|error| with_causes(&error))?;
         let closed = CancellationToken::new();
-        let closing = closed.clone().drop_guard();
+        let close_guard = closed.clone().drop_guard();
         tasks.spawn(async move {
             // Each call on the connection reports the failure itself, so the result is ignored.
-            drop(running.await);
-            drop(closing);
+            drop(driver.await);
+            drop(close_guard);
         });
         let client = BridgeServiceClient::with_origin(
-            AuthenticatedChannel { sender, secret_header: proof },
+            AuthenticatedChannel { sender, secret_header },
             http::Uri::from_static("http://localhost"),
         )
         .max_decoding_message_size(MAX_MESSAGE)

@@ -67,7 +67,7 @@ pub(super) enum CallRejection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueueOutcome {
     Run { call: CallNumber, worker: WorkerNumber },
-    Refused { call: CallNumber, why: CallRejection },
+    Refused { call: CallNumber, rejection: CallRejection },
 }
 
 /// `requested` equals the sum of the other counters plus the calls that are queued or running.
@@ -97,7 +97,7 @@ pub(super) struct CallDispatcher {
     affinities: Affinities,
     no_workers: bool,
     next_call: u64,
-    next_turn: u64,
+    next_tick: u64,
     counts: CallCounts,
 }
 
@@ -107,8 +107,8 @@ type LoadRank = (u32, u64, WorkerNumber);
 struct WorkerLoad {
     capacity: u32,
     in_flight: u32,
-    /// The turn in which it last received a call.
-    last_turn: u64,
+    /// The tick at which it last received a call.
+    last_tick: u64,
     /// False once the worker is draining.
     accepts_calls: bool,
     /// Queued calls that only this worker may run.
@@ -123,9 +123,9 @@ struct QueuedCall {
 }
 
 impl CallDispatcher {
-    pub(super) fn new(rules: QueuePolicy) -> Self {
+    pub(super) fn new(policy: QueuePolicy) -> Self {
         Self {
-            policy: rules,
+            policy,
             workers: HashMap::new(),
             available: BTreeSet::new(),
             unbound: BTreeSet::new(),
@@ -135,7 +135,7 @@ impl CallDispatcher {
             affinities: Affinities::default(),
             no_workers: false,
             next_call: 0,
-            next_turn: 0,
+            next_tick: 0,
             counts: CallCounts::default(),
         }
     }
@@ -150,11 +150,11 @@ impl CallDispatcher {
         let call = CallNumber(self.next_call);
         self.next_call += 1;
         self.counts.requested += 1;
-        let verdict = self.admit(call, session, deadline, now);
-        if let EnqueueOutcome::Refused(_) = verdict {
+        let outcome = self.admit(call, session, deadline, now);
+        if let EnqueueOutcome::Refused(_) = outcome {
             self.counts.refused += 1;
         }
-        (call, verdict)
+        (call, outcome)
     }
 
     fn admit(&mut self, call: CallNumber, session: &Arc<str>, deadline: Instant, now: Instant) -> EnqueueOutcome {
@@ -163,14 +163,14 @@ impl CallDispatcher {
         }
         let mut bound_to = None;
         if let Some(worker) = self.affinities.worker(session, now) {
-            let place = self.workers.get(&worker).filter(|place| place.accepts_calls);
-            if place.is_some_and(WorkerLoad::has_capacity) {
+            let load = self.workers.get(&worker).filter(|load| load.accepts_calls);
+            if load.is_some_and(WorkerLoad::has_capacity) {
                 self.start_call(call, worker, session, now);
                 return EnqueueOutcome::Run(worker);
             }
             match self.policy.affinity {
                 Affinity::Hint => {}
-                Affinity::StrictQueue | Affinity::StrictFailFast if place.is_none() => {
+                Affinity::StrictQueue | Affinity::StrictFailFast if load.is_none() => {
                     self.affinities.unbind(session);
                     return EnqueueOutcome::Refused(CallRejection::SessionWorkerUnavailable);
                 }
@@ -188,7 +188,7 @@ impl CallDispatcher {
             return EnqueueOutcome::Refused(CallRejection::Saturated);
         }
         match bound_to.and_then(|worker| self.workers.get_mut(&worker)) {
-            Some(place) => place.bound_calls.insert(call),
+            Some(load) => load.bound_calls.insert(call),
             None => self.unbound.insert(call),
         };
         self.deadlines.insert((deadline, call));
@@ -199,16 +199,16 @@ impl CallDispatcher {
     /// Adds a worker that takes up to `capacity` concurrent calls.
     pub(super) fn add_worker(&mut self, worker: WorkerNumber, capacity: u32, now: Instant) -> Vec<QueueOutcome> {
         self.no_workers = false;
-        let turn = self.next_turn();
-        let place = WorkerLoad {
+        let tick = self.next_tick();
+        let load = WorkerLoad {
             capacity: capacity.max(1),
             in_flight: 0,
-            last_turn: turn,
+            last_tick: tick,
             accepts_calls: true,
             bound_calls: BTreeSet::new(),
         };
-        self.available.insert(place.rank(worker));
-        self.workers.insert(worker, place);
+        self.available.insert(load.rank(worker));
+        self.workers.insert(worker, load);
         let mut outcomes = Vec::new();
         self.assign_waiting(worker, now, &mut outcomes);
         outcomes
@@ -217,10 +217,10 @@ impl CallDispatcher {
     /// The worker finishes its running calls and receives no new ones.
     pub(super) fn drain_worker(&mut self, worker: WorkerNumber) -> Vec<QueueOutcome> {
         let mut outcomes = Vec::new();
-        if let Some(place) = self.workers.get_mut(&worker) {
-            self.available.remove(&place.rank(worker));
-            place.accepts_calls = false;
-            for call in std::mem::take(&mut place.bound_calls) {
+        if let Some(load) = self.workers.get_mut(&worker) {
+            self.available.remove(&load.rank(worker));
+            load.accepts_calls = false;
+            for call in std::mem::take(&mut load.bound_calls) {
                 self.reject_waiting(call, CallRejection::SessionWorkerUnavailable, &mut outcomes);
             }
         }
@@ -260,11 +260,11 @@ impl CallDispatcher {
         }
         let Some(worker) = self.running.remove(&call) else { return outcomes };
         self.counts.finished += 1;
-        let Some(place) = self.workers.get_mut(&worker) else { return outcomes };
-        self.available.remove(&place.rank(worker));
-        place.in_flight = place.in_flight.saturating_sub(1);
-        if place.accepts_calls {
-            self.available.insert(place.rank(worker));
+        let Some(load) = self.workers.get_mut(&worker) else { return outcomes };
+        self.available.remove(&load.rank(worker));
+        load.in_flight = load.in_flight.saturating_sub(1);
+        if load.accepts_calls {
+            self.available.insert(load.rank(worker));
             self.assign_waiting(worker, now, &mut outcomes);
         }
         outcomes
@@ -279,9 +279,9 @@ impl CallDispatcher {
 
     /// Removes a closed session. Returns the present workers that ran calls of it.
     pub(super) fn forget_session(&mut self, session: &str) -> Vec<WorkerNumber> {
-        let mut seen = self.affinities.remove(session);
-        seen.retain(|worker| self.workers.contains_key(worker));
-        seen
+        let mut workers = self.affinities.remove(session);
+        workers.retain(|worker| self.workers.contains_key(worker));
+        workers
     }
 
     pub(super) fn counts(&self) -> CallCounts {
@@ -293,26 +293,26 @@ impl CallDispatcher {
     }
 
     pub(super) fn in_flight(&self, worker: WorkerNumber) -> u32 {
-        self.workers.get(&worker).map_or(0, |place| place.in_flight)
+        self.workers.get(&worker).map_or(0, |load| load.in_flight)
     }
 
     /// Number of workers that accept calls.
     pub(super) fn available_workers(&self) -> usize {
-        self.workers.values().filter(|place| place.accepts_calls).count()
+        self.workers.values().filter(|load| load.accepts_calls).count()
     }
 
     /// Assigns queued calls to a worker while it has capacity, oldest first.
     fn assign_waiting(&mut self, worker: WorkerNumber, now: Instant, outcomes: &mut Vec<QueueOutcome>) {
         // An expired call never runs, even if its caller has not noticed the deadline yet.
         self.expire_into(now, outcomes);
-        while let Some(place) = self.workers.get(&worker)
-            && place.accepts_calls
-            && place.has_capacity()
+        while let Some(load) = self.workers.get(&worker)
+            && load.accepts_calls
+            && load.has_capacity()
         {
-            let own = place.bound_calls.first().copied();
-            let Some(call) = own.into_iter().chain(self.unbound.first().copied()).min() else { return };
+            let first_bound = load.bound_calls.first().copied();
+            let Some(call) = first_bound.into_iter().chain(self.unbound.first().copied()).min() else { return };
             let session = match self.waiting.get(&call) {
-                Some(waiting) if own == Some(call) => waiting.session.clone(),
+                Some(waiting) if first_bound == Some(call) => waiting.session.clone(),
                 Some(waiting) => {
                     let session = waiting.session.clone();
                     if self.is_bound_elsewhere(call, &session, worker, now, outcomes) {
@@ -341,10 +341,10 @@ impl CallDispatcher {
             return false;
         }
         let Some(other) = self.affinities.worker(session, now).filter(|other| *other != worker) else { return false };
-        match self.workers.get_mut(&other).filter(|place| place.accepts_calls) {
-            Some(place) if self.policy.affinity == Affinity::StrictQueue => {
+        match self.workers.get_mut(&other).filter(|load| load.accepts_calls) {
+            Some(load) if self.policy.affinity == Affinity::StrictQueue => {
                 // `other` has no capacity, otherwise this unbound call would already run on it.
-                place.bound_calls.insert(call);
+                load.bound_calls.insert(call);
                 self.unbound.remove(&call);
                 if let Some(waiting) = self.waiting.get_mut(&call) {
                     waiting.bound_to = Some(other);
@@ -360,22 +360,22 @@ impl CallDispatcher {
     }
 
     fn start_call(&mut self, call: CallNumber, worker: WorkerNumber, session: &Arc<str>, now: Instant) {
-        let turn = self.next_turn();
-        if let Some(place) = self.workers.get_mut(&worker) {
-            self.available.remove(&place.rank(worker));
-            place.in_flight += 1;
-            place.last_turn = turn;
-            if place.has_capacity() {
-                self.available.insert(place.rank(worker));
+        let tick = self.next_tick();
+        if let Some(load) = self.workers.get_mut(&worker) {
+            self.available.remove(&load.rank(worker));
+            load.in_flight += 1;
+            load.last_tick = tick;
+            if load.has_capacity() {
+                self.available.insert(load.rank(worker));
             }
         }
         self.running.insert(call, worker);
         self.affinities.bind(session, worker, now);
     }
 
-    fn reject_waiting(&mut self, call: CallNumber, why: CallRejection, outcomes: &mut Vec<QueueOutcome>) {
+    fn reject_waiting(&mut self, call: CallNumber, rejection: CallRejection, outcomes: &mut Vec<QueueOutcome>) {
         let Some(waiting) = self.dequeue(call) else { return };
-        match why {
+        match rejection {
             CallRejection::TimedOut => self.counts.timed_out += 1,
             CallRejection::SessionWorkerUnavailable => {
                 self.affinities.unbind(&waiting.session);
@@ -383,7 +383,7 @@ impl CallDispatcher {
             }
             CallRejection::Saturated | CallRejection::WorkerBusy | CallRejection::NoWorkers => self.counts.refused += 1,
         }
-        outcomes.push(QueueOutcome::Refused { call, why });
+        outcomes.push(QueueOutcome::Refused { call, rejection });
     }
 
     fn expire_into(&mut self, now: Instant, outcomes: &mut Vec<QueueOutcome>) {
@@ -396,15 +396,15 @@ impl CallDispatcher {
         let waiting = self.waiting.remove(&call)?;
         self.deadlines.remove(&(waiting.deadline, call));
         self.unbound.remove(&call);
-        if let Some(place) = waiting.bound_to.and_then(|worker| self.workers.get_mut(&worker)) {
-            place.bound_calls.remove(&call);
+        if let Some(load) = waiting.bound_to.and_then(|worker| self.workers.get_mut(&worker)) {
+            load.bound_calls.remove(&call);
         }
         Some(waiting)
     }
 
-    fn next_turn(&mut self) -> u64 {
-        self.next_turn += 1;
-        self.next_turn
+    fn next_tick(&mut self) -> u64 {
+        self.next_tick += 1;
+        self.next_tick
     }
 }
 
@@ -414,7 +414,7 @@ impl WorkerLoad {
     }
 
     fn rank(&self, worker: WorkerNumber) -> LoadRank {
-        (self.in_flight, self.last_turn, worker)
+        (self.in_flight, self.last_tick, worker)
     }
 }
 

@@ -34,11 +34,11 @@ const MAX_KEY: usize = 128;
 
 /// Forwards a worker's telemetry until the worker is gone. A stream that ends is reopened.
 pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<ConnectedWorker>) {
-    let relaying = async {
+    let forwarding = async {
         let mut backoff = Backoff::new(REOPEN_BACKOFF);
         let mut rate = EventRateWindow::default();
         loop {
-            let opened = Instant::now();
+            let opened_at = Instant::now();
             match read_stream(&pool, &worker, &mut rate).await {
                 Err(status) if status.code() == Code::Unimplemented => return,
                 Err(status) => {
@@ -46,15 +46,15 @@ pub(super) async fn forward_telemetry(pool: Arc<WorkerPool>, worker: Arc<Connect
                 }
                 Ok(()) => tracing::debug!(worker.id = %worker.id, "telemetry stream ended"),
             }
-            if opened.elapsed() >= HEALTHY_AFTER {
+            if opened_at.elapsed() >= HEALTHY_AFTER {
                 backoff.reset();
             }
             tokio::time::sleep(backoff.next_delay()).await;
         }
     };
     tokio::select! {
-        () = relaying => {}
-        () = worker.gone.cancelled() => {}
+        () = forwarding => {}
+        () = worker.removed.cancelled() => {}
         () = worker.connection.closed() => {}
     }
 }
@@ -69,13 +69,13 @@ async fn read_stream(pool: &WorkerPool, worker: &ConnectedWorker, rate: &mut Eve
             RateDecision::Pass => {}
             RateDecision::PassAfterDrops(dropped) => {
                 pool.metrics.events_dropped.increment(dropped);
-                pool.emit_event("telemetry.dropped", Some(&worker.id), |signal| {
-                    signal.with_measure("count", MeasuredValue::Int(i64::try_from(dropped).unwrap_or(i64::MAX)))
+                pool.emit_event("telemetry.dropped", Some(&worker.id), |telemetry| {
+                    telemetry.with_measure("count", MeasuredValue::Int(i64::try_from(dropped).unwrap_or(i64::MAX)))
                 });
             }
             RateDecision::Drop => continue,
         }
-        pool.context.signals.emit(|| telemetry_event(pool, worker, event));
+        pool.context.telemetry.emit(|| telemetry_event(pool, worker, event));
     }
     Ok(())
 }
@@ -98,8 +98,8 @@ enum RateDecision {
 
 impl EventRateWindow {
     fn admit(&mut self, now: Instant) -> RateDecision {
-        let is_same = self.since.is_some_and(|since| now.saturating_duration_since(since) < RATE_WINDOW);
-        if !is_same {
+        let is_same_window = self.since.is_some_and(|since| now.saturating_duration_since(since) < RATE_WINDOW);
+        if !is_same_window {
             self.since = Some(now);
             self.count = 0;
         }
@@ -118,37 +118,37 @@ impl EventRateWindow {
 /// Converts an event within the bounds. An event without a usable name becomes `telemetry.unnamed`.
 fn telemetry_event(pool: &WorkerPool, worker: &ConnectedWorker, event: pb::TelemetryEvent) -> TelemetryEvent {
     let name = event.event_parts.join(".");
-    let is_name = !name.is_empty()
+    let is_valid_name = !name.is_empty()
         && name.len() <= MAX_NAME
         && event.event_parts.len() <= MAX_PARTS
         && !name.chars().any(char::is_control);
-    let name = if is_name { name.as_str() } else { "telemetry.unnamed" };
+    let name = if is_valid_name { name.as_str() } else { "telemetry.unnamed" };
     let at = match event.timestamp_ns {
         0 => None,
         nanoseconds => Timestamp::from_nanosecond(i128::from(nanoseconds)).ok(),
     };
-    let mut signal = TelemetryEvent::new(name, at.unwrap_or_else(|| pool.context.clock.now()));
-    let is_key = |key: &str| !key.is_empty() && key.len() <= MAX_KEY;
-    for (key, value) in event.measurements.into_iter().filter(|(key, _)| is_key(key)).take(MAX_ENTRIES) {
+    let mut forwarded = TelemetryEvent::new(name, at.unwrap_or_else(|| pool.context.clock.now()));
+    let is_valid_key = |key: &str| !key.is_empty() && key.len() <= MAX_KEY;
+    for (key, value) in event.measurements.into_iter().filter(|(key, _)| is_valid_key(key)).take(MAX_ENTRIES) {
         let measure = match value.value {
             Some(Value::IntValue(number)) => MeasuredValue::Int(number),
             Some(Value::FloatValue(number)) => MeasuredValue::Float(number),
             Some(Value::StringValue(text)) => MeasuredValue::Text(cut(&text, MAX_TEXT).into()),
             None => continue,
         };
-        signal = signal.with_measure(&key, measure);
+        forwarded = forwarded.with_measure(&key, measure);
     }
     // The server sets these identity keys itself; the worker's values are ignored.
-    let is_own = |key: &str| matches!(key, "worker_id" | "pool_name" | "python_pid");
-    let told = event.metadata.into_iter().filter(|(key, _)| is_key(key) && !is_own(key));
-    for (key, value) in told.take(MAX_ENTRIES) {
-        signal = signal.with_metadata(&key, cut(&value, MAX_TEXT));
+    let is_server_key = |key: &str| matches!(key, "worker_id" | "pool_name" | "python_pid");
+    let metadata = event.metadata.into_iter().filter(|(key, _)| is_valid_key(key) && !is_server_key(key));
+    for (key, value) in metadata.take(MAX_ENTRIES) {
+        forwarded = forwarded.with_metadata(&key, cut(&value, MAX_TEXT));
     }
     if let Some(pid) = worker.pid {
-        signal = signal.with_metadata("python_pid", pid.to_string());
+        forwarded = forwarded.with_metadata("python_pid", pid.to_string());
     }
     let correlation = Some(event.correlation_id).filter(|id| !id.is_empty() && id.len() <= MAX_CORRELATION_BYTES);
-    signal
+    forwarded
         .with_metadata("worker_id", worker.id.0.clone())
         .with_metadata("pool_name", pool.name().clone())
         .with_correlation(correlation.map(Into::into))

@@ -29,18 +29,18 @@ pub(super) struct WorkerFolder {
 }
 
 /// The folders that hold the sockets of this server's workers, one for each set of pools.
-pub(crate) fn server_socket_folders(within: &Path) -> Vec<PathBuf> {
+pub(crate) fn server_socket_folders(parent: &Path) -> Vec<PathBuf> {
     let start = format!("{FOLDER_PREFIX}{}-", std::process::id());
-    let listed = fs::read_dir(within).into_iter().flatten().flatten();
-    listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)).map(|entry| entry.path()).collect()
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)).map(|entry| entry.path()).collect()
 }
 
 impl RunFolder {
-    pub(super) fn make(within: &Path) -> io::Result<Self> {
-        remove_stale_folders(within);
+    pub(super) fn make(parent: &Path) -> io::Result<Self> {
+        remove_stale_folders(parent);
         let process = std::process::id();
         for number in 0..MAX_ATTEMPTS {
-            let path = within.join(format!("{FOLDER_PREFIX}{process}-{number}"));
+            let path = parent.join(format!("{FOLDER_PREFIX}{process}-{number}"));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
                     // Canonical, because a worker may have another working folder.
@@ -92,13 +92,13 @@ impl Drop for WorkerFolder {
 }
 
 /// Removes the folders of this user's runs that were killed.
-fn remove_stale_folders(within: &Path) {
-    let Ok(listed) = fs::read_dir(within) else { return };
-    let own = rustix::process::geteuid().as_raw();
-    let named = listed.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX));
-    for entry in named.take(MAX_STALE) {
+fn remove_stale_folders(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let own_uid = rustix::process::geteuid().as_raw();
+    let candidates = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX));
+    for entry in candidates.take(MAX_STALE) {
         let path = entry.path();
-        let is_ours = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && found.uid() == own);
+        let is_ours = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && found.uid() == own_uid);
         // A folder without a lock file is being created, or its creator was killed at that point.
         let lock = if is_ours { File::open(path.join(LOCK_FILE)).ok() } else { None };
         if let Some(lock) = lock

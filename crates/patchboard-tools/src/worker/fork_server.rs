@@ -73,45 +73,45 @@ impl LazyForkServer {
     pub(super) async fn fork(
         &self,
         pool: &WorkerPool,
-        who: WorkerIdentity<'_>,
+        identity: WorkerIdentity<'_>,
     ) -> Result<Box<dyn WorkerProcess>, WorkerFailure> {
-        let parent = self.running(pool).await?;
-        let turn = parent.fork_lock.clone().lock_owned().await;
-        parent.exits().unidentified = None;
-        let arguments = command::worker_arguments(who);
-        let variables = command::worker_variables(who);
-        parent.send_command(json!({"spawn": {"args": arguments, "env": variables}}).to_string());
-        Ok(Box::new(ForkedWorker { server: parent, pid: None, fork_permit: Some(turn), has_ended: false }))
+        let server = self.running(pool).await?;
+        let fork_permit = server.fork_lock.clone().lock_owned().await;
+        server.exits().unidentified = None;
+        let arguments = command::worker_arguments(identity);
+        let variables = command::worker_variables(identity);
+        server.send_command(json!({"spawn": {"args": arguments, "env": variables}}).to_string());
+        Ok(Box::new(ForkedWorker { server, pid: None, fork_permit: Some(fork_permit), has_ended: false }))
     }
 
     /// The ports that the workers call back on: two per slot, because a draining worker still holds its own.
     pub(super) fn callback_ports(&self, pool: &WorkerPool) -> Result<PortBlock, String> {
-        let mut lines = self.callback_ports.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lines) = lines.as_ref() {
-            return Ok(lines.clone());
+        let mut ports = self.callback_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ports) = ports.as_ref() {
+            return Ok(ports.clone());
         }
         let lease = pool.context.ports.lease(2 * pool.options.count as usize)?;
         let exhausted = "all callback ports of this pool are in use by draining workers".to_owned();
-        Ok(lines.insert(PortBlock::from_lease(lease, exhausted)).clone())
+        Ok(ports.insert(PortBlock::from_lease(lease, exhausted)).clone())
     }
 
     /// Ends the program and with it all its workers.
     pub(super) async fn shut_down(&self) {
-        let parent = self.server.lock().await.take();
-        if let Some(parent) = parent {
-            parent.closing.cancel();
-            parent.ended.cancelled().await;
+        let server = self.server.lock().await.take();
+        if let Some(server) = server {
+            server.closing.cancel();
+            server.ended.cancelled().await;
         }
     }
 
     async fn running(&self, pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
-        let mut known = self.server.lock().await;
-        if let Some(parent) = known.as_ref().filter(|parent| !parent.ended.is_cancelled()) {
-            return Ok(parent.clone());
+        let mut running = self.server.lock().await;
+        if let Some(server) = running.as_ref().filter(|server| !server.ended.is_cancelled()) {
+            return Ok(server.clone());
         }
-        *known = None;
-        let parent = start(pool).await?;
-        Ok(known.insert(parent).clone())
+        *running = None;
+        let server = start(pool).await?;
+        Ok(running.insert(server).clone())
     }
 }
 
@@ -119,34 +119,35 @@ async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
     let (no, _) = pool.next_worker(0);
     let folder = pool.context.folder.worker(pool.index, no.0).map_err(|error| WorkerFailure::new(error.to_string()))?;
     let ready_file = folder.ready_file();
-    let own = [
+    let variables = [
         ("PATCHBOARD_WARM".to_owned(), "1".to_owned()),
         ("SNAKEPIT_READY_FILE".to_owned(), ready_file.to_string_lossy().into_owned()),
     ];
     let arguments = pool.options.command.iter().skip(1).cloned().collect();
     // Workers announce themselves in their own folders beneath the folder of the pool.
     let writable = pool.context.folder.pool(pool.index);
-    let lines = pool.fork_server.callback_ports(pool).map_err(WorkerFailure::new)?;
-    let order = launch_spec(pool, arguments, own.into_iter().collect(), &writable, lines.ports(), WorkerStdin::Piped)?;
-    let mut process = pool.context.platform.launch(order).await.map_err(WorkerFailure::new)?;
+    let ports = pool.fork_server.callback_ports(pool).map_err(WorkerFailure::new)?;
+    let spec =
+        launch_spec(pool, arguments, variables.into_iter().collect(), &writable, ports.ports(), WorkerStdin::Piped)?;
+    let mut process = pool.context.platform.launch(spec).await.map_err(WorkerFailure::new)?;
     let tail = process.output_tail();
     let lines = tail.subscribe();
-    let ready =
+    let result =
         wait_until_ready(pool, &mut *process, &ready_file).await.and_then(|announced| match announced.address {
             WorkerAddress::ForkServer => Ok(()),
             WorkerAddress::Tcp(_) | WorkerAddress::Unix(_) => {
                 Err(WorkerFailure::new("it does not support `warm`: it started as a worker"))
             }
         });
-    if let Err(mut failure) = ready {
+    if let Err(mut failure) = result {
         process.kill().await;
         failure.output_tail = tail.summary();
         return Err(failure);
     }
     let Some(input) = process.take_stdin() else { return Err(WorkerFailure::new("its standard input is unavailable")) };
-    let (orders, waiting) = mpsc::channel(COMMAND_QUEUE);
-    let parent = Arc::new(ForkServer {
-        commands: orders,
+    let (commands, command_queue) = mpsc::channel(COMMAND_QUEUE);
+    let server = Arc::new(ForkServer {
+        commands,
         output_tail: tail,
         pid_mapping: process.pid_mapping(),
         fork_lock: Arc::default(),
@@ -155,51 +156,51 @@ async fn start(pool: &WorkerPool) -> Result<Arc<ForkServer>, WorkerFailure> {
         closing: CancellationToken::new(),
         ended: CancellationToken::new(),
     });
-    pool.context.tasks.spawn(run_server(parent.clone(), process, input, waiting, lines, folder));
-    Ok(parent)
+    pool.context.tasks.spawn(run_server(server.clone(), process, input, command_queue, lines, folder));
+    Ok(server)
 }
 
 /// Writes commands and reads exit reports until the program has exited.
 async fn run_server(
-    parent: Arc<ForkServer>,
+    server: Arc<ForkServer>,
     mut process: Box<dyn WorkerProcess>,
     mut input: pipe::Sender,
-    mut orders: mpsc::Receiver<String>,
+    mut commands: mpsc::Receiver<String>,
     mut lines: mpsc::Receiver<String>,
     _folder: WorkerFolder,
 ) {
-    let _ended = parent.ended.clone().drop_guard();
-    let minding = async {
+    let _ended = server.ended.clone().drop_guard();
+    let serving = async {
         loop {
             tokio::select! {
-                order = orders.recv() => {
-                    let Some(order) = order else { return };
-                    if input.write_all(format!("{order}\n").as_bytes()).await.is_err() {
+                command = commands.recv() => {
+                    let Some(command) = command else { return };
+                    if input.write_all(format!("{command}\n").as_bytes()).await.is_err() {
                         return;
                     }
                 }
                 line = lines.recv() => match line {
-                    Some(line) => parent.handle_line(&line),
+                    Some(line) => server.handle_line(&line),
                     None => return,
                 },
-                () = parent.closing.cancelled() => return,
+                () = server.closing.cancelled() => return,
             }
         }
     };
     tokio::select! {
-        () = minding => {}
+        () = serving => {}
         _ = process.wait() => {}
     }
     drop(input);
-    let ending = async {
+    let drain = async {
         while let Some(line) = lines.recv().await {
-            parent.handle_line(&line);
+            server.handle_line(&line);
         }
         std::future::pending::<()>().await;
     };
     let ended = tokio::select! {
         _ = process.wait() => true,
-        () = ending => false,
+        () = drain => false,
         () = tokio::time::sleep(SHUTDOWN_TIMEOUT) => false,
     };
     if !ended {
@@ -208,8 +209,8 @@ async fn run_server(
 }
 
 impl ForkServer {
-    fn send_command(&self, order: String) {
-        if self.commands.try_send(order).is_err() {
+    fn send_command(&self, command: String) {
+        if self.commands.try_send(command).is_err() {
             // The program is gone or no longer reads commands; either way it is unusable.
             self.closing.cancel();
         }
@@ -238,14 +239,14 @@ impl ForkServer {
 impl ExitStatuses {
     fn record(&mut self, pid: u32, status: String) {
         match self.by_pid.get_mut(&pid) {
-            Some(end) => *end = Some(status),
+            Some(exit) => *exit = Some(status),
             None => self.unidentified = Some((pid, status)),
         }
     }
 
     fn identify(&mut self, pid: u32) {
-        let end = self.unidentified.take().filter(|(stranger, _)| *stranger == pid);
-        self.by_pid.insert(pid, end.map(|(_, status)| status));
+        let exit = self.unidentified.take().filter(|(reported_pid, _)| *reported_pid == pid);
+        self.by_pid.insert(pid, exit.map(|(_, status)| status));
     }
 }
 
@@ -267,10 +268,10 @@ struct ForkedWorker {
 impl ForkedWorker {
     /// The exit status, if the worker has exited.
     fn exit_status(&self) -> Option<String> {
-        let ends = self.server.exits();
+        let exits = self.server.exits();
         match self.pid {
-            Some(pid) => ends.by_pid.get(&pid).cloned().flatten(),
-            None => ends.unidentified.as_ref().map(|(_, status)| status.clone()),
+            Some(pid) => exits.by_pid.get(&pid).cloned().flatten(),
+            None => exits.unidentified.as_ref().map(|(_, status)| status.clone()),
         }
     }
 }
@@ -295,14 +296,14 @@ impl WorkerProcess for ForkedWorker {
     fn wait(&mut self) -> BoxFuture<'_, String> {
         async {
             let status = loop {
-                let heard = self.server.exit_reported.notified();
-                tokio::pin!(heard);
-                heard.as_mut().enable();
+                let reported = self.server.exit_reported.notified();
+                tokio::pin!(reported);
+                reported.as_mut().enable();
                 if let Some(status) = self.exit_status() {
                     break format!("exit status: {status}");
                 }
                 tokio::select! {
-                    () = heard => {}
+                    () = reported => {}
                     () = self.server.ended.cancelled() => break "the program it was forked from".to_owned(),
                 }
             };

@@ -29,12 +29,12 @@ pub(super) struct OsPlatform {
 }
 
 impl WorkerPlatform for OsPlatform {
-    fn launch(&self, order: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>> {
+    fn launch(&self, spec: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>> {
         async move {
             match &self.launch {
-                LaunchMode::Plain => start_plain(order, &self.tasks),
+                LaunchMode::Plain => start_plain(spec, &self.tasks),
                 #[cfg(target_os = "linux")]
-                LaunchMode::Jailed(warden) => jailed::start(order, warden, &self.tasks).await,
+                LaunchMode::Jailed(jail_config) => jailed::start(spec, jail_config, &self.tasks).await,
             }
         }
         .boxed()
@@ -57,8 +57,8 @@ impl WorkerPlatform for OsPlatform {
 
     fn memory(&self, pid: u32) -> BoxFuture<'_, Option<u64>> {
         // Reading files of `/proc` makes the kernel compute their content, which takes time.
-        let reading = tokio::task::spawn_blocking(move || memory::process_tree_memory(pid));
-        async move { reading.await.ok().flatten() }.boxed()
+        let memory_task = tokio::task::spawn_blocking(move || memory::process_tree_memory(pid));
+        async move { memory_task.await.ok().flatten() }.boxed()
     }
 }
 
@@ -73,8 +73,8 @@ struct PlainWorker {
     tail: StdioTail,
 }
 
-fn start_plain(order: LaunchSpec, tasks: &TaskTracker) -> Result<Box<dyn WorkerProcess>, String> {
-    let LaunchSpec { program, arguments, environment, folder, stdin: input, .. } = order;
+fn start_plain(spec: LaunchSpec, tasks: &TaskTracker) -> Result<Box<dyn WorkerProcess>, String> {
+    let LaunchSpec { program, arguments, environment, folder, stdin: input, .. } = spec;
     let mut child = Command::new(&program)
         .args(arguments)
         .env_clear()

@@ -37,12 +37,12 @@ impl StdioTail {
                 Ok(available) if !available.is_empty() => available,
                 Ok(_) | Err(_) => break,
             };
-            let room = MAX_LINE.saturating_sub(line.len()).min(available.len());
-            let piece = available.get(..room).unwrap_or_default();
-            let end = piece.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
-            let used = end.unwrap_or(room);
-            line.extend(piece.iter().take(used));
-            reader.consume(used);
+            let limit = MAX_LINE.saturating_sub(line.len()).min(available.len());
+            let chunk = available.get(..limit).unwrap_or_default();
+            let end = chunk.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+            let consumed = end.unwrap_or(limit);
+            line.extend(chunk.iter().take(consumed));
+            reader.consume(consumed);
             if end.is_some() || line.len() >= MAX_LINE {
                 self.push_line(&program, &line);
                 line.clear();
@@ -62,8 +62,8 @@ impl StdioTail {
 
     /// The whole buffer.
     pub(super) fn text(&self) -> String {
-        let mut kept = self.buffer();
-        String::from_utf8_lossy(kept.bytes.make_contiguous()).into_owned()
+        let mut buffer = self.buffer();
+        String::from_utf8_lossy(buffer.bytes.make_contiguous()).into_owned()
     }
 
     /// The last lines joined into one, for an error message; empty if there was no output.
@@ -73,25 +73,25 @@ impl StdioTail {
         let last: Vec<&str> = lines.rev().take(SUMMARY_LINES).collect();
         let joined = last.into_iter().rev().collect::<Vec<_>>().join(" | ");
         let start = joined.ceil_char_boundary(joined.len().saturating_sub(SUMMARY_BYTES));
-        let shown = joined.get(start..).unwrap_or_default();
-        controls_as_spaces(shown)
+        let excerpt = joined.get(start..).unwrap_or_default();
+        controls_as_spaces(excerpt)
     }
 
     fn push_line(&self, program: &str, line: &[u8]) {
-        let mut kept = self.buffer();
-        let excess = (kept.bytes.len() + line.len()).saturating_sub(TAIL_BYTES).min(kept.bytes.len());
-        kept.bytes.drain(..excess);
-        kept.bytes.extend(line);
+        let mut buffer = self.buffer();
+        let excess = (buffer.bytes.len() + line.len()).saturating_sub(TAIL_BYTES).min(buffer.bytes.len());
+        buffer.bytes.drain(..excess);
+        buffer.bytes.extend(line);
         let text = String::from_utf8_lossy(line);
         let text = text.trim_end();
         if text.is_empty() {
             return;
         }
-        if let Some(listener) = &kept.listener {
+        if let Some(listener) = &buffer.listener {
             // The listener is gone, or its channel is full: see `LISTENER_BACKLOG`.
             drop(listener.try_send(text.to_owned()));
         }
-        drop(kept);
+        drop(buffer);
         tracing::debug!(program, "output: {}", text.escape_debug());
     }
 

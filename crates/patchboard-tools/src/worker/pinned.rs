@@ -50,37 +50,37 @@ struct ToolReview {
 
 impl PinnedPool {
     pub fn new(name: Arc<str>, pool: Arc<dyn ToolHost>, pins: Arc<dyn PinStore>, tasks: TaskTracker) -> Self {
-        let nothing: Arc<[ToolSpec]> = Arc::from([]);
-        let judged = ToolReview {
-            reviewed: nothing.clone(),
-            usable: nothing,
+        let empty: Arc<[ToolSpec]> = Arc::from([]);
+        let review = ToolReview {
+            reviewed: empty.clone(),
+            usable: empty,
             pending: Vec::new(),
             is_running: false,
             retry_at: None,
         };
-        let pinning = tokio::sync::Mutex::new(());
-        Self(Arc::new(PinnedPoolState { name, pool, pins, review: Mutex::new(judged), pin_lock: pinning, tasks }))
+        let pin_lock = tokio::sync::Mutex::new(());
+        Self(Arc::new(PinnedPoolState { name, pool, pins, review: Mutex::new(review), pin_lock, tasks }))
     }
 
     /// Reviews the pool's current tools, so that they are offered when this returns.
     pub async fn review_tools(&self) {
-        let judged = self.review_for(ReviewCause::Changed).await;
-        self.review().retry_at = judged.is_err().then(|| Instant::now() + REVIEW_RETRY);
-        if let Err(error) = judged {
+        let result = self.review_for(ReviewCause::Changed).await;
+        self.review().retry_at = result.is_err().then(|| Instant::now() + REVIEW_RETRY);
+        if let Err(error) = result {
             let pool = &*self.0.name;
             tracing::error!(pool, error, "cannot load the approved tools of a pool; its offered tools stay unchanged");
         }
     }
 
     /// Returns the names of the pending tools that this review approved.
-    async fn review_for(&self, when: ReviewCause) -> Result<Vec<Arc<str>>, BoxError> {
+    async fn review_for(&self, cause: ReviewCause) -> Result<Vec<Arc<str>>, BoxError> {
         let inner = &*self.0;
-        let _one_at_a_time = inner.pin_lock.lock().await;
+        let _guard = inner.pin_lock.lock().await;
         let listed = inner.pool.tools(None);
-        if when == ReviewCause::Changed && Arc::ptr_eq(&listed, &self.review().reviewed) {
+        if cause == ReviewCause::Changed && Arc::ptr_eq(&listed, &self.review().reviewed) {
             return Ok(Vec::new());
         }
-        if when == ReviewCause::Approved && listed.is_empty() {
+        if cause == ReviewCause::Approved && listed.is_empty() {
             return Err("the pool has no worker now, so there are no tools to approve".into());
         }
         let offered: Vec<ListedTool> = listed.iter().map(listed_tool).collect();
@@ -88,12 +88,12 @@ impl PinnedPool {
         // No pins are stored yet: the first non-empty list is approved.
         let is_first = pins.is_none() && !listed.is_empty();
         let mut approved = Vec::new();
-        if when == ReviewCause::Approved || is_first {
-            let waited = |tool: &&ListedTool| pins.as_ref().is_some_and(|pins| pins.change(tool).is_some());
-            approved = offered.iter().filter(waited).map(|tool| tool.name.as_str().into()).collect();
-            let now = ToolPins::from_tools(&offered);
-            inner.pins.save(&inner.name, now.clone()).await?;
-            pins = Some(now);
+        if cause == ReviewCause::Approved || is_first {
+            let is_pending = |tool: &&ListedTool| pins.as_ref().is_some_and(|pins| pins.change(tool).is_some());
+            approved = offered.iter().filter(is_pending).map(|tool| tool.name.as_str().into()).collect();
+            let current = ToolPins::from_tools(&offered);
+            inner.pins.save(&inner.name, current.clone()).await?;
+            pins = Some(current);
         }
         self.apply_pins(listed, &offered, &pins.unwrap_or_default());
         Ok(approved)
@@ -104,15 +104,15 @@ impl PinnedPool {
         let changes: Vec<Option<ToolChange>> = offered.iter().map(|tool| pins.change(tool)).collect();
         let unchanged = listed.iter().zip(&changes).filter(|(_, change)| change.is_none());
         let usable: Arc<[ToolSpec]> = unchanged.map(|(tool, _)| tool.clone()).collect();
-        let mut judged = self.review();
+        let mut review = self.review();
         // An equal list keeps its allocation, so that callers can compare by pointer.
-        if judged.usable != usable {
-            judged.usable = usable;
+        if review.usable != usable {
+            review.usable = usable;
         }
-        let had_waited = std::mem::take(&mut judged.pending);
+        let previously_pending = std::mem::take(&mut review.pending);
         for (tool, change) in listed.iter().zip(changes) {
             let Some(change) = change else { continue };
-            if !had_waited.contains(&tool.name) {
+            if !previously_pending.contains(&tool.name) {
                 let pool = &*self.0.name;
                 tracing::warn!(
                     pool,
@@ -121,9 +121,9 @@ impl PinnedPool {
                     tool.name
                 );
             }
-            judged.pending.push(tool.name.clone());
+            review.pending.push(tool.name.clone());
         }
-        judged.reviewed = listed;
+        review.reviewed = listed;
     }
 
     fn review(&self) -> MutexGuard<'_, ToolReview> {
@@ -155,14 +155,14 @@ impl ToolHost for PinnedPool {
 
     fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]> {
         let listed = self.0.pool.tools(folder);
-        let mut judged = self.review();
-        let is_new = !Arc::ptr_eq(&listed, &judged.reviewed) && !judged.is_running;
-        if is_new && judged.retry_at.is_none_or(|not_before| Instant::now() >= not_before) {
-            judged.is_running = true;
-            let judging = ReviewGuard(self.clone());
-            self.0.tasks.spawn(async move { judging.0.review_tools().await });
+        let mut review = self.review();
+        let is_new = !Arc::ptr_eq(&listed, &review.reviewed) && !review.is_running;
+        if is_new && review.retry_at.is_none_or(|not_before| Instant::now() >= not_before) {
+            review.is_running = true;
+            let guard = ReviewGuard(self.clone());
+            self.0.tasks.spawn(async move { guard.0.review_tools().await });
         }
-        judged.usable.clone()
+        review.usable.clone()
     }
 
     fn qualifier(&self) -> Option<&str> {

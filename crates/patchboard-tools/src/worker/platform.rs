@@ -15,7 +15,7 @@ use super::ready_file::WorkerAddress;
 
 pub(super) trait WorkerPlatform: Send + Sync + fmt::Debug {
     /// Starts a program. The error is a message for the log.
-    fn launch(&self, order: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>>;
+    fn launch(&self, spec: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>>;
 
     fn connect<'a>(&'a self, address: &'a WorkerAddress) -> BoxFuture<'a, io::Result<Box<dyn WorkerStream>>>;
 

@@ -93,7 +93,7 @@ pub(super) struct ConnectedWorker {
     pub(super) pid: Option<u32>,
     pub(super) started_at: Instant,
     /// Cancelled when the worker is removed, so that calls on it stop waiting.
-    pub(super) gone: CancellationToken,
+    pub(super) removed: CancellationToken,
     pub(super) calls: AtomicU64,
     /// Notified when the worker has run as many calls as it may.
     pub(super) retire: Notify,
@@ -135,8 +135,8 @@ enum SlotStage {
 type PermitGrant = Result<Arc<ConnectedWorker>, CallRejection>;
 
 impl WorkerPool {
-    pub(super) fn new(number: usize, options: PoolOptions, common: Arc<PoolContext>) -> Self {
-        let rules = QueuePolicy { affinity: options.affinity, max_queue: options.max_queue };
+    pub(super) fn new(number: usize, options: PoolOptions, context: Arc<PoolContext>) -> Self {
+        let policy = QueuePolicy { affinity: options.affinity, max_queue: options.max_queue };
         let slots = vec![PoolSlot { stage: SlotStage::Starting, last_worker: None }; options.count as usize];
         Self {
             index: number,
@@ -145,7 +145,7 @@ impl WorkerPool {
             fork_server: LazyForkServer::default(),
             session_cleanups: SessionCleanups::default(),
             state: Mutex::new(PoolState {
-                dispatcher: CallDispatcher::new(rules),
+                dispatcher: CallDispatcher::new(policy),
                 waiting: HashMap::new(),
                 workers: BTreeMap::new(),
                 slots,
@@ -163,7 +163,7 @@ impl WorkerPool {
             sends_secret: AtomicBool::new(false),
             ever_ready: AtomicBool::new(false),
             options,
-            context: common,
+            context,
         }
     }
 
@@ -178,9 +178,9 @@ impl WorkerPool {
 
     /// Returns when all workers are ready.
     pub(super) async fn wait_until_full(&self) {
-        let wanted = self.options.count as usize;
+        let target = self.options.count as usize;
         // The sender lives as long as `self`, so this cannot fail.
-        drop(self.ready_count.subscribe().wait_for(|ready| *ready >= wanted).await);
+        drop(self.ready_count.subscribe().wait_for(|ready| *ready >= target).await);
     }
 
     /// One worker sent its secret, and all run the same program, so the next workers must send theirs from their first
@@ -205,19 +205,19 @@ impl WorkerPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Emits a telemetry event of this pool; `more` adds to it.
+    /// Emits a telemetry event of this pool; `extend` adds to it.
     pub(super) fn emit_event(
         &self,
         name: &str,
         worker: Option<&WorkerId>,
-        more: impl FnOnce(TelemetryEvent) -> TelemetryEvent,
+        extend: impl FnOnce(TelemetryEvent) -> TelemetryEvent,
     ) {
-        self.context.signals.emit(|| {
-            let signal =
+        self.context.telemetry.emit(|| {
+            let event =
                 TelemetryEvent::new(name, self.context.clock.now()).with_metadata("pool_name", self.name().clone());
-            more(match worker {
-                Some(worker) => signal.with_metadata("worker_id", worker.0.clone()),
-                None => signal,
+            extend(match worker {
+                Some(worker) => event.with_metadata("worker_id", worker.0.clone()),
+                None => event,
             })
         });
     }
@@ -236,7 +236,7 @@ impl WorkerPool {
         }
     }
 
-    pub(super) fn standing(&self, name: &str, now: Instant) -> ToolNameStatus {
+    pub(super) fn name_status(&self, name: &str, now: Instant) -> ToolNameStatus {
         let state = self.state();
         if state.tools.has(name) {
             ToolNameStatus::Registered
@@ -252,7 +252,7 @@ impl WorkerPool {
     }
 }
 
-/// A call's seat on a worker or its entry in the queue; released on drop.
+/// A call's slot on a worker or its entry in the queue; released on drop.
 #[derive(Debug)]
 pub(super) struct CallPermit<'a> {
     pool: &'a WorkerPool,
@@ -268,61 +268,61 @@ impl WorkerPool {
         session: &Arc<str>,
         deadline: Instant,
     ) -> Result<(CallPermit<'_>, Arc<ConnectedWorker>), CallRejection> {
-        let asked = Instant::now();
-        let deadline = deadline.min(asked + self.options.queue_timeout);
-        let (seat, mut granted) = {
+        let requested_at = Instant::now();
+        let deadline = deadline.min(requested_at + self.options.queue_timeout);
+        let (permit, mut receiver) = {
             let mut state = self.state();
-            let (call, verdict) = state.dispatcher.enqueue(session, deadline, asked);
-            let seat = CallPermit { pool: self, call, worker: None };
-            match verdict {
+            let (call, outcome) = state.dispatcher.enqueue(session, deadline, requested_at);
+            let permit = CallPermit { pool: self, call, worker: None };
+            match outcome {
                 EnqueueOutcome::Run(worker) => {
                     let worker = state.worker(worker).ok_or(CallRejection::NoWorkers);
                     drop(state);
-                    return worker.map(|worker| seat.assigned_to(worker));
+                    return worker.map(|worker| permit.assigned_to(worker));
                 }
-                EnqueueOutcome::Refused(why) => {
+                EnqueueOutcome::Refused(rejection) => {
                     drop(state);
-                    if why == CallRejection::Saturated {
+                    if rejection == CallRejection::Saturated {
                         let queued = i64::try_from(self.options.max_queue).unwrap_or(i64::MAX);
-                        self.emit_event("pool.saturated", None, |signal| {
-                            signal.with_measure("queue_depth", MeasuredValue::Int(queued))
+                        self.emit_event("pool.saturated", None, |event| {
+                            event.with_measure("queue_depth", MeasuredValue::Int(queued))
                         });
                     }
-                    return Err(why);
+                    return Err(rejection);
                 }
                 EnqueueOutcome::Queued => {
-                    let (grant, granted) = oneshot::channel();
-                    state.waiting.insert(call, grant);
+                    let (sender, receiver) = oneshot::channel();
+                    state.waiting.insert(call, sender);
                     self.metrics.queued.set(state.dispatcher.queued() as f64);
-                    (seat, granted)
+                    (permit, receiver)
                 }
             }
         };
         let grant = tokio::select! {
             biased;
-            grant = &mut granted => grant,
+            grant = &mut receiver => grant,
             () = tokio::time::sleep_until(deadline) => {
-                self.update_queue(|dispatch| dispatch.expire(Instant::now()));
-                granted.await
+                self.update_queue(|dispatcher| dispatcher.expire(Instant::now()));
+                receiver.await
             }
         };
-        self.metrics.queue_seconds.record(asked.elapsed().as_secs_f64());
+        self.metrics.queue_seconds.record(requested_at.elapsed().as_secs_f64());
         // The sender is dropped without a grant only when the pool itself is dropped.
         let worker = grant.unwrap_or(Err(CallRejection::NoWorkers))?;
-        Ok(seat.assigned_to(worker))
+        Ok(permit.assigned_to(worker))
     }
 
     /// Updates the dispatcher and delivers the outcomes to the waiting calls.
-    fn update_queue(&self, step: impl FnOnce(&mut CallDispatcher) -> Vec<QueueOutcome>) {
+    fn update_queue(&self, update: impl FnOnce(&mut CallDispatcher) -> Vec<QueueOutcome>) {
         let mut state = self.state();
-        let outcomes = step(&mut state.dispatcher);
+        let outcomes = update(&mut state.dispatcher);
         state.deliver(outcomes);
         self.metrics.queued.set(state.dispatcher.queued() as f64);
     }
 
     /// Drains a worker whose connection is lost, so that no further call is sent to it.
     pub(super) fn connection_lost(&self, worker: &ConnectedWorker) {
-        self.update_queue(|dispatch| dispatch.drain_worker(worker.number));
+        self.update_queue(|dispatcher| dispatcher.drain_worker(worker.number));
     }
 
     pub(super) fn in_flight(&self, worker: &ConnectedWorker) -> u32 {
@@ -362,19 +362,19 @@ impl PoolState {
         for outcome in outcomes {
             let (call, grant) = match outcome {
                 QueueOutcome::Run { call, worker } => (call, self.worker(worker).ok_or(CallRejection::NoWorkers)),
-                QueueOutcome::Refused { call, why } => (call, Err(why)),
+                QueueOutcome::Refused { call, rejection } => (call, Err(rejection)),
             };
-            if let Some(waiting) = self.waiting.remove(&call) {
-                // The caller may have stopped waiting; dropping its permit releases the seat.
-                drop(waiting.send(grant));
+            if let Some(sender) = self.waiting.remove(&call) {
+                // The caller may have stopped waiting; dropping its permit releases the slot.
+                drop(sender.send(grant));
             }
         }
     }
 
     /// Calls may queue as long as a worker can still become available.
     fn update_availability(&mut self) {
-        let may_come = self.slots.iter().any(|slot| slot.stage != SlotStage::Failed);
-        if may_come || self.dispatcher.available_workers() > 0 {
+        let may_become_available = self.slots.iter().any(|slot| slot.stage != SlotStage::Failed);
+        if may_become_available || self.dispatcher.available_workers() > 0 {
             self.dispatcher.accept_waiting();
         } else {
             let outcomes = self.dispatcher.fail_waiting();
@@ -390,8 +390,8 @@ impl WorkerPool {
         (WorkerNumber(number), WorkerId(format!("{}_worker_{slot}_{number}", self.name()).into()))
     }
 
-    pub(super) fn add_starting(&self, no: WorkerNumber, id: &WorkerId, slot: u32) {
-        let member = WorkerRecord {
+    pub(super) fn add_starting(&self, number: WorkerNumber, id: &WorkerId, slot: u32) {
+        let record = WorkerRecord {
             id: id.clone(),
             slot,
             state: WorkerState::Starting,
@@ -403,19 +403,19 @@ impl WorkerPool {
             registered_tools: Vec::new(),
             worker: None,
         };
-        self.state().workers.insert(no, member);
+        self.state().workers.insert(number, record);
     }
 
-    pub(super) fn record_spawn(&self, no: WorkerNumber, id: &WorkerId, pid: Option<u32>) {
-        if let Some(member) = self.state().workers.get_mut(&no) {
-            member.pid = pid;
+    pub(super) fn record_spawn(&self, number: WorkerNumber, id: &WorkerId, pid: Option<u32>) {
+        if let Some(record) = self.state().workers.get_mut(&number) {
+            record.pid = pid;
         }
-        self.emit_event("pool.worker.spawned", Some(id), |signal| signal);
+        self.emit_event("pool.worker.spawned", Some(id), |event| event);
     }
 
     /// Tools the worker registered through its callback while it was starting.
-    pub(super) fn registered_tools(&self, no: WorkerNumber) -> Vec<WorkerTool> {
-        self.state().workers.get(&no).map(|member| member.registered_tools.clone()).unwrap_or_default()
+    pub(super) fn registered_tools(&self, number: WorkerNumber) -> Vec<WorkerTool> {
+        self.state().workers.get(&number).map(|record| record.registered_tools.clone()).unwrap_or_default()
     }
 
     pub(super) fn mark_ready(
@@ -425,19 +425,19 @@ impl WorkerPool {
         address: Arc<str>,
         tools: Vec<WorkerTool>,
     ) {
-        let (no, id, pid) = (worker.number, worker.id.clone(), worker.pid);
+        let (number, id, pid) = (worker.number, worker.id.clone(), worker.pid);
         self.ever_ready.store(true, Ordering::Relaxed);
-        let offered = {
+        let tool_count = {
             let mut state = self.state();
-            let Some(member) = state.workers.get_mut(&no) else { return };
-            member.state = WorkerState::Ready;
-            member.since = self.context.clock.now();
-            member.pid = pid;
-            member.capacity = capacity;
-            member.address = Some(address);
-            member.worker = Some(worker);
-            member.registered_tools.clone_from(&tools);
-            let slot = member.slot;
+            let Some(record) = state.workers.get_mut(&number) else { return };
+            record.state = WorkerState::Ready;
+            record.since = self.context.clock.now();
+            record.pid = pid;
+            record.capacity = capacity;
+            record.address = Some(address);
+            record.worker = Some(worker);
+            record.registered_tools.clone_from(&tools);
+            let slot = record.slot;
             if let Some(slot) = state.slots.get_mut(slot as usize) {
                 *slot =
                     PoolSlot { stage: SlotStage::Running, last_worker: Some((id.clone(), self.context.clock.now())) };
@@ -451,41 +451,39 @@ impl WorkerPool {
             if state.slots.iter().all(|slot| slot.stage == SlotStage::Running) {
                 state.last_error = None;
             }
-            let outcomes = state.dispatcher.add_worker(no, capacity, Instant::now());
+            let outcomes = state.dispatcher.add_worker(number, capacity, Instant::now());
             state.deliver(outcomes);
             self.count_ready(&state);
             state.tools.specs().len()
         };
         self.first_start_done.cancel();
-        let tools = i64::try_from(offered).unwrap_or(i64::MAX);
-        self.emit_event("pool.worker.ready", Some(&id), |signal| {
-            signal.with_measure("count", MeasuredValue::Int(tools))
-        });
+        let tools = i64::try_from(tool_count).unwrap_or(i64::MAX);
+        self.emit_event("pool.worker.ready", Some(&id), |event| event.with_measure("count", MeasuredValue::Int(tools)));
     }
 
     /// The worker gets no new calls.
-    pub(super) fn start_draining(&self, no: WorkerNumber) {
+    pub(super) fn start_draining(&self, number: WorkerNumber) {
         let mut state = self.state();
-        if let Some(member) = state.workers.get_mut(&no) {
-            member.state = WorkerState::Draining;
+        if let Some(record) = state.workers.get_mut(&number) {
+            record.state = WorkerState::Draining;
         }
-        let outcomes = state.dispatcher.drain_worker(no);
+        let outcomes = state.dispatcher.drain_worker(number);
         state.deliver(outcomes);
         self.count_ready(&state);
     }
 
     /// Removes a worker in any state.
-    pub(super) fn remove_worker(&self, no: WorkerNumber) {
+    pub(super) fn remove_worker(&self, number: WorkerNumber) {
         let mut state = self.state();
-        let Some(member) = state.workers.remove(&no) else { return };
-        if let Some(worker) = &member.worker {
-            worker.gone.cancel();
+        let Some(record) = state.workers.remove(&number) else { return };
+        if let Some(worker) = &record.worker {
+            worker.removed.cancel();
         }
-        let outcomes = state.dispatcher.remove_worker(no);
+        let outcomes = state.dispatcher.remove_worker(number);
         state.deliver(outcomes);
         self.count_ready(&state);
         drop(state);
-        self.emit_event("pool.worker.terminated", Some(&member.id), |signal| signal);
+        self.emit_event("pool.worker.terminated", Some(&record.id), |event| event);
     }
 
     /// The slot's worker ended and the next one is about to start.
@@ -508,51 +506,51 @@ impl WorkerPool {
     /// Records that the slot's next worker could not be started. Returns true if the error differs from the last one.
     pub(super) fn record_start_failure(&self, slot: u32, failure: &WorkerFailure) -> bool {
         let mut state = self.state();
-        let has_worker = state.workers.values().any(|member| member.slot == slot && member.state == WorkerState::Ready);
+        let has_worker = state.workers.values().any(|record| record.slot == slot && record.state == WorkerState::Ready);
         if let Some(slot) = state.slots.get_mut(slot as usize)
             && !has_worker
         {
             slot.stage = SlotStage::Failed;
         }
-        let is_news = self.record_error(&mut state, failure.full_message());
+        let is_new = self.record_error(&mut state, failure.full_message());
         state.update_availability();
         drop(state);
         self.first_start_done.cancel();
-        is_news
+        is_new
     }
 
     /// Records that a worker exited or had to be killed. Returns true if the error differs from the last one.
     pub(super) fn record_crash(&self, id: &WorkerId, failure: &WorkerFailure) -> bool {
-        let is_news = {
+        let is_new = {
             let mut state = self.state();
             state.restarts += 1;
             self.record_error(&mut state, failure.full_message())
         };
         self.metrics.crashed.increment(1);
-        self.emit_event("worker.crash", Some(id), |signal| signal.with_metadata("reason", failure.message.as_str()));
-        is_news
+        self.emit_event("worker.crash", Some(id), |event| event.with_metadata("reason", failure.message.as_str()));
+        is_new
     }
 
-    pub(super) fn record_recycle(&self, id: &WorkerId, why: &'static str) {
+    pub(super) fn record_recycle(&self, id: &WorkerId, reason: &'static str) {
         self.state().recycled += 1;
         self.metrics.recycled.increment(1);
-        self.emit_event("worker.recycled", Some(id), |signal| signal.with_metadata("reason", why));
+        self.emit_event("worker.recycled", Some(id), |event| event.with_metadata("reason", reason));
     }
 
-    pub(super) fn record_memory(&self, no: WorkerNumber, memory: Option<u64>) {
-        if let Some(member) = self.state().workers.get_mut(&no) {
-            member.memory = memory;
+    pub(super) fn record_memory(&self, number: WorkerNumber, memory: Option<u64>) {
+        if let Some(record) = self.state().workers.get_mut(&number) {
+            record.memory = memory;
         }
     }
 
-    fn record_error(&self, state: &mut PoolState, sentence: String) -> bool {
-        let is_news = state.last_error.as_deref() != Some(sentence.as_str());
-        state.last_error = Some(sentence.into());
-        is_news
+    fn record_error(&self, state: &mut PoolState, message: String) -> bool {
+        let is_new = state.last_error.as_deref() != Some(message.as_str());
+        state.last_error = Some(message.into());
+        is_new
     }
 
     fn count_ready(&self, state: &PoolState) {
-        let ready = state.workers.values().filter(|member| member.state == WorkerState::Ready).count();
+        let ready = state.workers.values().filter(|record| record.state == WorkerState::Ready).count();
         self.metrics.ready.set(ready as f64);
         self.ready_count.send_replace(ready);
     }
@@ -560,9 +558,9 @@ impl WorkerPool {
     /// Merges tools that a worker registered. Returns false if the worker is not of this pool.
     pub(super) fn register_tools(&self, id: &WorkerId, tools: &[WorkerTool]) -> bool {
         let mut state = self.state();
-        let Some(member) = state.workers.values_mut().find(|member| member.id == *id) else { return false };
-        let is_ready = member.state == WorkerState::Ready;
-        member.registered_tools = tools::merged(&member.registered_tools, tools);
+        let Some(record) = state.workers.values_mut().find(|record| record.id == *id) else { return false };
+        let is_ready = record.state == WorkerState::Ready;
+        record.registered_tools = tools::merged(&record.registered_tools, tools);
         // A starting worker's tools are published by `mark_ready`. Later registrations may only add tools, not remove
         // or change those the operator may have approved.
         if is_ready && state.tools.add(tools) {

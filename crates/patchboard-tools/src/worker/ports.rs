@@ -12,7 +12,7 @@ use tokio::net::TcpSocket;
 pub(super) const PORTS_PER_WORKER: usize = 2;
 /// Databases and web servers of any machine use ports below this, and a port that is closed to a jail is closed on
 /// every host it connects to.
-const LOWEST_PORT: u16 = 10_000;
+const MIN_PORT: u16 = 10_000;
 /// Fallback if the kernel does not report its range: the IANA range of dynamic ports.
 const DEFAULT_EPHEMERAL: RangeInclusive<u16> = 49_152..=65_535;
 const EPHEMERAL_FILE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
@@ -159,7 +159,7 @@ fn exhausted_message(count: u16) -> String {
 fn candidates(length: u16, ephemeral: &RangeInclusive<u16>) -> Vec<RangeInclusive<u16>> {
     let length = u32::from(length.max(1));
     let (first, last) = (u32::from(*ephemeral.start()), u32::from(*ephemeral.end()));
-    let (lowest, highest) = (u32::from(LOWEST_PORT), u32::from(u16::MAX));
+    let (lowest, highest) = (u32::from(MIN_PORT), u32::from(u16::MAX));
     let mut starts = Vec::new();
     let mut start = (last + 1).max(lowest);
     while start + length - 1 <= highest {

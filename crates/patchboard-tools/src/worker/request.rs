@@ -26,46 +26,47 @@ pub(super) enum CallMode {
 }
 
 /// Unpickling runs code in the receiver, so calls with pickled values are rejected unless the operator allows them.
-pub(super) fn reject_pickle(parcel: &CallMetadata) -> Option<ToolOutput> {
+pub(super) fn reject_pickle(call_metadata: &CallMetadata) -> Option<ToolOutput> {
     let is_pickled = |(key, format): &(&String, &String)| {
         key.starts_with(FORMAT_PREFIX) && format.trim().eq_ignore_ascii_case(PICKLE)
     };
-    let (key, _) = parcel.metadata.iter().find(is_pickled)?;
+    let (key, _) = call_metadata.metadata.iter().find(is_pickled)?;
     let name = key.strip_prefix(FORMAT_PREFIX).unwrap_or_default();
     let message = format!("Invalid parameter {name}: pickled values are not passed on (`[bridge] allow_pickle`)");
     Some(ToolOutput::fault(ToolFault::Invalid, message))
 }
 
-/// The id that correlates all events of the call; `fresh` is used if the caller gave none or an invalid one.
-pub(super) fn correlation_id(parcel: &CallMetadata, fresh: impl FnOnce() -> String) -> Arc<str> {
-    let given = parcel.correlation.as_deref().or(parcel.metadata.get(CORRELATION_KEY).map(String::as_str));
-    given.filter(|id| is_correlation_id(id)).map_or_else(|| fresh().into(), Into::into)
+/// The id that correlates all events of the call; `generate` is used if the caller gave none or an invalid one.
+pub(super) fn correlation_id(call_metadata: &CallMetadata, generate: impl FnOnce() -> String) -> Arc<str> {
+    let requested =
+        call_metadata.correlation.as_deref().or(call_metadata.metadata.get(CORRELATION_KEY).map(String::as_str));
+    requested.filter(|id| is_correlation_id(id)).map_or_else(|| generate().into(), Into::into)
 }
 
-/// `arguments` must be an object; `left` is the worker's time limit.
+/// `arguments` must be an object; `time_left` is the worker's time limit.
 pub(super) fn build(
     tool: &str,
-    parcel: &CallMetadata,
+    call_metadata: &CallMetadata,
     arguments: &Value,
     correlation: &str,
-    left: Duration,
-    shape: CallMode,
+    time_left: Duration,
+    mode: CallMode,
 ) -> Request<ExecuteToolRequest> {
     let parameters = arguments.as_object().into_iter().flatten();
     let mut request = Request::new(ExecuteToolRequest {
-        session_id: parcel.session.to_string(),
+        session_id: call_metadata.session.to_string(),
         tool_name: tool.to_owned(),
         parameters: parameters.map(|(name, argument)| (name.clone(), value::encode(argument))).collect(),
-        metadata: parcel.metadata.clone(),
-        stream: shape == CallMode::Streaming,
-        binary_parameters: parcel.binary.clone(),
+        metadata: call_metadata.metadata.clone(),
+        stream: mode == CallMode::Streaming,
+        binary_parameters: call_metadata.binary.clone(),
     });
-    request.set_timeout(left);
+    request.set_timeout(time_left);
     let headers = request.metadata_mut();
     if let Ok(correlation) = AsciiMetadataValue::try_from(correlation) {
         headers.insert(CORRELATION_HEADER, correlation);
     }
-    if let Some(trace) = parcel.trace.as_deref().and_then(|trace| AsciiMetadataValue::try_from(trace).ok()) {
+    if let Some(trace) = call_metadata.trace.as_deref().and_then(|trace| AsciiMetadataValue::try_from(trace).ok()) {
         headers.insert(TRACE_HEADER, trace);
     }
     request

@@ -46,32 +46,32 @@ pub(super) fn is_wrong_endpoint(response: &ExecuteToolResponse) -> bool {
             .is_ok_and(|value| value.get("error").and_then(Value::as_str) == Some(WRONG_ENDPOINT))
 }
 
-pub(super) fn tool_output(response: ExecuteToolResponse, reader: CallerKind, trip: ExecutionInfo<'_>) -> ToolOutput {
+pub(super) fn tool_output(response: ExecuteToolResponse, caller: CallerKind, info: ExecutionInfo<'_>) -> ToolOutput {
     let ExecuteToolResponse { success, result, error_message, metadata, binary_result, .. } = response;
     if !success {
-        return failure_output(error_message, metadata, reader, trip);
+        return failure_output(error_message, metadata, caller, info);
     }
     let has_type = metadata.contains_key(CONTENT_TYPE);
     let binary = (!binary_result.is_empty() || (has_type && result.is_none())).then_some(binary_result);
     let json = match (result, &binary) {
         (Some(any), _) => match value::into_json(any, ParameterKind::Other) {
             Ok(json) => Some(json),
-            Err(why) => {
-                let message = format!("the worker's answer cannot be understood: {why}");
+            Err(error) => {
+                let message = format!("the worker's answer cannot be understood: {error}");
                 return ToolOutput::fault(ToolFault::Internal, message);
             }
         },
         (None, Some(_)) => None,
         (None, None) => Some(Bytes::from_static(b"null")),
     };
-    let content = match reader {
+    let content = match caller {
         CallerKind::Program => String::new(),
         CallerKind::Model => model_text(json.as_ref(), binary.as_ref(), &metadata),
     };
     ToolOutput::ok(content).with_structured(StructuredOutput {
         json,
         binary,
-        metadata: with_execution_info(metadata, trip),
+        metadata: with_execution_info(metadata, info),
         fault: None,
     })
 }
@@ -80,16 +80,16 @@ pub(super) fn tool_output(response: ExecuteToolResponse, reader: CallerKind, tri
 fn failure_output(
     message: String,
     metadata: BTreeMap<String, String>,
-    reader: CallerKind,
-    trip: ExecutionInfo<'_>,
+    caller: CallerKind,
+    info: ExecutionInfo<'_>,
 ) -> ToolOutput {
     let message = if message.is_empty() { "the tool failed and did not say why".to_owned() } else { message };
-    let content = match reader {
+    let content = match caller {
         CallerKind::Program => message,
         CallerKind::Model => short_error(&message),
     };
     ToolOutput::error(content).with_structured(StructuredOutput {
-        metadata: with_execution_info(metadata, trip),
+        metadata: with_execution_info(metadata, info),
         ..StructuredOutput::default()
     })
 }
@@ -97,11 +97,11 @@ fn failure_output(
 /// Adds the measurements of the call, which the worker does not know.
 pub(super) fn with_execution_info(
     mut metadata: BTreeMap<String, String>,
-    trip: ExecutionInfo<'_>,
+    info: ExecutionInfo<'_>,
 ) -> BTreeMap<String, String> {
-    metadata.insert("execution_time".to_owned(), trip.milliseconds.to_string());
+    metadata.insert("execution_time".to_owned(), info.milliseconds.to_string());
     metadata.insert("tool_type".to_owned(), "remote".to_owned());
-    metadata.insert("worker_id".to_owned(), trip.worker.to_owned());
+    metadata.insert("worker_id".to_owned(), info.worker.to_owned());
     metadata
 }
 
@@ -109,7 +109,7 @@ pub(super) fn with_execution_info(
 pub(super) const UNKNOWN_TO_WORKER: &str = "the worker does not know the tool";
 
 /// Output for a call that ended with a gRPC status instead of a tool response.
-pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
+pub(super) fn status_output(status: &Status, caller: CallerKind) -> ToolOutput {
     let (fault, message) = match (connection_loss(status), status.code()) {
         (ConnectionLoss::BeforeSend | ConnectionLoss::AfterSend, _) => {
             return ToolOutput::fault(ToolFault::Unavailable, "the worker went away during the call");
@@ -136,18 +136,22 @@ pub(super) fn status_output(status: &Status, reader: CallerKind) -> ToolOutput {
             | Code::Unauthenticated,
         ) => (ToolFault::Internal, "the worker broke while it was answering"),
     };
-    let said = status.message();
-    let content = match reader {
-        _ if said.is_empty() => message.to_owned(),
-        CallerKind::Program => said.to_owned(),
-        CallerKind::Model => short_error(said),
+    let detail = status.message();
+    let content = match caller {
+        _ if detail.is_empty() => message.to_owned(),
+        CallerKind::Program => detail.to_owned(),
+        CallerKind::Model => short_error(detail),
     };
     ToolOutput::fault(fault, content)
 }
 
 /// Output for a call that never ran.
-pub(super) fn rejection_output(why: CallRejection, pool: &str, trouble: impl FnOnce() -> String) -> ToolOutput {
-    let (fault, message) = match why {
+pub(super) fn rejection_output(
+    rejection: CallRejection,
+    pool: &str,
+    last_error: impl FnOnce() -> String,
+) -> ToolOutput {
+    let (fault, message) = match rejection {
         CallRejection::Saturated => {
             (ToolFault::Saturated, format!("pool_saturated: too many calls wait for workers of `{pool}`; it never ran"))
         }
@@ -165,7 +169,7 @@ pub(super) fn rejection_output(why: CallRejection, pool: &str, trouble: impl FnO
         ),
         CallRejection::NoWorkers => (
             ToolFault::Unavailable,
-            format!("no_workers_available: `{pool}` has no worker, the call never ran: {}", trouble()),
+            format!("no_workers_available: `{pool}` has no worker, the call never ran: {}", last_error()),
         ),
     };
     ToolOutput::fault(fault, message)
@@ -206,7 +210,7 @@ fn short_error(message: &str) -> String {
         Ok(Value::Object(error)) => {
             let field = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
             match (field("type"), field("message")) {
-                (Some(kind), Some(said)) => format!("{kind}: {said}"),
+                (Some(kind), Some(detail)) => format!("{kind}: {detail}"),
                 (Some(one), None) | (None, Some(one)) => one.to_owned(),
                 (None, None) => message.to_owned(),
             }

@@ -61,12 +61,12 @@ pub(super) struct WorkerFailure {
 }
 
 impl WorkerFailure {
-    pub(super) fn new(what: impl Into<String>) -> Self {
-        Self { message: what.into(), output_tail: String::new() }
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), output_tail: String::new() }
     }
 
-    pub(super) fn with_output(what: impl Into<String>, tail: &StdioTail) -> Self {
-        Self { message: what.into(), output_tail: tail.summary() }
+    pub(super) fn with_output(message: impl Into<String>, tail: &StdioTail) -> Self {
+        Self { message: message.into(), output_tail: tail.summary() }
     }
 
     pub(super) fn full_message(&self) -> String {
@@ -80,37 +80,38 @@ impl WorkerFailure {
 
 /// Starts a worker for a slot and adds it to the pool. Cancel-safe: dropping the future cleans up everything.
 pub(super) async fn start(pool: &WorkerPool, slot: u32) -> Result<RunningWorker, WorkerFailure> {
-    let Ok(_turn) = pool.starts.acquire().await else { return Err(WorkerFailure::new("the pool is closed")) };
-    let (no, id) = pool.next_worker(slot);
-    let mut birth = StartGuard { pool, number: no, is_done: false };
-    pool.add_starting(no, &id, slot);
-    let common = &pool.context;
-    let folder = common.folder.worker(pool.index, no.0).map_err(|error| io_failure("make a folder for it", &error))?;
+    let Ok(_start_permit) = pool.starts.acquire().await else { return Err(WorkerFailure::new("the pool is closed")) };
+    let (number, id) = pool.next_worker(slot);
+    let mut start_guard = StartGuard { pool, number, is_done: false };
+    pool.add_starting(number, &id, slot);
+    let context = &pool.context;
+    let folder =
+        context.folder.worker(pool.index, number.0).map_err(|error| io_failure("make a folder for it", &error))?;
     let ports = match pool.options.is_warm {
-        true => pool.fork_server.callback_ports(pool).and_then(|lines| lines.lease(1)),
-        false => common.ports.lease(PORTS_PER_WORKER),
+        true => pool.fork_server.callback_ports(pool).and_then(|block| block.lease(1)),
+        false => context.ports.lease(PORTS_PER_WORKER),
     };
     let ports = ports.map_err(WorkerFailure::new)?;
-    let opened = common.callbacks.open(&id, ports.callback_port()).await;
-    let door = opened.map_err(|error| io_failure("open a port for it to call back on", &error))?;
+    let result = context.callbacks.open(&id, ports.callback_port()).await;
+    let callback = result.map_err(|error| io_failure("open a port for it to call back on", &error))?;
     if pool.sends_secret() {
-        door.secret.require();
+        callback.secret.require();
     }
     let (ready_file, socket) = (folder.ready_file(), folder.socket());
-    let who = WorkerIdentity {
+    let identity = WorkerIdentity {
         id: &id,
-        run_id: &common.run_id,
-        callback_address: door.address,
-        secret: &door.secret,
+        run_id: &context.run_id,
+        callback_address: callback.address,
+        secret: &callback.secret,
         port: ports.worker_port(),
         ready_file: &ready_file,
         socket: &socket,
     };
-    let mut process = launch(pool, who, &folder, &ports).await?;
-    pool.record_spawn(no, &id, process.pid());
-    let introduced = complete_start(pool, no, &id, &door.secret, &mut *process, &ready_file).await;
-    let (worker, capacity, address, tools) = match introduced {
-        Ok(introduced) => introduced,
+    let mut process = launch(pool, identity, &folder, &ports).await?;
+    pool.record_spawn(number, &id, process.pid());
+    let started = complete_start(pool, number, &id, &callback.secret, &mut *process, &ready_file).await;
+    let (worker, capacity, address, tools) = match started {
+        Ok(parts) => parts,
         Err(mut failure) => {
             process.kill().await;
             // Read after the kill, so that it holds all output.
@@ -118,10 +119,10 @@ pub(super) async fn start(pool: &WorkerPool, slot: u32) -> Result<RunningWorker,
             return Err(failure);
         }
     };
-    birth.is_done = true;
+    start_guard.is_done = true;
     let worker = Arc::new(worker);
     pool.mark_ready(worker.clone(), capacity, address, tools);
-    Ok(RunningWorker { worker, process, _callback: door, _ports: ports, _folder: folder })
+    Ok(RunningWorker { worker, process, _callback: callback, _ports: ports, _folder: folder })
 }
 
 /// Removes a worker whose start was abandoned from the pool.
@@ -141,24 +142,24 @@ impl Drop for StartGuard<'_> {
 
 async fn launch(
     pool: &WorkerPool,
-    who: WorkerIdentity<'_>,
+    identity: WorkerIdentity<'_>,
     folder: &WorkerFolder,
     ports: &PortLease,
 ) -> Result<Box<dyn WorkerProcess>, WorkerFailure> {
     if pool.options.is_warm {
-        return pool.fork_server.fork(pool, who).await;
+        return pool.fork_server.fork(pool, identity).await;
     }
-    let own = command::worker_variables(who);
-    let arguments = command::arguments(&pool.options, who);
-    let order = launch_spec(pool, arguments, own, &folder.path, ports.ports(), WorkerStdin::Null)?;
-    pool.context.platform.launch(order).await.map_err(WorkerFailure::new)
+    let variables = command::worker_variables(identity);
+    let arguments = command::arguments(&pool.options, identity);
+    let spec = launch_spec(pool, arguments, variables, &folder.path, ports.ports(), WorkerStdin::Null)?;
+    pool.context.platform.launch(spec).await.map_err(WorkerFailure::new)
 }
 
 /// Launch specification of a program of the pool.
 pub(super) fn launch_spec(
     pool: &WorkerPool,
     arguments: Vec<String>,
-    own: BTreeMap<String, String>,
+    variables: BTreeMap<String, String>,
     folder: &std::path::Path,
     ports: &[u16],
     input: WorkerStdin,
@@ -170,7 +171,7 @@ pub(super) fn launch_spec(
         private: folder.to_owned(),
         program: program.clone(),
         arguments,
-        environment: command::environment(options, own, inherited_environment(command::INHERITED_VARIABLES)),
+        environment: command::environment(options, variables, inherited_environment(command::INHERITED_VARIABLES)),
         folder: options.working_folder.clone(),
         writable: options.writable.clone(),
         bytecode_cache: options.compiled.clone(),
@@ -185,7 +186,7 @@ type HandshakeParts = (ConnectedWorker, u32, Arc<str>, Vec<WorkerTool>);
 /// Waits until the worker is ready, connects to it and reads the tools it offers.
 async fn complete_start(
     pool: &WorkerPool,
-    no: WorkerNumber,
+    number: WorkerNumber,
     id: &WorkerId,
     secret: &WorkerSecret,
     process: &mut dyn WorkerProcess,
@@ -202,10 +203,10 @@ async fn complete_start(
     process.set_announced_pid(announcement.pid);
     let announced = announcement.pid.and_then(|pid| process.pid_mapping().outer_pid(pid));
     let pid = announced.or(process.pid());
-    let talking = connect_and_initialize(pool, no, id, secret, pid, &announcement.address);
+    let handshake = connect_and_initialize(pool, number, id, secret, pid, &announcement.address);
     tokio::select! {
         biased;
-        introduced = talking => introduced,
+        result = handshake => result,
         status = process.wait() => Err(WorkerFailure::new(format!("it ended before it took calls, with {status}"))),
         () = tokio::time::sleep(pool.options.start_timeout) => Err(WorkerFailure::new(
             "it says that it is ready and does not answer within its `start_timeout`",
@@ -233,32 +234,32 @@ pub(super) async fn wait_until_ready(
 
 async fn connect_and_initialize(
     pool: &WorkerPool,
-    no: WorkerNumber,
+    number: WorkerNumber,
     id: &WorkerId,
     secret: &WorkerSecret,
     pid: Option<u32>,
     address: &WorkerAddress,
 ) -> Result<HandshakeParts, WorkerFailure> {
-    let link = connect(pool, secret, address).await?;
-    let session = format!("session_{}_{}", no.0, pool.context.clock.now().as_microsecond());
-    let answer =
-        initialize(pool, &link, &session).await.map_err(|status| status_failure("begin its session", &status))?;
-    let says = answer.metadata().get(CAPACITY_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let capacity = effective_capacity(pool.options.capacity, says);
-    let mut tools = tools::validated(pool.name(), answer.into_inner().available_tools);
-    if tools.is_empty() && says.is_none() {
+    let connection = connect(pool, secret, address).await?;
+    let session = format!("session_{}_{}", number.0, pool.context.clock.now().as_microsecond());
+    let response =
+        initialize(pool, &connection, &session).await.map_err(|status| status_failure("begin its session", &status))?;
+    let reported = response.metadata().get(CAPACITY_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let capacity = effective_capacity(pool.options.capacity, reported);
+    let mut tools = tools::validated(pool.name(), response.into_inner().available_tools);
+    if tools.is_empty() && reported.is_none() {
         // This worker registers its tools through its callback when a tool is called.
-        probe(&link, &session).await.map_err(|status| status_failure("say which tools it has", &status))?;
-        tools = pool.registered_tools(no);
+        probe(&connection, &session).await.map_err(|status| status_failure("say which tools it has", &status))?;
+        tools = pool.registered_tools(number);
     }
     let worker = ConnectedWorker {
-        number: no,
+        number,
         id: id.clone(),
-        connection: link,
+        connection,
         session,
         pid,
         started_at: Instant::now(),
-        gone: CancellationToken::new(),
+        removed: CancellationToken::new(),
         calls: 0.into(),
         retire: Notify::new(),
         call_ended: Notify::new(),
@@ -273,13 +274,13 @@ async fn connect(
 ) -> Result<WorkerConnection, WorkerFailure> {
     let mut delays = CONNECT_BACKOFF.retries();
     loop {
-        let trouble = match tokio::time::timeout(REPLY_TIMEOUT, try_connect(pool, secret, address)).await {
-            Ok(Ok(link)) => return Ok(link),
+        let error = match tokio::time::timeout(REPLY_TIMEOUT, try_connect(pool, secret, address)).await {
+            Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(reason)) => reason,
             Err(_) => "it does not answer".to_owned(),
         };
         let Some(delay) = delays.next() else {
-            let reason = format!("it says that it is ready and cannot be reached at {address}: {trouble}");
+            let reason = format!("it says that it is ready and cannot be reached at {address}: {error}");
             return Err(WorkerFailure::new(reason));
         };
         tokio::time::sleep(delay).await;
@@ -291,17 +292,17 @@ async fn try_connect(
     secret: &WorkerSecret,
     address: &WorkerAddress,
 ) -> Result<WorkerConnection, String> {
-    let connection = pool.context.platform.connect(address).await.map_err(|error| error.to_string())?;
-    let link = WorkerConnection::open(connection, &pool.context.tasks.server, secret).await?;
+    let stream = pool.context.platform.connect(address).await.map_err(|error| error.to_string())?;
+    let connection = WorkerConnection::open(stream, &pool.context.tasks.server, secret).await?;
     let ping = Request::new(PingRequest { message: "connection_test".to_owned() });
-    link.client().ping(ping).await.map_err(|status| status_text(&status))?;
-    Ok(link)
+    connection.client().ping(ping).await.map_err(|status| status_text(&status))?;
+    Ok(connection)
 }
 
 /// Opens the server's own session on the worker: with it, the worker monitors whether the server is alive.
 pub(super) async fn initialize(
     pool: &WorkerPool,
-    link: &WorkerConnection,
+    connection: &WorkerConnection,
     session: &str,
 ) -> Result<Response<InitializeSessionResponse>, Status> {
     let metadata = [
@@ -315,14 +316,14 @@ pub(super) async fn initialize(
         config: Some(SessionConfig { enable_caching: true, cache_ttl_seconds: 60, enable_telemetry: false }),
     });
     request.set_timeout(REPLY_TIMEOUT);
-    let answer = with_timeout(link.client().initialize_session(request)).await?;
-    if answer.get_ref().success {
-        return Ok(answer);
+    let response = with_timeout(connection.client().initialize_session(request)).await?;
+    if response.get_ref().success {
+        return Ok(response);
     }
-    Err(Status::failed_precondition(answer.into_inner().error_message))
+    Err(Status::failed_precondition(response.into_inner().error_message))
 }
 
-async fn probe(link: &WorkerConnection, session: &str) -> Result<(), Status> {
+async fn probe(connection: &WorkerConnection, session: &str) -> Result<(), Status> {
     let mut request = Request::new(ExecuteToolRequest {
         session_id: session.to_owned(),
         tool_name: PROBE_TOOL.to_owned(),
@@ -330,7 +331,7 @@ async fn probe(link: &WorkerConnection, session: &str) -> Result<(), Status> {
     });
     request.set_timeout(REPLY_TIMEOUT);
     // An unknown tool may be reported in a response or as a status.
-    match with_timeout(link.client().execute_tool(request)).await {
+    match with_timeout(connection.client().execute_tool(request)).await {
         Ok(_) => Ok(()),
         Err(status)
             if super::connection::connection_loss(&status) == super::connection::ConnectionLoss::None
@@ -342,25 +343,25 @@ async fn probe(link: &WorkerConnection, session: &str) -> Result<(), Status> {
     }
 }
 
-async fn with_timeout<T>(asking: impl Future<Output = Result<Response<T>, Status>>) -> Result<Response<T>, Status> {
-    tokio::time::timeout(REPLY_TIMEOUT, asking)
+async fn with_timeout<T>(request: impl Future<Output = Result<Response<T>, Status>>) -> Result<Response<T>, Status> {
+    tokio::time::timeout(REPLY_TIMEOUT, request)
         .await
         .unwrap_or_else(|_| Err(Status::deadline_exceeded("it does not answer")))
 }
 
 /// The capacity that the worker reports, limited to what the pool allows. The default is the size of Python's default
 /// thread pool.
-fn effective_capacity(allowed: Option<u32>, says: Option<u32>) -> u32 {
-    let usual = || {
+fn effective_capacity(allowed: Option<u32>, reported: Option<u32>) -> u32 {
+    let default_capacity = || {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         u32::try_from(cores + 4).unwrap_or(u32::MAX).min(32)
     };
-    let wanted = match (allowed, says) {
-        (Some(allowed), Some(says)) => allowed.min(says),
+    let capacity = match (allowed, reported) {
+        (Some(allowed), Some(reported)) => allowed.min(reported),
         (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => usual(),
+        (None, None) => default_capacity(),
     };
-    wanted.clamp(1, MAX_CAPACITY)
+    capacity.clamp(1, MAX_CAPACITY)
 }
 
 fn io_failure(attempt: &str, error: &std::io::Error) -> WorkerFailure {

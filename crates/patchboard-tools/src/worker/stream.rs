@@ -37,18 +37,18 @@ pub(super) enum ChunkStep {
 }
 
 impl ChunkSink<'_> {
-    pub(super) async fn accept(&mut self, chunk: pb::ToolChunk, trip: ExecutionInfo<'_>) -> ChunkStep {
+    pub(super) async fn accept(&mut self, chunk: pb::ToolChunk, info: ExecutionInfo<'_>) -> ChunkStep {
         match self {
-            Self::Each(relay) => relay.forward(chunk, trip).await,
+            Self::Each(relay) => relay.forward(chunk, info).await,
             Self::Text(text) => text.add(chunk).await,
             Self::List(list) => list.add(&chunk),
         }
     }
 
     /// Called after the stream ended without a final chunk. Only a consumer of single chunks needs one.
-    pub(super) async fn finish(&mut self, trip: ExecutionInfo<'_>) {
+    pub(super) async fn finish(&mut self, info: ExecutionInfo<'_>) {
         if let Self::Each(relay) = self {
-            relay.finish(trip).await;
+            relay.finish(info).await;
         }
     }
 }
@@ -65,23 +65,24 @@ impl<'a> ChunkRelay<'a> {
     }
 
     /// Applies backpressure: waits until the receiver takes the chunk.
-    async fn forward(&mut self, chunk: pb::ToolChunk, trip: ExecutionInfo<'_>) -> ChunkStep {
+    async fn forward(&mut self, chunk: pb::ToolChunk, info: ExecutionInfo<'_>) -> ChunkStep {
         let pb::ToolChunk { chunk_id, data, is_final, metadata } = chunk;
-        let metadata = if is_final { with_execution_defaults(metadata, trip) } else { metadata };
-        let passed = self.chunks.send(ToolChunk { id: chunk_id.into(), data, is_final, metadata }).await;
+        let metadata = if is_final { with_execution_defaults(metadata, info) } else { metadata };
+        let result = self.chunks.send(ToolChunk { id: chunk_id.into(), data, is_final, metadata }).await;
         self.sent += 1;
-        match passed {
+        match result {
             Err(_) => ChunkStep::ReceiverGone,
             Ok(()) if is_final => ChunkStep::Last,
             Ok(()) => ChunkStep::Continue,
         }
     }
 
-    async fn finish(&mut self, trip: ExecutionInfo<'_>) {
-        let said = [("synthetic_final", "true".to_owned()), ("chunks_sent", self.sent.to_string())];
-        let said = said.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    async fn finish(&mut self, info: ExecutionInfo<'_>) {
+        let metadata = [("synthetic_final", "true".to_owned()), ("chunks_sent", self.sent.to_string())];
+        let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let id = format!("sp-final-{}", self.sent + 1).into();
-        let last = ToolChunk { id, data: Bytes::new(), is_final: true, metadata: with_execution_defaults(said, trip) };
+        let last =
+            ToolChunk { id, data: Bytes::new(), is_final: true, metadata: with_execution_defaults(metadata, info) };
         // A dropped receiver does not need the final chunk.
         drop(self.chunks.send(last).await);
     }
@@ -90,14 +91,14 @@ impl<'a> ChunkRelay<'a> {
 /// Values set by the worker are kept.
 fn with_execution_defaults(
     mut metadata: BTreeMap<String, String>,
-    trip: ExecutionInfo<'_>,
+    info: ExecutionInfo<'_>,
 ) -> BTreeMap<String, String> {
-    let known = [
-        ("execution_time_ms", trip.milliseconds.to_string()),
+    let defaults = [
+        ("execution_time_ms", info.milliseconds.to_string()),
         ("tool_type", "remote".to_owned()),
-        ("worker_id", trip.worker.to_owned()),
+        ("worker_id", info.worker.to_owned()),
     ];
-    for (key, value) in known {
+    for (key, value) in defaults {
         metadata.entry(key.to_owned()).or_insert(value);
     }
     metadata
@@ -111,15 +112,15 @@ pub(super) struct TextCollector<'a> {
 }
 
 impl<'a> TextCollector<'a> {
-    pub(super) fn new(voice: &'a ProgressSink) -> Self {
-        Self { progress: voice, text: String::new(), is_structured: false }
+    pub(super) fn new(progress: &'a ProgressSink) -> Self {
+        Self { progress, text: String::new(), is_structured: false }
     }
 
     /// Strings are concatenated; objects and lists go on lines of their own.
     async fn add(&mut self, chunk: pb::ToolChunk) -> ChunkStep {
-        let next = if chunk.is_final { ChunkStep::Last } else { ChunkStep::Continue };
+        let step = if chunk.is_final { ChunkStep::Last } else { ChunkStep::Continue };
         if chunk.data.is_empty() {
-            return next;
+            return step;
         }
         let piece = match std::str::from_utf8(&chunk.data) {
             Ok(text) => text.to_owned(),
@@ -134,7 +135,7 @@ impl<'a> TextCollector<'a> {
         }
         self.is_structured = is_structured;
         self.progress.send_text(piece).await;
-        next
+        step
     }
 
     pub(super) fn into_text(self) -> String {

@@ -53,8 +53,8 @@ impl OfferedTools {
 
     /// Adds the tools that are new. Returns true if there were any.
     pub(super) fn add(&mut self, tools: &[WorkerTool]) -> bool {
-        let all = merged(&self.tools, tools);
-        self.replace(&all)
+        let tools = merged(&self.tools, tools);
+        self.replace(&tools)
     }
 
     /// Finds a tool by its own name, or by its name with the pool as prefix.
@@ -69,7 +69,7 @@ pub(super) fn validated(pool: &str, offered: BTreeMap<String, pb::ToolSpec>) -> 
     if offered.len() > MAX_TOOLS {
         tracing::warn!(pool, "its workers offer more than {MAX_TOOLS} tools; the rest is left out");
     }
-    let read = offered.into_iter().take(MAX_TOOLS).filter_map(|(key, tool)| match parse_tool(&key, tool) {
+    let parsed = offered.into_iter().take(MAX_TOOLS).filter_map(|(key, tool)| match parse_tool(&key, tool) {
         Ok(tool) => Some(tool),
         Err(reason) => {
             let name = crate::text::clipped(&key.escape_debug(), MAX_NAME);
@@ -77,14 +77,14 @@ pub(super) fn validated(pool: &str, offered: BTreeMap<String, pb::ToolSpec>) -> 
             None
         }
     });
-    sorted(read.collect())
+    sorted(parsed.collect())
 }
 
 /// Known tools are kept unchanged.
-pub(super) fn merged(known: &[WorkerTool], more: &[WorkerTool]) -> Vec<WorkerTool> {
+pub(super) fn merged(known: &[WorkerTool], added: &[WorkerTool]) -> Vec<WorkerTool> {
     let is_new = |tool: &&WorkerTool| !known.iter().any(|known| known.name == tool.name);
-    let room = MAX_TOOLS.saturating_sub(known.len());
-    sorted(known.iter().chain(more.iter().filter(is_new).take(room)).cloned().collect())
+    let remaining = MAX_TOOLS.saturating_sub(known.len());
+    sorted(known.iter().chain(added.iter().filter(is_new).take(remaining)).cloned().collect())
 }
 
 /// Makes lists with the same tools equal, whatever their order.

@@ -73,7 +73,7 @@ impl UnregisteredToolHost {
         stop: CancellationToken,
     ) -> ToolOutput {
         let pool = &*self.0;
-        let Some(session) = scope.call_metadata.as_deref().map(|parcel| parcel.session.clone()) else {
+        let Some(session) = scope.call_metadata.as_deref().map(|metadata| metadata.session.clone()) else {
             return ToolOutput::fault(ToolFault::Internal, "a call to a worker without its session");
         };
         let own_name = own_name(pool, &call.name);
@@ -95,7 +95,7 @@ impl UnregisteredToolHost {
 
 impl UnregisteredTools for UnregisteredToolHost {
     fn name_status(&self, name: &str) -> ToolNameStatus {
-        self.0.standing(name, Instant::now())
+        self.0.name_status(name, Instant::now())
     }
 }
 

@@ -39,63 +39,63 @@ pub(super) enum WorkerEvent {
     Stopped,
 }
 
-/// Returns the first event. Limits of the pool are not checked before `spared_until`.
+/// Returns the first event. Limits of the pool are not checked before `grace_until`.
 pub(super) async fn watch(
     pool: &WorkerPool,
-    life: &mut RunningWorker,
-    spared_until: Option<Instant>,
+    running: &mut RunningWorker,
+    grace_until: Option<Instant>,
     stop: &CancellationToken,
 ) -> WorkerEvent {
-    let worker = life.worker.clone();
-    let spared = async {
-        if let Some(until) = spared_until {
+    let worker = running.worker.clone();
+    let grace = async {
+        if let Some(until) = grace_until {
             tokio::time::sleep_until(until).await;
         }
     };
-    let wearing = async {
-        spared.await;
+    let limits = async {
+        grace.await;
         retire_reason(pool, &worker).await
     };
     tokio::select! {
         biased;
         () = stop.cancelled() => WorkerEvent::Stopped,
-        status = life.process.wait() => WorkerEvent::Ended(format!("it ended with {status}")),
+        status = running.process.wait() => WorkerEvent::Ended(format!("it ended with {status}")),
         () = worker.connection.closed() => {
             // Drained at once, so that no further call is assigned to it.
             pool.connection_lost(&worker);
-            match tokio::time::timeout(EXIT_WAIT, life.process.wait()).await {
+            match tokio::time::timeout(EXIT_WAIT, running.process.wait()).await {
                 Ok(status) => WorkerEvent::Ended(format!("it ended with {status}")),
                 Err(_) => WorkerEvent::Unresponsive("it closed its connection".to_owned()),
             }
         }
         reason = heartbeats(pool, &worker) => WorkerEvent::Unresponsive(reason),
-        why = wearing => WorkerEvent::Retire(why),
+        reason = limits => WorkerEvent::Retire(reason),
         never = ping(&worker) => match never {},
     }
 }
 
 /// Returns after three missed heartbeats.
 async fn heartbeats(pool: &WorkerPool, worker: &ConnectedWorker) -> String {
-    let mut beats = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
-    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut misses = 0;
     let mut has_heartbeat = true;
     loop {
-        beats.tick().await;
-        let answer = match has_heartbeat {
+        ticks.tick().await;
+        let reply = match has_heartbeat {
             true => send_heartbeat(pool, worker).await,
             false => HeartbeatReply::from_response(
                 tokio::time::timeout(HEARTBEAT_TIMEOUT, send_ping(worker, "heartbeat")).await,
             ),
         };
-        match answer {
+        match reply {
             HeartbeatReply::Alive => misses = 0,
             HeartbeatReply::Unsupported => has_heartbeat = false,
             HeartbeatReply::Missed(reason) => {
                 misses += 1;
                 tracing::debug!(worker.id = %worker.id, misses, "no heartbeat: {reason}");
-                pool.emit_event("heartbeat.timeout", Some(&worker.id), |signal| {
-                    signal.with_measure("count", MeasuredValue::Int(i64::from(misses)))
+                pool.emit_event("heartbeat.timeout", Some(&worker.id), |event| {
+                    event.with_measure("count", MeasuredValue::Int(i64::from(misses)))
                 });
                 if misses >= MAX_MISSES {
                     return format!("it did not answer {misses} heartbeats: {reason}");
@@ -116,8 +116,8 @@ enum HeartbeatReply {
 
 impl HeartbeatReply {
     /// An error reply counts as missed: the process runs but does not work.
-    fn from_response<T>(answer: Result<Result<T, Status>, tokio::time::error::Elapsed>) -> Self {
-        match answer {
+    fn from_response<T>(reply: Result<Result<T, Status>, tokio::time::error::Elapsed>) -> Self {
+        match reply {
             Ok(Ok(_)) => Self::Alive,
             Ok(Err(status)) if status.code() == Code::Unimplemented => Self::Unsupported,
             Ok(Err(status)) => Self::Missed(status_text(&status)),
@@ -133,15 +133,15 @@ async fn send_heartbeat(pool: &WorkerPool, worker: &ConnectedWorker) -> Heartbea
         client_time: Some(Timestamp { seconds: now.as_second(), nanos: now.subsec_nanosecond() }),
     });
     request.set_timeout(HEARTBEAT_TIMEOUT);
-    let answer = tokio::time::timeout(HEARTBEAT_TIMEOUT, worker.connection.client().heartbeat(request)).await;
-    if let Ok(Ok(answer)) = &answer
-        && !answer.get_ref().session_valid
+    let reply = tokio::time::timeout(HEARTBEAT_TIMEOUT, worker.connection.client().heartbeat(request)).await;
+    if let Ok(Ok(reply)) = &reply
+        && !reply.get_ref().session_valid
         // The worker lost the server's session, without which it would not notice that the server is gone.
         && let Err(status) = initialize(pool, &worker.connection, &worker.session).await
     {
         tracing::debug!(worker.id = %worker.id, "cannot reopen its session: {}", status_text(&status));
     }
-    HeartbeatReply::from_response(answer)
+    HeartbeatReply::from_response(reply)
 }
 
 /// Pings the worker periodically, for the log.
@@ -166,7 +166,7 @@ async fn send_ping(worker: &ConnectedWorker, message: &str) -> Result<(), Status
 /// Returns the first limit of the pool that the worker reaches.
 async fn retire_reason(pool: &WorkerPool, worker: &ConnectedWorker) -> &'static str {
     let options = &pool.options;
-    let old = async {
+    let too_old = async {
         match options.max_age {
             // Jittered, so that workers started together are not replaced together.
             Some(age) => {
@@ -175,15 +175,15 @@ async fn retire_reason(pool: &WorkerPool, worker: &ConnectedWorker) -> &'static 
             None => std::future::pending().await,
         }
     };
-    let busy = async {
-        let Some(most) = options.max_requests else { return std::future::pending().await };
-        while worker.calls.load(Ordering::Relaxed) < most {
+    let too_many_calls = async {
+        let Some(limit) = options.max_requests else { return std::future::pending().await };
+        while worker.calls.load(Ordering::Relaxed) < limit {
             worker.retire.notified().await;
         }
     };
     tokio::select! {
-        () = old => "max_age",
-        () = busy => "max_requests",
+        () = too_old => "max_age",
+        () = too_many_calls => "max_requests",
         () = memory_exceeded(pool, worker) => "max_memory",
     }
 }
@@ -194,8 +194,8 @@ async fn memory_exceeded(pool: &WorkerPool, worker: &ConnectedWorker) {
     loop {
         let memory = pool.context.platform.memory(pid).await;
         pool.record_memory(worker.number, memory);
-        if let (Some(memory), Some(most)) = (memory, pool.options.max_memory)
-            && memory > most
+        if let (Some(memory), Some(limit)) = (memory, pool.options.max_memory)
+            && memory > limit
         {
             return tokio::time::sleep_until(worker.started_at + MIN_AGE_FOR_MEMORY).await;
         }

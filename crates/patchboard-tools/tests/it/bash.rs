@@ -27,7 +27,7 @@ use crate::support::{Children, Marked, jailer, lacks_landlock, mark, until};
 /// Time limits in milliseconds, tried one after the other: on a busy machine a shell has not even begun when a short
 /// one is over.
 const LIMITS: [u64; 4] = [300, 1200, 5000, 20_000];
-const LONGEST_COMMAND: usize = 120 * 1024;
+const MAX_COMMAND_BYTES: usize = 120 * 1024;
 
 struct Fixture {
     dir: TempDir,
@@ -115,23 +115,23 @@ impl Fixture {
     }
 }
 
-fn scope(voice: ProgressSink) -> ToolScope {
+fn scope(sender: ProgressSink) -> ToolScope {
     let session = SessionKey::conversation("a", "b", "c", "d");
     ToolScope {
         session,
         owner: MemoryOwner::account("b", "c"),
         folder: None,
         folder_grant: None,
-        progress: voice,
+        progress: sender,
         call_metadata: None,
     }
 }
 
 /// Hears what a tool says until `word` was said.
-async fn hear(said: &mut mpsc::Receiver<String>, word: &str) {
+async fn hear(receiver: &mut mpsc::Receiver<String>, word: &str) {
     let mut heard = String::new();
     while !heard.contains(word) {
-        heard.push_str(&said.recv().await.expect("the command ended too soon"));
+        heard.push_str(&receiver.recv().await.expect("the command ended too soon"));
     }
 }
 
@@ -180,11 +180,11 @@ async fn works_in_the_folder_it_is_told() {
 #[tokio::test]
 async fn a_command_nobody_can_run_is_refused() {
     let fixture = Fixture::new();
-    let output = fixture.run(&"x".repeat(LONGEST_COMMAND + 1)).await;
+    let output = fixture.run(&"x".repeat(MAX_COMMAND_BYTES + 1)).await;
     assert_eq!(output, ToolOutput::error("`command` is longer than 122880 bytes: put it into a file"));
     let output = fixture.run("echo \0").await;
     assert_eq!(output, ToolOutput::error("`command` holds a NUL character, which no command can"));
-    let longest = format!("echo {}", "x".repeat(LONGEST_COMMAND - 5));
+    let longest = format!("echo {}", "x".repeat(MAX_COMMAND_BYTES - 5));
     assert!(!fixture.run(&longest).await.is_error);
 }
 
@@ -202,15 +202,15 @@ async fn long_output_keeps_both_ends_and_the_exit_code() {
 #[tokio::test]
 async fn output_is_heard_while_the_command_runs() {
     let fixture = Fixture::new();
-    let (voice, mut said) = mpsc::channel(1);
-    let scope = scope(ProgressSink::new(voice));
+    let (sender, mut receiver) = mpsc::channel(1);
+    let scope = scope(ProgressSink::new(sender));
     // It cannot go on before somebody who heard the first word lets it.
     let arguments = json!({"command": "echo first; until test -e go; do sleep 0.01; done; echo second"});
     let call = fixture.start(&scope, &arguments, CancellationToken::new());
     let listen = async {
-        hear(&mut said, "first").await;
+        hear(&mut receiver, "first").await;
         fs::write(fixture.work().join("go"), "").unwrap();
-        hear(&mut said, "second").await;
+        hear(&mut receiver, "second").await;
     };
     let (output, ()) = tokio::join!(call, listen);
     assert_eq!(output, ToolOutput::ok("first\nsecond\nexit code: 0"));
@@ -220,7 +220,7 @@ async fn output_is_heard_while_the_command_runs() {
 async fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
     let (fixture, mark) = (Fixture::new(), mark());
     let command = format!("echo before; setsid sleep {mark} & sleep {mark}");
-    let is_too_early = |said: &str| !said.starts_with("before");
+    let is_too_early = |receiver: &str| !receiver.starts_with("before");
     let (output, limit) = fixture.limited(&scope(ProgressSink::default()), &command, is_too_early).await;
     assert_eq!(output, ToolOutput::error(format!("before\ntimed out after {limit} ms")));
     assert_eq!(Marked::find(&mark).count(), 0);
@@ -230,11 +230,11 @@ async fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
 async fn a_slow_listener_does_not_change_how_a_command_ended() {
     let fixture = Fixture::new();
     // Nobody takes the only place for what is said.
-    let (voice, _said) = mpsc::channel(1);
-    voice.send(String::new()).await.unwrap();
-    let scope = scope(ProgressSink::new(voice));
+    let (sender, _receiver) = mpsc::channel(1);
+    sender.send(String::new()).await.unwrap();
+    let scope = scope(ProgressSink::new(sender));
     // Only the time limit ends the wait for the listener; by then the command has ended by itself.
-    let (output, _) = fixture.limited(&scope, "echo done; exit 6", |said| said.contains("timed out")).await;
+    let (output, _) = fixture.limited(&scope, "echo done; exit 6", |receiver| receiver.contains("timed out")).await;
     assert_eq!(output, ToolOutput::error("done\nexit code: 6"));
 }
 
@@ -256,12 +256,12 @@ async fn a_cancelled_command_is_gone_with_all_it_started() {
     for number in 0..hideouts("").len() {
         let mark = mark();
         let command = hideouts(&mark)[number].clone();
-        let (voice, mut said) = mpsc::channel(1);
-        let (scope, stop) = (scope(ProgressSink::new(voice)), CancellationToken::new());
+        let (sender, mut receiver) = mpsc::channel(1);
+        let (scope, stop) = (scope(ProgressSink::new(sender)), CancellationToken::new());
         let arguments = json!({"command": command});
         let call = fixture.start(&scope, &arguments, stop.clone());
         let cancel = async {
-            hear(&mut said, "ready").await;
+            hear(&mut receiver, "ready").await;
             let marked = Marked::at_least(1, &mark).await;
             stop.cancel();
             marked.ended().await
@@ -279,12 +279,12 @@ async fn a_call_that_is_dropped_ends_its_command() {
     for number in 0..hideouts("").len() {
         let mark = mark();
         let command = hideouts(&mark)[number].clone();
-        let (voice, mut said) = mpsc::channel(1);
-        let scope = scope(ProgressSink::new(voice));
+        let (sender, mut receiver) = mpsc::channel(1);
+        let scope = scope(ProgressSink::new(sender));
         let arguments = json!({"command": command});
         tokio::select! {
             output = fixture.start(&scope, &arguments, CancellationToken::new()) => panic!("{output:?}"),
-            () = hear(&mut said, "ready") => {}
+            () = hear(&mut receiver, "ready") => {}
         }
         Marked::find(&mark).ended().await;
         until("those born meanwhile ended too", || Marked::find(&mark).count() == 0).await;
@@ -360,8 +360,8 @@ async fn nothing_outside_the_folder_can_be_read_or_changed() {
         "mknod null c 1 3".to_owned(),
         "cat /proc/kcore | head -c 1 | grep .".to_owned(),
     ] {
-        let said = fixture.fails(&command).await;
-        assert!(!said.contains("canary"), "{command}");
+        let receiver = fixture.fails(&command).await;
+        assert!(!receiver.contains("canary"), "{command}");
     }
     assert_eq!(fs::read_to_string(outside.join("secret")).unwrap(), "canary");
     assert!(!Path::new("/tmp/patchboard-should-not-be").exists());
@@ -392,8 +392,8 @@ async fn a_listed_folder_can_be_read_and_run_but_not_changed() {
         "greetings\nplain\ngreet\nnote\n"
     );
     for command in ["cat ../tools/key", "cat ../beside", "echo x > ../tools/bin/new", "rm ../tools/bin/note"] {
-        let said = fixture.fails(command).await;
-        assert!(!said.contains("canary"), "{command}: {said}");
+        let receiver = fixture.fails(command).await;
+        assert!(!receiver.contains("canary"), "{command}: {receiver}");
     }
 }
 
@@ -425,23 +425,23 @@ async fn protected_files_beneath_the_folder_stay_closed() {
         "cp -r state sub/copy && cat sub/copy/data/token",
         "mkdir later && echo mine > later/token",
     ] {
-        let said = fixture.fails(command).await;
-        assert!(!said.contains("canary"), "{command}: {said}");
-        assert!(said.contains("files of the server lie beneath the working folder"), "{command}: {said}");
+        let receiver = fixture.fails(command).await;
+        assert!(!receiver.contains("canary"), "{command}: {receiver}");
+        assert!(receiver.contains("files of the server lie beneath the working folder"), "{command}: {receiver}");
     }
     let allowed = "cat state/plain sub/file && mkdir sub/new && echo more > sub/new/file && ls sub/new";
     assert_eq!(fixture.prints(allowed).await, "plainplainfile\n");
     // A key that comes to be while a command runs is closed to it too.
-    let (voice, mut said) = mpsc::channel(1);
-    let scope = scope(ProgressSink::new(voice));
+    let (sender, mut receiver) = mpsc::channel(1);
+    let scope = scope(ProgressSink::new(sender));
     let arguments = json!({"command": "echo ready; until test -e sub/go; do sleep 0.01; done; cat later/token"});
     let call = fixture.start(&scope, &arguments, CancellationToken::new());
     let make = async {
-        hear(&mut said, "ready").await;
+        hear(&mut receiver, "ready").await;
         fs::create_dir(work.join("later")).unwrap();
         fs::write(work.join("later/token"), "canary").unwrap();
         fs::write(work.join("sub/go"), "").unwrap();
-        hear(&mut said, "Permission denied").await;
+        hear(&mut receiver, "Permission denied").await;
     };
     let (output, ()) = tokio::join!(call, make);
     assert!(output.is_error && !output.content.contains("canary"), "{}", output.content);

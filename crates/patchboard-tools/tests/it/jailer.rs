@@ -105,9 +105,9 @@ mod linux {
 
     /// Nobody calls back.
     #[derive(Debug)]
-    struct NoDoors;
+    struct StubCallbacks;
 
-    impl CallbackServer for NoDoors {
+    impl CallbackServer for StubCallbacks {
         fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
             let closer = CancellationToken::new().drop_guard();
             Box::pin(std::future::ready(Ok(CallbackListener {
@@ -134,9 +134,9 @@ mod linux {
             let options = PoolOptions { count: 3, ..PoolOptions::new("p", command, folder.into()) };
             let deps = PoolDeps {
                 launch,
-                callbacks: Arc::new(NoDoors),
+                callbacks: Arc::new(StubCallbacks),
                 ports: PortBlock::choose(16, &[]).map_err(io::Error::other)?,
-                signals: TelemetryBus::default(),
+                telemetry: TelemetryBus::default(),
                 clock: Arc::new(ManualClock::default()),
                 ids: Arc::new(CountingIds::default()),
                 tracker: TaskTracker::new(),

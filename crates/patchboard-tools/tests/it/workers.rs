@@ -30,9 +30,9 @@ use tokio_util::task::TaskTracker;
 use crate::support::{Marked, PATIENCE, jailer, lacks_landlock, mark, number_inside, until};
 
 #[derive(Debug)]
-struct NoDoors;
+struct StubCallbacks;
 
-impl CallbackServer for NoDoors {
+impl CallbackServer for StubCallbacks {
     fn open<'a>(&'a self, _: &'a WorkerId, _: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
         let closer = CancellationToken::new().drop_guard();
         Box::pin(std::future::ready(Ok(CallbackListener {
@@ -77,7 +77,7 @@ impl Fixture {
         options.queue_timeout = PATIENCE;
         options.start_timeout = PATIENCE;
         change(&mut options);
-        let warden = JailConfig {
+        let jail_config = JailConfig {
             spawner: Spawner::new(jailer()).unwrap(),
             protected: Arc::new([self.path("data").into()]),
             closed_ports: self.closed_ports.clone().into(),
@@ -85,10 +85,10 @@ impl Fixture {
             worker_ports: self.ports.ports().into(),
         };
         let deps = PoolDeps {
-            launch: LaunchMode::Jailed(warden),
-            callbacks: Arc::new(NoDoors),
+            launch: LaunchMode::Jailed(jail_config),
+            callbacks: Arc::new(StubCallbacks),
             ports: self.ports.clone(),
-            signals: TelemetryBus::default(),
+            telemetry: TelemetryBus::default(),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(CountingIds::default()),
             tracker: TaskTracker::new(),

@@ -149,8 +149,8 @@ pub(super) fn classify(error: &wasmtime::Error, state: &CallState, limits: &Plug
 
 /// The last line of standard error that is not a `note:`.
 fn panic_message(text: &str) -> Option<String> {
-    let said = |line: &&str| !line.is_empty() && !line.starts_with("note: ");
-    text.lines().map(str::trim).rfind(said).map(printable)
+    let is_message = |line: &&str| !line.is_empty() && !line.starts_with("note: ");
+    text.lines().map(str::trim).rfind(is_message).map(printable)
 }
 
 #[cfg(test)]

@@ -45,8 +45,8 @@ pub(super) enum ApprovalVerdict {
 }
 
 /// Decides whether the current plugin may replace the pinned one. A plugin without a pin may.
-pub(super) fn check_against_pin(pinned: &PinLookup, now: &PluginPin, origin: PluginOrigin) -> ApprovalVerdict {
-    let before = match pinned {
+pub(super) fn check_against_pin(pinned: &PinLookup, current: &PluginPin, origin: PluginOrigin) -> ApprovalVerdict {
+    let pinned = match pinned {
         PinLookup::Missing => return ApprovalVerdict::Accepted(Vec::new()),
         PinLookup::Unreadable(problem) => {
             return ApprovalVerdict::NeedsApproval(vec![PluginChange::Unreadable(problem.clone())]);
@@ -55,25 +55,26 @@ pub(super) fn check_against_pin(pinned: &PinLookup, now: &PluginPin, origin: Plu
     };
     // Grants in the configuration are the operator's own decision about an approved file. The file's own declarations
     // are not: the same file may describe its tools differently on every load.
-    let is_operators_word = origin == PluginOrigin::Configured && before.sha256 == now.sha256;
-    let is_granted = |change: &PluginChange| is_operators_word && matches!(change, PluginChange::Grant(_));
-    let (granted, others): (Vec<PluginChange>, Vec<PluginChange>) = diff(before, now).into_iter().partition(is_granted);
-    match others.is_empty() {
-        true => ApprovalVerdict::Accepted(granted),
-        false => ApprovalVerdict::NeedsApproval(granted.into_iter().chain(others).collect()),
+    let is_approved_file = origin == PluginOrigin::Configured && pinned.sha256 == current.sha256;
+    let is_operator_grant = |change: &PluginChange| is_approved_file && matches!(change, PluginChange::Grant(_));
+    let (operator_grants, unapproved): (Vec<PluginChange>, Vec<PluginChange>) =
+        diff(pinned, current).into_iter().partition(is_operator_grant);
+    match unapproved.is_empty() {
+        true => ApprovalVerdict::Accepted(operator_grants),
+        false => ApprovalVerdict::NeedsApproval(operator_grants.into_iter().chain(unapproved).collect()),
     }
 }
 
 /// What is more than, or different from, before. Removals need no approval and are not listed.
-pub(super) fn diff(before: &PluginPin, now: &PluginPin) -> Vec<PluginChange> {
+pub(super) fn diff(pinned: &PluginPin, current: &PluginPin) -> Vec<PluginChange> {
     let mut changes: Vec<PluginChange> =
-        now.imports.difference(&before.imports).cloned().map(PluginChange::Interface).collect();
-    changes.extend(now.grants.iter().filter(|grant| !is_covered(grant, before)).cloned().map(PluginChange::Grant));
-    if now.has_channel && !before.has_channel {
+        current.imports.difference(&pinned.imports).cloned().map(PluginChange::Interface).collect();
+    changes.extend(current.grants.iter().filter(|grant| !is_covered(grant, pinned)).cloned().map(PluginChange::Grant));
+    if current.has_channel && !pinned.has_channel {
         changes.push(PluginChange::Channel);
     }
-    for (name, tool) in &now.tools {
-        let Some(approved) = before.tools.get(name) else {
+    for (name, tool) in &current.tools {
+        let Some(approved) = pinned.tools.get(name) else {
             changes.push(PluginChange::NewTool(name.clone()));
             continue;
         };
@@ -81,8 +82,8 @@ pub(super) fn diff(before: &PluginPin, now: &PluginPin) -> Vec<PluginChange> {
         let differences = [
             (ToolDifference::Description, tool.description != approved.description),
             (ToolDifference::InputSchema, tool.input_schema != approved.input_schema),
-            (ToolDifference::NowReadOnly, tool.read_only && !approved.read_only && !now.grants.is_empty()),
-            (ToolDifference::NowWrites, !tool.read_only && approved.read_only && !before.grants.is_empty()),
+            (ToolDifference::NowReadOnly, tool.read_only && !approved.read_only && !current.grants.is_empty()),
+            (ToolDifference::NowWrites, !tool.read_only && approved.read_only && !pinned.grants.is_empty()),
         ];
         let differs = differences.into_iter().filter(|(_, differs)| *differs);
         changes.extend(differs.map(|(difference, _)| PluginChange::Tool(name.clone(), difference)));
@@ -91,8 +92,8 @@ pub(super) fn diff(before: &PluginPin, now: &PluginPin) -> Vec<PluginChange> {
 }
 
 /// Whether an earlier grant allows everything that this grant allows.
-fn is_covered(grant: &PluginGrant, before: &PluginPin) -> bool {
-    before.grants.iter().any(|old| covers(old, grant))
+fn is_covered(grant: &PluginGrant, pinned: &PluginPin) -> bool {
+    pinned.grants.iter().any(|old| covers(old, grant))
 }
 
 pub(super) fn covers(old: &PluginGrant, new: &PluginGrant) -> bool {

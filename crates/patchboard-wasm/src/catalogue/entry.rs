@@ -89,14 +89,8 @@ pub(super) enum ActivationOutcome {
 }
 
 impl PluginEntry {
-    pub(super) fn new(origin: PluginOrigin, place: PluginFiles, options: PluginOptions) -> Arc<Self> {
-        Arc::new(Self {
-            origin,
-            files: place,
-            options,
-            change_lock: tokio::sync::Mutex::default(),
-            state: Mutex::default(),
-        })
+    pub(super) fn new(origin: PluginOrigin, files: PluginFiles, options: PluginOptions) -> Arc<Self> {
+        Arc::new(Self { origin, files, options, change_lock: tokio::sync::Mutex::default(), state: Mutex::default() })
     }
 
     pub(super) fn name(&self) -> &Arc<str> {
@@ -108,12 +102,15 @@ impl PluginEntry {
     }
 
     pub(super) fn version(&self) -> Option<Arc<dyn PluginVersion>> {
-        self.state().active.as_ref().map(|work| work.version.clone())
+        self.state().active.as_ref().map(|active| active.version.clone())
     }
 
     /// Whether this content is active with the same grants and settings.
-    pub(super) fn is_active(&self, sha256: &str, given: &GrantsAndSettings) -> bool {
-        self.state().active.as_ref().is_some_and(|work| **work.version.sha256() == *sha256 && work.config == *given)
+    pub(super) fn is_active(&self, sha256: &str, config: &GrantsAndSettings) -> bool {
+        self.state()
+            .active
+            .as_ref()
+            .is_some_and(|active| **active.version.sha256() == *sha256 && active.config == *config)
     }
 
     /// Marks the entry as loading until the guard is dropped.
@@ -125,7 +122,7 @@ impl PluginEntry {
     pub(super) fn activate(
         &self,
         version: Arc<dyn PluginVersion>,
-        given: GrantsAndSettings,
+        config: GrantsAndSettings,
         since: Timestamp,
     ) -> ActivationOutcome {
         let mut state = self.state();
@@ -136,7 +133,7 @@ impl PluginEntry {
         state.problem = None;
         state.is_file_missing = false;
         let replaced = state.retire();
-        state.active = Some(ActiveVersion { version, config: given, since });
+        state.active = Some(ActiveVersion { version, config, since });
         ActivationOutcome::Activated { replaced }
     }
 
@@ -146,8 +143,8 @@ impl PluginEntry {
         if state.is_unloaded {
             return;
         }
-        let is_given = |grant: &PluginGrant| held.config.grants.iter().any(|now| covers(now, grant));
-        if !state.active.as_ref().is_some_and(|work| work.config.grants.iter().all(is_given)) {
+        let is_still_granted = |grant: &PluginGrant| held.config.grants.iter().any(|granted| covers(granted, grant));
+        if !state.active.as_ref().is_some_and(|active| active.config.grants.iter().all(is_still_granted)) {
             state.retire();
         }
         state.problem = None;
@@ -160,8 +157,8 @@ impl PluginEntry {
         let mut state = self.state();
         state.pending = None;
         state.is_file_missing = false;
-        let known = state.problem.replace(problem.into());
-        known.as_deref() != Some(problem)
+        let previous = state.problem.replace(problem.into());
+        previous.as_deref() != Some(problem)
     }
 
     /// A configured plugin stays active without its file; a plugin of the folder is unloaded.
@@ -207,19 +204,23 @@ impl PluginEntry {
     pub(super) fn report(&self) -> PluginReport {
         let mut state = self.state();
         let (calls, failures) = state.counts();
-        let work = state.active.as_ref();
-        let shown = work.map(|work| &work.version).or(state.pending.as_ref().map(|held| &held.version));
-        let given = work.map(|work| &work.config).or(state.pending.as_ref().map(|held| &held.config));
+        let active = state.active.as_ref();
+        let version = active.map(|active| &active.version).or(state.pending.as_ref().map(|held| &held.version));
+        let config = active.map(|active| &active.config).or(state.pending.as_ref().map(|held| &held.config));
         PluginReport {
             name: self.name().clone(),
             state: state.report_state(self.origin),
             source: self.files.file.to_string_lossy().into(),
-            sha256: work.map(|work| work.version.sha256().clone()).or(state.last_sha256.clone()),
-            has_tools: shown.is_some_and(|version| version.has_tools()),
-            has_channel: shown.is_some_and(|version| version.has_channel()),
-            grants: given.map_or_else(|| self.options.grants.clone(), |given| given.grants.clone()),
-            tools: work.iter().flat_map(|work| work.version.tools().iter()).map(|tool| tool.name.clone()).collect(),
-            loaded_at: work.map(|work| work.since),
+            sha256: active.map(|active| active.version.sha256().clone()).or(state.last_sha256.clone()),
+            has_tools: version.is_some_and(|version| version.has_tools()),
+            has_channel: version.is_some_and(|version| version.has_channel()),
+            grants: config.map_or_else(|| self.options.grants.clone(), |config| config.grants.clone()),
+            tools: active
+                .iter()
+                .flat_map(|active| active.version.tools().iter())
+                .map(|tool| tool.name.clone())
+                .collect(),
+            loaded_at: active.map(|active| active.since),
             calls,
             failures,
             problem: state.problem.clone(),
@@ -236,9 +237,9 @@ impl PluginEntry {
 impl EntryState {
     /// Deactivates the active version and returns its hash.
     fn retire(&mut self) -> Option<Arc<str>> {
-        let work = self.active.take()?;
-        let sha256 = work.version.sha256().clone();
-        self.retired.draining.push(work.version);
+        let active = self.active.take()?;
+        let sha256 = active.version.sha256().clone();
+        self.retired.draining.push(active.version);
         self.retired.drop_drained();
         Some(sha256)
     }
@@ -246,7 +247,7 @@ impl EntryState {
     /// Calls and failures since server start.
     fn counts(&mut self) -> (u64, u64) {
         self.retired.drop_drained();
-        let versions = self.retired.draining.iter().chain(self.active.iter().map(|work| &work.version));
+        let versions = self.retired.draining.iter().chain(self.active.iter().map(|active| &active.version));
         versions.map(|version| version.counts()).fold((self.retired.calls, self.retired.failures), |sum, counts| {
             (sum.0.saturating_add(counts.0), sum.1.saturating_add(counts.1))
         })
@@ -279,20 +280,20 @@ impl EntryState {
 
 impl RetiredVersions {
     fn drop_drained(&mut self) {
-        let surplus = self.draining.len().saturating_sub(MAX_DRAINING);
+        let excess = self.draining.len().saturating_sub(MAX_DRAINING);
         let mut at = 0;
         let (calls, failures) = (&mut self.calls, &mut self.failures);
         self.draining.retain(|version| {
             // Running calls hold references; this list holds one.
-            let is_called = Arc::strong_count(version) > 1;
-            let stays = is_called && at >= surplus;
+            let has_running_calls = Arc::strong_count(version) > 1;
+            let is_retained = has_running_calls && at >= excess;
             at += 1;
-            if !stays {
+            if !is_retained {
                 let counts = version.counts();
                 *calls = calls.saturating_add(counts.0);
                 *failures = failures.saturating_add(counts.1);
             }
-            stays
+            is_retained
         });
     }
 }

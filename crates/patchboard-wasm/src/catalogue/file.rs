@@ -81,23 +81,23 @@ impl PluginFiles {
 
     /// Reads both files consistently and returns their metadata from before the read.
     pub(super) fn read(&self) -> (FilesSnapshot, Result<PluginContent, ReadFailure>) {
-        let look = self.snapshot();
-        let content = self.read_both(look);
-        let has_changed = self.snapshot() != look;
-        (look, if has_changed { Err(ReadFailure::Changing) } else { content })
+        let snapshot = self.snapshot();
+        let content = self.read_both(snapshot);
+        let has_changed = self.snapshot() != snapshot;
+        (snapshot, if has_changed { Err(ReadFailure::Changing) } else { content })
     }
 
-    fn read_both(&self, look: FilesSnapshot) -> Result<PluginContent, ReadFailure> {
-        let within = self.folder.as_ref().map(|folder| &*folder.folder);
-        let mut open_to_all = Vec::new();
+    fn read_both(&self, snapshot: FilesSnapshot) -> Result<PluginContent, ReadFailure> {
+        let root = self.folder.as_ref().map(|folder| &*folder.folder);
+        let mut world_writable = Vec::new();
         let mut read = |path: &Path, max: u64| {
-            let (bytes, is_open_to_all) = read_file(path, within, max)?;
-            open_to_all.extend(is_open_to_all.then(|| path.to_owned()));
+            let (bytes, is_world_writable) = read_file(path, root, max)?;
+            world_writable.extend(is_world_writable.then(|| path.to_owned()));
             Ok::<_, ReadFailure>(bytes)
         };
         let bytes = read(&self.file, MAX_PLUGIN_BYTES)?;
         let sidecar = match &self.folder {
-            Some(folder) if look.sidecar.is_some() => {
+            Some(folder) if snapshot.sidecar.is_some() => {
                 let text = String::from_utf8(read(&folder.sidecar, MAX_SIDECAR_BYTES)?);
                 let not_text = |_| ReadFailure::Unusable(format!("{} is not UTF-8", folder.sidecar.display()));
                 Some(text.map_err(not_text)?)
@@ -105,7 +105,7 @@ impl PluginFiles {
             Some(_) | None => None,
         };
         let sha256 = hex::encode(Sha256::digest(&bytes)).into();
-        Ok(PluginContent { bytes: bytes.into(), sha256, sidecar, world_writable: open_to_all })
+        Ok(PluginContent { bytes: bytes.into(), sha256, sidecar, world_writable })
     }
 }
 
@@ -126,20 +126,20 @@ pub(super) fn is_world_writable(metadata: &Metadata) -> bool {
     metadata.mode() & 0o002 != 0
 }
 
-fn read_file(path: &Path, within: Option<&Path>, max: u64) -> Result<(Vec<u8>, bool), ReadFailure> {
+fn read_file(path: &Path, root: Option<&Path>, max: u64) -> Result<(Vec<u8>, bool), ReadFailure> {
     let shown = path.display();
-    let failed = |error: io::Error| match error.kind() == io::ErrorKind::NotFound {
+    let read_failure = |error: io::Error| match error.kind() == io::ErrorKind::NotFound {
         true => ReadFailure::Missing,
         false => ReadFailure::Unusable(format!("failed to read {shown}: {error}")),
     };
-    let real = path.canonicalize().map_err(failed)?;
-    if let Some(folder) = within
-        && !real.starts_with(folder.canonicalize().map_err(failed)?)
+    let resolved = path.canonicalize().map_err(read_failure)?;
+    if let Some(folder) = root
+        && !resolved.starts_with(folder.canonicalize().map_err(read_failure)?)
     {
         return Err(ReadFailure::Unusable(format!("{shown} is a link that leads out of the plugins folder")));
     }
-    let file = open(&real).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
+    let file = open(&resolved).map_err(read_failure)?;
+    let metadata = file.metadata().map_err(read_failure)?;
     if !metadata.is_file() {
         return Err(ReadFailure::Unusable(format!("{shown} is not a file")));
     }
@@ -153,7 +153,7 @@ fn read_file(path: &Path, within: Option<&Path>, max: u64) -> Result<(Vec<u8>, b
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-    file.take(max + 1).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(max + 1).read_to_end(&mut bytes).map_err(read_failure)?;
     match bytes.len() as u64 > max {
         true => Err(too_large()),
         false => Ok((bytes, is_world_writable(&metadata))),
@@ -161,9 +161,9 @@ fn read_file(path: &Path, within: Option<&Path>, max: u64) -> Result<(Vec<u8>, b
 }
 
 /// Does not block on a FIFO, and does not follow a link that was created after the path was resolved.
-fn open(real: &Path) -> io::Result<File> {
+fn open(resolved: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(real)
+    OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(resolved)
 }
 
 #[cfg(test)]

@@ -72,73 +72,73 @@ impl Catalogue {
         cause: LoadCause,
         stop: &CancellationToken,
     ) -> Result<PluginReport, PluginError> {
-        let began = Instant::now();
-        let making = async {
-            let turn = entry.change_lock.lock().await;
-            let loading = entry.loading();
-            (self.load_candidate(entry, cause).await, loading, turn)
+        let started_at = Instant::now();
+        let loading = async {
+            let change_guard = entry.change_lock.lock().await;
+            let loading_guard = entry.loading();
+            (self.load_candidate(entry, cause).await, loading_guard, change_guard)
         };
         // Not cancelled past this point, because a pinned version must be activated.
-        let (made, loading, _turn) = tokio::select! {
+        let (loaded, loading_guard, _change_guard) = tokio::select! {
             biased;
             () = self.stop.cancelled() => return Err(self.fail_load(entry, LoadFailure::Cancelled)),
             () = stop.cancelled() => return Err(self.fail_load(entry, LoadFailure::Cancelled)),
-            made = making => made,
+            loaded = loading => loaded,
         };
-        let settled = match made {
-            Ok(LoadResult::New(candidate)) => self.approve_or_hold(entry, candidate, began).await,
+        let result = match loaded {
+            Ok(LoadResult::New(candidate)) => self.approve_or_hold(entry, candidate, started_at).await,
             Ok(LoadResult::Unchanged) => {
                 entry.mark_current();
                 Ok(())
             }
             Err(failure) => Err(self.fail_load(entry, failure)),
         };
-        drop(loading);
-        settled.map(|()| entry.report())
+        drop(loading_guard);
+        result.map(|()| entry.report())
     }
 
     async fn load_candidate(&self, entry: &Arc<PluginEntry>, cause: LoadCause) -> Result<LoadResult, LoadFailure> {
-        let place = entry.files.clone();
+        let files = entry.files.clone();
         let admit = (entry.origin == PluginOrigin::Configured).then(|| self.admit_file.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let (look, content) = place.read();
+            let (snapshot, content) = files.read();
             let admitted = match (&content, admit) {
-                (Ok(content), Some(admit)) => admit(&place.file, &content.sha256),
+                (Ok(content), Some(admit)) => admit(&files.file, &content.sha256),
                 (Ok(_) | Err(_), _) => Ok(()),
             };
-            (look, content, admitted)
+            (snapshot, content, admitted)
         });
         let read = read.await;
-        let (look, content, admitted) =
+        let (snapshot, content, admitted) =
             read.map_err(|error| LoadFailure::Failed(format!("failed to read its file: {error}")))?;
-        entry.state().last_tried = Some(look);
+        entry.state().last_tried = Some(snapshot);
         let content = content?;
         admitted.map_err(LoadFailure::NotTrusted)?;
         entry.state().last_sha256 = Some(content.sha256.clone());
         for path in &content.world_writable {
             self.warn_once(&format!("every user of this machine may change {}; revoke that right", path.display()));
         }
-        let given = self.config_for(entry, &content).map_err(LoadFailure::Refused)?;
+        let config = self.config_for(entry, &content).map_err(LoadFailure::Refused)?;
         if let Some(only) = entry.options.sha256.map(hex::encode)
             && *only != *content.sha256
         {
-            let found = &content.sha256;
-            let problem = format!("the configuration allows only the SHA-256 {only}, and its file has {found}");
+            let actual = &content.sha256;
+            let problem = format!("the configuration allows only the SHA-256 {only}, and its file has {actual}");
             return Err(LoadFailure::Refused(problem));
         }
         // The files were touched without a change of content.
-        if cause == LoadCause::Changed && entry.is_active(&content.sha256, &given) {
+        if cause == LoadCause::Changed && entry.is_active(&content.sha256, &config) {
             return Ok(LoadResult::Unchanged);
         }
         let options =
-            PluginOptions { grants: given.grants.clone(), settings: given.settings.clone(), ..entry.options.clone() };
-        let Ok(_place) = self.compile_permits.acquire().await else { return Err(LoadFailure::Cancelled) };
+            PluginOptions { grants: config.grants.clone(), settings: config.settings.clone(), ..entry.options.clone() };
+        let Ok(_permit) = self.compile_permits.acquire().await else { return Err(LoadFailure::Cancelled) };
         let version = self.loader.load(options, content.bytes).await.map_err(LoadFailure::Refused)?;
-        Ok(LoadResult::New(LoadedCandidate { version, config: given }))
+        Ok(LoadResult::New(LoadedCandidate { version, config }))
     }
 
     fn config_for(&self, entry: &PluginEntry, content: &PluginContent) -> Result<GrantsAndSettings, String> {
-        let Some(in_folder) = &entry.files.folder else {
+        let Some(folder) = &entry.files.folder else {
             return Ok(GrantsAndSettings {
                 grants: entry.options.grants.clone(),
                 settings: entry.options.settings.clone(),
@@ -146,7 +146,7 @@ impl Catalogue {
         };
         let Some(text) = &content.sidecar else { return Ok(GrantsAndSettings::default()) };
         let (grants, settings) =
-            (self.sidecar)(text).map_err(|problem| format!("{}: {problem}", in_folder.sidecar.display()))?;
+            (self.sidecar)(text).map_err(|problem| format!("{}: {problem}", folder.sidecar.display()))?;
         Ok(GrantsAndSettings { grants, settings })
     }
 
@@ -154,41 +154,39 @@ impl Catalogue {
         &self,
         entry: &PluginEntry,
         candidate: LoadedCandidate,
-        began: Instant,
+        started_at: Instant,
     ) -> Result<(), PluginError> {
-        let LoadedCandidate { version, config: given } = candidate;
+        let LoadedCandidate { version, config } = candidate;
         let name = entry.name();
-        let failed = |what: &str, error: &StoreError| {
+        let pin_error = |what: &str, error: &StoreError| {
             LoadFailure::Failed(format!("what was approved of it cannot be {what}: {}", error_chain(error)))
         };
-        let now = PluginPin::of(&*version, &given.grants);
-        let pinned = match pins::read(&*self.store, name).await {
+        let pin = PluginPin::of(&*version, &config.grants);
+        let stored_pin = match pins::read(&*self.store, name).await {
             Ok(pinned) => pinned,
-            Err(error) => return Err(self.fail_load(entry, failed("read", &error))),
+            Err(error) => return Err(self.fail_load(entry, pin_error("read", &error))),
         };
-        let granted = match check_against_pin(&pinned, &now, entry.origin) {
-            ApprovalVerdict::Accepted(granted) => granted,
+        let new_grants = match check_against_pin(&stored_pin, &pin, entry.origin) {
+            ApprovalVerdict::Accepted(new_grants) => new_grants,
             ApprovalVerdict::NeedsApproval(changes) => {
-                return Err(
-                    self.hold_for_approval(entry, UnapprovedVersion { version, config: given, pin: now, changes })
-                );
+                return Err(self.hold_for_approval(entry, UnapprovedVersion { version, config, pin, changes }));
             }
         };
         // The pin is written before activation: a version that runs must be the one on record.
-        if pinned != PinLookup::Known(now.clone())
-            && let Err(error) = pins::write(&*self.store, &*self.clock, name, &now).await
+        if stored_pin != PinLookup::Known(pin.clone())
+            && let Err(error) = pins::write(&*self.store, &*self.clock, name, &pin).await
         {
-            return Err(self.fail_load(entry, failed("written", &error)));
+            return Err(self.fail_load(entry, pin_error("written", &error)));
         }
-        let duration_ms = began.elapsed().as_millis() as u64;
-        if !granted.is_empty() {
+        let duration_ms = started_at.elapsed().as_millis() as u64;
+        if !new_grants.is_empty() {
             tracing::info!(
                 plugin = &**name,
                 "the configuration gives the plugin more than before: {}",
-                join_changes(&granted)
+                join_changes(&new_grants)
             );
         }
-        self.activate(entry, version, given, Some(duration_ms))
+        self.activate(entry, version, config, Some(duration_ms))
     }
 
     /// Activates a version that has been pinned.
@@ -196,15 +194,15 @@ impl Catalogue {
         &self,
         entry: &PluginEntry,
         version: Arc<dyn PluginVersion>,
-        given: GrantsAndSettings,
+        config: GrantsAndSettings,
         duration_ms: Option<u64>,
     ) -> Result<(), PluginError> {
         let name = entry.name();
         let sha256 = short_hash(version.sha256());
         let tools = version.tools().iter().map(|tool| &*tool.name).collect::<Vec<_>>().join(" ");
-        let grants = given.grants.iter().map(PluginGrant::to_string).collect::<Vec<_>>().join(" ");
+        let grants = config.grants.iter().map(PluginGrant::to_string).collect::<Vec<_>>().join(" ");
         let has_channel = version.has_channel();
-        match entry.activate(version.clone(), given, self.clock.now()) {
+        match entry.activate(version.clone(), config, self.clock.now()) {
             ActivationOutcome::AlreadyUnloaded => {
                 Err(PluginError::Failed(format!("`{name}` was unloaded in the meantime")))
             }
@@ -232,7 +230,7 @@ impl Catalogue {
         let sha256 = held.version.sha256().clone();
         entry.hold_for_approval(held);
         self.rebuild_offer();
-        let goes_on = match entry.version() {
+        let consequence = match entry.version() {
             Some(version) => format!("version {} goes on working", short_hash(version.sha256())),
             None => "until then it is not offered".to_owned(),
         };
@@ -240,9 +238,9 @@ impl Catalogue {
             plugin = &**name,
             sha256 = short_hash(&sha256),
             "the plugin is not what was approved: {changes}; look at it and run `patchboard plugins approve {name}`; \
-             {goes_on}"
+             {consequence}"
         );
-        PluginError::AwaitingApproval(format!("`{name}` waits for approval: {changes}; {goes_on}"))
+        PluginError::AwaitingApproval(format!("`{name}` waits for approval: {changes}; {consequence}"))
     }
 
     fn fail_load(&self, entry: &PluginEntry, failure: LoadFailure) -> PluginError {
@@ -272,30 +270,31 @@ impl Catalogue {
                 (problem, PluginError::Refused)
             }
         };
-        let is_news = entry.reject_file(&problem);
-        let goes_on = if entry.version().is_some() { "; the earlier version goes on working" } else { "" };
+        let is_new_problem = entry.reject_file(&problem);
+        let consequence = if entry.version().is_some() { "; the earlier version goes on working" } else { "" };
         // A problem that recurs at every poll is logged once.
-        if is_news {
-            tracing::warn!(plugin = &**name, "the plugin cannot be loaded: {problem}{goes_on}");
+        if is_new_problem {
+            tracing::warn!(plugin = &**name, "the plugin cannot be loaded: {problem}{consequence}");
         }
-        error(format!("`{name}` cannot be loaded: {problem}{goes_on}"))
+        error(format!("`{name}` cannot be loaded: {problem}{consequence}"))
     }
 
     /// Handles a removed file.
     pub(super) fn file_missing(&self, entry: &PluginEntry) {
         entry.mark_file_missing();
         self.rebuild_offer();
-        let goes_on = if entry.version().is_some() { "the version at work goes on working" } else { "it is unloaded" };
+        let consequence =
+            if entry.version().is_some() { "the version at work goes on working" } else { "it is unloaded" };
         tracing::warn!(
             plugin = &**entry.name(),
-            "the plugin's file is gone: {}; {goes_on}",
+            "the plugin's file is gone: {}; {consequence}",
             entry.files.file.display()
         );
     }
 
     /// Pins and activates the version that awaits approval.
     pub(super) async fn approve(&self, entry: &PluginEntry) -> Result<PluginReport, PluginError> {
-        let _turn = entry.change_lock.lock().await;
+        let _change_guard = entry.change_lock.lock().await;
         let Some(held) = entry.state().pending.clone() else {
             return Err(PluginError::Unknown(format!("nothing waits for approval: `{}`", entry.name())));
         };
@@ -309,8 +308,8 @@ impl Catalogue {
 }
 
 impl From<ReadFailure> for LoadFailure {
-    fn from(unread: ReadFailure) -> Self {
-        match unread {
+    fn from(failure: ReadFailure) -> Self {
+        match failure {
             ReadFailure::Missing => Self::FileMissing,
             ReadFailure::Changing => Self::Changing,
             ReadFailure::Unusable(problem) => Self::Refused(problem),

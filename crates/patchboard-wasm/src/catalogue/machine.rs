@@ -36,13 +36,13 @@ impl MachineLoader {
     }
 
     async fn machine(&self) -> Result<&PluginMachine, String> {
-        let make = || async {
+        let init = || async {
             let (start, limits, cache) = (self.start, self.limits, self.cache.clone());
-            let made = tokio::task::spawn_blocking(move || start(limits, Some(cache))).await;
-            made.unwrap_or_else(|error| Err(error.to_string()))
+            let result = tokio::task::spawn_blocking(move || start(limits, Some(cache))).await;
+            result.unwrap_or_else(|error| Err(error.to_string()))
         };
-        let made = self.machine.get_or_try_init(make).await;
-        made.map_err(|problem| format!("this server cannot run plugins: {problem}"))
+        let result = self.machine.get_or_try_init(init).await;
+        result.map_err(|problem| format!("this server cannot run plugins: {problem}"))
     }
 }
 
@@ -51,7 +51,7 @@ impl VersionLoader for MachineLoader {
         Box::pin(async move {
             let machine = self.machine().await?;
             let plugin = LoadedPlugin::load(machine, &options, bytes, &self.services).await;
-            let plugin: Arc<dyn PluginVersion> = Arc::new(plugin.map_err(|refusal| refusal.to_string())?);
+            let plugin: Arc<dyn PluginVersion> = Arc::new(plugin.map_err(|error| error.to_string())?);
             Ok(plugin)
         })
     }

@@ -35,8 +35,8 @@ impl ToolNameOwners {
 
 /// Unreadable data counts as empty: names are then assigned again, in the plugins' order.
 pub(super) async fn read(store: &dyn Store) -> Result<ToolNameOwners, StoreError> {
-    let kept = store.kv_get(&KvNamespace::Server, KEY).await?;
-    let names = kept.map(|bytes| serde_json::from_slice::<BTreeMap<Arc<str>, Arc<str>>>(&bytes)).transpose();
+    let stored = store.kv_get(&KvNamespace::Server, KEY).await?;
+    let names = stored.map(|bytes| serde_json::from_slice::<BTreeMap<Arc<str>, Arc<str>>>(&bytes)).transpose();
     Ok(ToolNameOwners(names.ok().flatten().unwrap_or_default()))
 }
 

@@ -79,9 +79,9 @@ pub(super) fn check(imports: &[&str], exports: &[&str]) -> Result<InterfaceNames
         }
     }
     if !names.tools && !names.channel {
-        let wanted = EXPORTS.map(|interface| format!("{PACKAGE}/{interface}@{VERSION}")).join(" nor ");
+        let expected = EXPORTS.map(|interface| format!("{PACKAGE}/{interface}@{VERSION}")).join(" nor ");
         return Err(
-            PluginFileError::new(format!("exports neither {wanted}")).hint("a plugin exports at least one of them")
+            PluginFileError::new(format!("exports neither {expected}")).hint("a plugin exports at least one of them")
         );
     }
     Ok(names)

@@ -53,32 +53,32 @@ impl CallSlots {
 
     /// The share of permits one plugin may hold: never all, so that its calls cannot starve those of others.
     pub(crate) fn quota(&self) -> PluginQuota {
-        let others = (self.calls / SHARED_FRACTION).max(1);
-        PluginQuota(Arc::new(Semaphore::new(self.calls.saturating_sub(others).max(1))))
+        let reserved = (self.calls / SHARED_FRACTION).max(1);
+        PluginQuota(Arc::new(Semaphore::new(self.calls.saturating_sub(reserved).max(1))))
     }
 
     pub(crate) async fn acquire(
         &self,
-        share: &PluginQuota,
-        longest: Duration,
+        quota: &PluginQuota,
+        timeout: Duration,
         stop: &CancellationToken,
     ) -> Result<CallSlot, SlotError> {
         let admitted = self.admitted.clone().try_acquire_owned().map_err(|_| SlotError::QueueFull)?;
-        let from = PermitSource { quota: share.0.clone(), working: self.working.clone() };
-        let place = match from.try_acquire() {
-            Some(place) => place,
+        let source = PermitSource { quota: quota.0.clone(), working: self.working.clone() };
+        let permit = match source.try_acquire() {
+            Some(permit) => permit,
             None => tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(SlotError::Cancelled),
-                place = tokio::time::timeout(longest, from.acquire()) => match place {
-                    Ok(place) => place.ok_or(SlotError::Cancelled)?,
+                permit = tokio::time::timeout(timeout, source.acquire()) => match permit {
+                    Ok(permit) => permit.ok_or(SlotError::Cancelled)?,
                     Err(_) => return Err(SlotError::TimedOut),
                 },
             },
         };
         // Does not wait: suspended calls may be waiting for this very call.
         let alive = self.alive.clone().try_acquire_owned().map_err(|_| SlotError::QueueFull)?;
-        Ok(CallSlot { work_permit: Some(place), source: from, _alive: alive, _admitted: admitted })
+        Ok(CallSlot { work_permit: Some(permit), source, _alive: alive, _admitted: admitted })
     }
 }
 
@@ -103,8 +103,8 @@ impl PermitSource {
 
     /// Returns `None` only if a semaphore is closed, which never happens.
     async fn acquire(&self) -> Option<WorkPermit> {
-        let own = self.quota.clone().acquire_owned().await.ok()?;
-        Some((own, self.working.clone().acquire_owned().await.ok()?))
+        let quota_permit = self.quota.clone().acquire_owned().await.ok()?;
+        Some((quota_permit, self.working.clone().acquire_owned().await.ok()?))
     }
 }
 
@@ -123,10 +123,10 @@ impl CallSlot {
     /// otherwise plugins that call plugins would deadlock until their timeout.
     pub(crate) async fn release_while<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.work_permit = None;
-        let done = work.await;
+        let output = work.await;
         // Bounded by the timeout of the surrounding call.
         self.work_permit = self.source.acquire().await;
-        done
+        output
     }
 }
 

@@ -31,7 +31,7 @@ impl Host for CallState {
         };
         // The drop guard cancels the tool if the guest ends, for whatever reason.
         let stop = self.stop.child_token();
-        let _stopping = stop.clone().drop_guard();
+        let _stop_guard = stop.clone().drop_guard();
         let (deadline, cancelled) = (self.deadline, self.stop.clone());
         let output = self
             .release_slot_while(until_deadline(deadline, &cancelled, functions.call(&name, arguments, stop)))

@@ -65,31 +65,31 @@ pub(crate) async fn send(
     deadline: Instant,
     stop: CancellationToken,
 ) -> Result<FetchResponse, FetchError> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let timeout = request.timeout.map_or(left, |asked| asked.min(left));
+    let remaining = deadline.saturating_duration_since(Instant::now());
+    let timeout = request.timeout.map_or(remaining, |requested| requested.min(remaining));
     if timeout.is_zero() {
         return Err(FetchError::Timeout("there is no time left for the request".to_owned()));
     }
-    let written = request.url.clone();
+    let requested_url = request.url.clone();
     let PreparedFetch { fetch, carries_secret } = prepare(rights, request, timeout)?;
-    let fetched = rights.services.fetch.fetch(fetch, stop).await;
-    let hider = SecretRedactor::new(&rights.secrets);
-    match fetched {
-        Ok(fetched) => Ok(FetchResponse {
-            status: fetched.status,
-            url: if carries_secret { written } else { hider.text(fetched.url) },
-            headers: fetched.headers.into_iter().map(|(name, value)| (name, hider.text(value))).collect(),
-            body: hider.bytes(fetched.body),
-            is_truncated: fetched.is_truncated,
+    let response = rights.services.fetch.fetch(fetch, stop).await;
+    let redactor = SecretRedactor::new(&rights.secrets);
+    match response {
+        Ok(response) => Ok(FetchResponse {
+            status: response.status,
+            url: if carries_secret { requested_url } else { redactor.text(response.url) },
+            headers: response.headers.into_iter().map(|(name, value)| (name, redactor.text(value))).collect(),
+            body: redactor.bytes(response.body),
+            is_truncated: response.is_truncated,
         }),
-        Err(FetchError::BadRequest(reason)) => Err(FetchError::BadRequest(hider.text(reason))),
+        Err(FetchError::BadRequest(reason)) => Err(FetchError::BadRequest(redactor.text(reason))),
         Err(FetchError::Refused(reason)) if carries_secret && reason.contains("redirect") => {
-            let reason = hider.text(reason);
+            let reason = redactor.text(reason);
             Err(FetchError::Refused(format!("{reason} (a request with a secret stays with the host it is for)")))
         }
-        Err(FetchError::Refused(reason)) => Err(FetchError::Refused(hider.text(reason))),
-        Err(FetchError::Timeout(reason)) => Err(FetchError::Timeout(hider.text(reason))),
-        Err(FetchError::Failed(reason)) => Err(FetchError::Failed(hider.text(reason))),
+        Err(FetchError::Refused(reason)) => Err(FetchError::Refused(redactor.text(reason))),
+        Err(FetchError::Timeout(reason)) => Err(FetchError::Timeout(redactor.text(reason))),
+        Err(FetchError::Failed(reason)) => Err(FetchError::Failed(redactor.text(reason))),
         Err(FetchError::Cancelled) => Err(FetchError::Cancelled),
     }
 }
@@ -114,9 +114,10 @@ fn prepare(rights: &PluginRights, request: ChannelRequest, timeout: Duration) ->
         Err(reason) => Err(FetchError::BadRequest(reason)),
     };
     // The response is searched for secrets, so it must be complete and uncompressed.
-    let hinders = |name: &str| ["accept-encoding", "range"].iter().any(|hinders| name.eq_ignore_ascii_case(hinders));
-    let wanted = headers.into_iter().filter(|(name, _)| !(carries_secret && hinders(name)));
-    let headers = wanted.map(fill).collect::<Result<_, _>>()?;
+    let blocks_redaction =
+        |name: &str| ["accept-encoding", "range"].iter().any(|header| name.eq_ignore_ascii_case(header));
+    let forwarded = headers.into_iter().filter(|(name, _)| !(carries_secret && blocks_redaction(name)));
+    let headers = forwarded.map(fill).collect::<Result<_, _>>()?;
     let only_hosts = Some(only_hosts);
     let fetch = FetchRequest { method, url, headers, body, timeout, max_bytes: MAX_RECEIVED_BYTES, only_hosts };
     Ok(PreparedFetch { fetch, carries_secret })

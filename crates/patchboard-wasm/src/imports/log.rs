@@ -10,11 +10,11 @@ const MAX_LINE_BYTES: usize = 4 * 1024;
 impl Host for CallState {
     async fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
         self.begin_host_call().await?;
-        let Some(left) = self.log_lines_left.checked_sub(1) else {
+        let Some(remaining) = self.log_lines_left.checked_sub(1) else {
             self.log_lines_dropped = self.log_lines_dropped.saturating_add(1);
             return Ok(());
         };
-        self.log_lines_left = left;
+        self.log_lines_left = remaining;
         let (plugin, message) = (&*self.rights.plugin, one_line(&message));
         match level {
             Level::Trace => tracing::trace!(target: "plugin", plugin, "{message}"),

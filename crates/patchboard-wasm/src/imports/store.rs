@@ -20,11 +20,11 @@ const MAX_LISTED: usize = 1000;
 impl Host for CallState {
     async fn get(&mut self, store: String, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, StoreError>> {
         let (services, name) = match self.granted_store(&store).await? {
-            Ok(opened) => opened,
-            Err(denied) => return Ok(Err(denied)),
+            Ok(granted) => granted,
+            Err(refusal) => return Ok(Err(refusal)),
         };
-        if let Err(wrong) = check_key(&key) {
-            return Ok(Err(wrong));
+        if let Err(refusal) = check_key(&key) {
+            return Ok(Err(refusal));
         }
         let found =
             until_deadline(self.deadline, &self.stop, services.store.kv_get(&KvNamespace::Plugins(name), &key)).await?;
@@ -33,18 +33,18 @@ impl Host for CallState {
 
     async fn set(&mut self, store: String, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), StoreError>> {
         let (services, name) = match self.granted_store(&store).await? {
-            Ok(opened) => opened,
-            Err(denied) => return Ok(Err(denied)),
+            Ok(granted) => granted,
+            Err(refusal) => return Ok(Err(refusal)),
         };
-        if let Err(wrong) = check_key(&key) {
-            return Ok(Err(wrong));
+        if let Err(refusal) = check_key(&key) {
+            return Ok(Err(refusal));
         }
         if value.len() > MAX_VALUE_BYTES {
             return Ok(Err(StoreError::Full(format!("the value is larger than {MAX_VALUE_BYTES} bytes"))));
         }
-        let adding =
+        let result =
             until_deadline(self.deadline, &self.stop, put_within_limits(&services, &name, &key, value)).await?;
-        Ok(adding.map_err(|refusal| match refusal {
+        Ok(result.map_err(|refusal| match refusal {
             PutError::Full(reason) => StoreError::Full(reason),
             PutError::Failed(error) => self.store_failure(&error),
         }))
@@ -52,14 +52,14 @@ impl Host for CallState {
 
     async fn delete(&mut self, store: String, key: String) -> wasmtime::Result<Result<(), StoreError>> {
         let (services, name) = match self.granted_store(&store).await? {
-            Ok(opened) => opened,
-            Err(denied) => return Ok(Err(denied)),
+            Ok(granted) => granted,
+            Err(refusal) => return Ok(Err(refusal)),
         };
-        if let Err(wrong) = check_key(&key) {
-            return Ok(Err(wrong));
+        if let Err(refusal) = check_key(&key) {
+            return Ok(Err(refusal));
         }
-        let deleting = until_deadline(self.deadline, &self.stop, put_value(&services, &name, &key, None)).await?;
-        Ok(deleting.map_err(|error| self.store_failure(&error)))
+        let result = until_deadline(self.deadline, &self.stop, put_value(&services, &name, &key, None)).await?;
+        Ok(result.map_err(|error| self.store_failure(&error)))
     }
 
     async fn keys(
@@ -69,15 +69,15 @@ impl Host for CallState {
         after: Option<String>,
     ) -> wasmtime::Result<Result<Vec<String>, StoreError>> {
         let (services, name) = match self.granted_store(&store).await? {
-            Ok(opened) => opened,
-            Err(denied) => return Ok(Err(denied)),
+            Ok(granted) => granted,
+            Err(refusal) => return Ok(Err(refusal)),
         };
         if prefix.len() > MAX_KEY_BYTES || after.as_ref().is_some_and(|after| after.len() > MAX_KEY_BYTES) {
             let reason = format!("no key is longer than {MAX_KEY_BYTES} bytes");
             return Ok(Err(StoreError::Failed(reason)));
         }
-        let space = KvNamespace::Plugins(name);
-        let listing = services.store.kv_keys(&space, &prefix, after.as_deref(), MAX_LISTED);
+        let namespace = KvNamespace::Plugins(name);
+        let listing = services.store.kv_keys(&namespace, &prefix, after.as_deref(), MAX_LISTED);
         let found = until_deadline(self.deadline, &self.stop, listing).await?;
         Ok(match found {
             Ok(keys) => Ok(keys.iter().map(|key| key.to_string()).collect()),
@@ -125,26 +125,26 @@ async fn put_within_limits(
     key: &str,
     value: Vec<u8>,
 ) -> Result<(), PutError> {
-    let gate = services.store_lock(name);
-    let _turn = gate.lock().await;
-    let space = KvNamespace::Plugins(name.clone());
-    let earlier = services.store.kv_get(&space, key).await?;
-    if earlier.as_ref().is_none_or(|earlier| earlier.len() < value.len()) {
-        let size = services.store.kv_usage(&space).await?;
-        check_room(name, size, key, earlier.as_deref(), &value).map_err(PutError::Full)?;
+    let lock = services.store_lock(name);
+    let _guard = lock.lock().await;
+    let namespace = KvNamespace::Plugins(name.clone());
+    let previous = services.store.kv_get(&namespace, key).await?;
+    if previous.as_ref().is_none_or(|previous| previous.len() < value.len()) {
+        let usage = services.store.kv_usage(&namespace).await?;
+        check_capacity(name, usage, key, previous.as_deref(), &value).map_err(PutError::Full)?;
     }
     Ok(put_value(services, name, key, Some(value)).await?)
 }
 
-fn check_room(name: &str, size: KvUsage, key: &str, earlier: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
-    let added = match earlier {
-        Some(earlier) => value.len().saturating_sub(earlier.len()),
-        None if size.keys >= MAX_KEYS => {
+fn check_capacity(name: &str, usage: KvUsage, key: &str, previous: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
+    let added = match previous {
+        Some(previous) => value.len().saturating_sub(previous.len()),
+        None if usage.keys >= MAX_KEYS => {
             return Err(format!("store `{name}` holds {MAX_KEYS} keys, and takes no more"));
         }
         None => key.len() + value.len(),
     };
-    match size.bytes.saturating_add(added as u64) <= MAX_STORE_BYTES {
+    match usage.bytes.saturating_add(added as u64) <= MAX_STORE_BYTES {
         true => Ok(()),
         false => Err(format!("store `{name}` would hold more than {MAX_STORE_BYTES} bytes")),
     }
@@ -156,9 +156,9 @@ async fn put_value(
     key: &str,
     value: Option<Vec<u8>>,
 ) -> Result<(), store::StoreError> {
-    let (space, at) = (KvNamespace::Plugins(name.clone()), services.clock.now());
-    let keep = StoreWrite::PutValue { namespace: space, key: key.into(), value, at };
-    services.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await
+    let (namespace, at) = (KvNamespace::Plugins(name.clone()), services.clock.now());
+    let write = StoreWrite::PutValue { namespace, key: key.into(), value, at };
+    services.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await
 }
 
 fn check_key(key: &str) -> Result<(), StoreError> {

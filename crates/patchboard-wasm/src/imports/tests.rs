@@ -25,7 +25,7 @@ mod store;
 #[derive(Debug, Default)]
 struct ScriptedFetch {
     answers: Mutex<VecDeque<Result<FetchResponse, FetchError>>>,
-    asked: Mutex<Vec<FetchRequest>>,
+    requests: Mutex<Vec<FetchRequest>>,
 }
 
 impl ScriptedFetch {
@@ -33,8 +33,8 @@ impl ScriptedFetch {
         self.answers.lock().unwrap().push_back(answer);
     }
 
-    fn asked(&self) -> Vec<FetchRequest> {
-        std::mem::take(&mut *self.asked.lock().unwrap())
+    fn requests(&self) -> Vec<FetchRequest> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
     }
 }
 
@@ -44,7 +44,7 @@ impl HttpFetcher for ScriptedFetch {
         request: FetchRequest,
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<FetchResponse, FetchError>> {
-        self.asked.lock().unwrap().push(request);
+        self.requests.lock().unwrap().push(request);
         let answer = self.answers.lock().unwrap().pop_front();
         Box::pin(async move {
             match answer {
@@ -124,20 +124,20 @@ impl Setting {
     }
 
     async fn call_with(&self, rights: PluginRights) -> CallState {
-        let turns = CallSlots::new(1);
-        let share = turns.quota();
-        let turn = turns.acquire(&share, Duration::from_secs(1), &self.stop).await.unwrap();
+        let slots = CallSlots::new(1);
+        let quota = slots.quota();
+        let slot = slots.acquire(&quota, Duration::from_secs(1), &self.stop).await.unwrap();
         let functions = Some(self.tools.clone() as Arc<dyn HostFunctions>);
-        let home = tokio::runtime::Handle::current();
-        let caller = GuestCall {
+        let main_runtime = tokio::runtime::Handle::current();
+        let guest_call = GuestCall {
             rights: Arc::new(rights),
             functions,
             stop: self.stop.clone(),
-            quota: share,
+            quota,
             pace: Arc::default(),
-            main_runtime: home,
+            main_runtime,
         };
-        CallState::new(caller, &self.limits, turn)
+        CallState::new(guest_call, &self.limits, slot)
     }
 }
 
@@ -163,7 +163,7 @@ impl io::Write for Lines {
 
 impl Logged {
     fn start() -> Self {
-        crate::testing::listen_everywhere();
+        crate::testing::install_subscriber();
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt()

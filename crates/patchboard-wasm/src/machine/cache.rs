@@ -105,20 +105,20 @@ fn check_integrity(file: &mut File) -> io::Result<()> {
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "its hash does not match");
     let code = file.metadata()?.len().checked_sub(HASH_BYTES as u64).ok_or_else(broken)?;
     let mut hasher = Sha256::new();
-    let mut left = code;
-    let mut piece = vec![0; READ_CHUNK_BYTES];
-    while left > 0 {
-        let wanted = usize::try_from(left).unwrap_or(READ_CHUNK_BYTES).min(READ_CHUNK_BYTES);
-        let read = file.read(&mut piece[..wanted])?;
+    let mut remaining = code;
+    let mut chunk = vec![0; READ_CHUNK_BYTES];
+    while remaining > 0 {
+        let length = usize::try_from(remaining).unwrap_or(READ_CHUNK_BYTES).min(READ_CHUNK_BYTES);
+        let read = file.read(&mut chunk[..length])?;
         if read == 0 {
             return Err(broken());
         }
-        hasher.update(&piece[..read]);
-        left -= read as u64;
+        hasher.update(&chunk[..read]);
+        remaining -= read as u64;
     }
-    let mut kept = [0; HASH_BYTES];
-    file.read_exact(&mut kept)?;
-    match kept == <[u8; HASH_BYTES]>::from(hasher.finalize()) {
+    let mut stored_hash = [0; HASH_BYTES];
+    file.read_exact(&mut stored_hash)?;
+    match stored_hash == <[u8; HASH_BYTES]>::from(hasher.finalize()) {
         true => Ok(()),
         false => Err(broken()),
     }

@@ -12,13 +12,13 @@ use super::LoadedPlugin;
 use crate::compile::PluginFileError;
 use crate::machine::PluginMachine;
 use crate::rights::{HostServices, PluginLimits};
-use crate::testing::{Asked, NoFunctions, guest, options, services, services_with};
+use crate::testing::{NoFunctions, NotifyingClock, guest, options, services, services_with};
 use crate::text::format_duration;
 
 /// Longer than any test takes, on any machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+const LONG_TIMEOUT: Duration = Duration::from_secs(600);
 /// Tried one after the other: on a busy machine a short time is not enough for any call.
-const SHORT_TIMES: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(2), Duration::from_secs(20)];
+const SHORT_LIMITS: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(2), Duration::from_secs(20)];
 
 async fn load(limits: PluginLimits, grants: &[&str], services: &HostServices) -> Arc<LoadedPlugin> {
     let machine = PluginMachine::start(limits, None).expect("a machine");
@@ -89,7 +89,7 @@ async fn breaks_with_a_sentence() {
     assert_eq!(call(&plugin, "fail").await, ToolOutput::error("no luck"));
     assert_eq!(plugin.counts(), (19, 9), "what a tool itself calls an error is none of the host's");
 
-    let mut times = SHORT_TIMES.as_slice();
+    let mut times = SHORT_LIMITS.as_slice();
     while !late_calls_are_ended(times).await {
         times = times.get(1..).expect("the longest one is enough for calls that behave");
     }
@@ -136,14 +136,14 @@ async fn every_call_gets_a_fresh_instance() {
 
 #[tokio::test]
 async fn ends_when_it_is_stopped() {
-    let clock = Arc::new(Asked::default());
+    let clock = Arc::new(NotifyingClock::default());
     // So that nothing else can end it.
-    let limits = PluginLimits { time: PATIENCE, fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let limits = PluginLimits { time: LONG_TIMEOUT, fuel: u64::MAX / 2, ..PluginLimits::default() };
     let plugin = load(limits, &[], &services_with(clock.clone())).await;
     let stop = CancellationToken::new();
     let calling = plugin.call("ask", "".into(), Arc::new(NoFunctions), stop.clone());
     let stopping = async {
-        clock.asked.notified().await;
+        clock.reads.notified().await;
         stop.cancel();
     };
     let (output, ()) = tokio::join!(calling, stopping);
@@ -155,14 +155,14 @@ async fn ends_when_it_is_stopped() {
 /// timeout is longer than this test may take.
 #[tokio::test]
 async fn ends_when_nobody_waits_for_it() {
-    let clock = Arc::new(Asked::default());
-    let limits = PluginLimits { calls: 1, time: PATIENCE, fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let clock = Arc::new(NotifyingClock::default());
+    let limits = PluginLimits { calls: 1, time: LONG_TIMEOUT, fuel: u64::MAX / 2, ..PluginLimits::default() };
     let plugin = load(limits, &[], &services_with(clock.clone())).await;
     {
         let mut calling = Box::pin(plugin.call("ask", "".into(), Arc::new(NoFunctions), CancellationToken::new()));
         tokio::select! {
             output = &mut calling => panic!("it ended: {output:?}"),
-            () = clock.asked.notified() => {}
+            () = clock.reads.notified() => {}
         }
     }
     assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
@@ -172,8 +172,8 @@ async fn ends_when_nobody_waits_for_it() {
 /// waiting.
 #[tokio::test]
 async fn ten_loops_do_not_keep_others_waiting() {
-    let limits = PluginLimits { calls: 16, time: PATIENCE, fuel: u64::MAX / 2, ..PluginLimits::default() };
-    let clock = Arc::new(Asked::default());
+    let limits = PluginLimits { calls: 16, time: LONG_TIMEOUT, fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let clock = Arc::new(NotifyingClock::default());
     let plugin = load(limits, &[], &services_with(clock.clone())).await;
     let stop = CancellationToken::new();
     let loops = join_all((0..10).map(|number| {
@@ -181,7 +181,7 @@ async fn ten_loops_do_not_keep_others_waiting() {
         plugin.call(tool, "".into(), Arc::new(NoFunctions), stop.clone())
     }));
     let meanwhile = async {
-        clock.asked.notified().await;
+        clock.reads.notified().await;
         for _ in 0..10 {
             assert_eq!(call(&plugin, "echo").await, ToolOutput::ok("hello"));
         }
@@ -193,7 +193,7 @@ async fn ten_loops_do_not_keep_others_waiting() {
         assert_eq!((&*output.content, fault(&output)), ("cancelled", Some(ToolFault::Cancelled)));
     }
     // Left alone, each of them ends when its time is over.
-    let (plugin, time) = load_within(&SHORT_TIMES, limits).await;
+    let (plugin, time) = load_within(&SHORT_LIMITS, limits).await;
     for output in join_all((0..10).map(|_| call(&plugin, "loop"))).await {
         assert_eq!((&*output.content, fault(&output)), (&*too_long(time), Some(ToolFault::TimedOut)));
     }
@@ -221,7 +221,7 @@ async fn a_plugin_known_as_quick_does_not_hold_up_whoever_asks_when_it_loops() {
 
 #[tokio::test]
 async fn too_many_are_refused_at_once() {
-    let limits = PluginLimits { calls: 1, time: PATIENCE, fuel: u64::MAX / 2, ..PluginLimits::default() };
+    let limits = PluginLimits { calls: 1, time: LONG_TIMEOUT, fuel: u64::MAX / 2, ..PluginLimits::default() };
     let plugin = load(limits, &[], &services()).await;
     let stop = CancellationToken::new();
     let at_work = (0..9).map(|_| plugin.call("loop", "".into(), Arc::new(NoFunctions), stop.clone()));
@@ -326,7 +326,7 @@ async fn each_failure_is_one_line_of_the_log() {
         .without_time()
         .with_target(false)
         .finish();
-    crate::testing::listen_everywhere();
+    crate::testing::install_subscriber();
     let guard = tracing::subscriber::set_default(subscriber);
     call(&plugin, "loop").await;
     call(&plugin, "echo").await;

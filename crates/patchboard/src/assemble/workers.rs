@@ -60,7 +60,7 @@ impl RunningPools {
             launch: launch.clone(),
             callbacks: Arc::new(CallbackListenerAdapter(doors.clone())),
             ports,
-            signals: signals.clone(),
+            telemetry: signals.clone(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
             tracker: tracker.clone(),

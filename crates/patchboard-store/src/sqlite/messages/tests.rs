@@ -38,22 +38,25 @@ async fn messages_and_their_events_are_there_after_a_restart() {
     let store = open_store(&path);
     let row = row(7, MessageState::Held);
     let topic = Topic::Message(row.message);
-    let told = |seq, app: &str| {
+    let app_event = |seq, app: &str| {
         let event = Event::Message(MessageEvent::Sent { app: app.into() });
         Arc::new(Envelope { topic: topic.clone(), seq: Seq(seq), at: row.submitted_at, node: None, event })
     };
-    let writes =
-        vec![StoreWrite::Event(told(1, "notes")), StoreWrite::Event(told(2, "lamps")), StoreWrite::Message(row)];
+    let writes = vec![
+        StoreWrite::Event(app_event(1, "notes")),
+        StoreWrite::Event(app_event(2, "lamps")),
+        StoreWrite::Message(row),
+    ];
     store.commit(batch(writes)).await.unwrap();
     store.close().await.unwrap();
 
     let store = open_store(&path);
     assert_eq!(store.open_messages().await.unwrap(), [row]);
     assert_eq!(store.messages(query(Some(MessageState::Held), 9)).await.unwrap().items, [row]);
-    assert_eq!(store.events(&topic, Seq::FIRST, 9).await.unwrap(), [told(1, "notes"), told(2, "lamps")]);
+    assert_eq!(store.events(&topic, Seq::FIRST, 9).await.unwrap(), [app_event(1, "notes"), app_event(2, "lamps")]);
     // The writer knows nothing yet of what is stored: it goes on where the topic ended.
     let delivered = MessageRow { state: MessageState::Delivered, ..row };
-    store.commit(batch(vec![StoreWrite::Event(told(3, "notes")), StoreWrite::Message(delivered)])).await.unwrap();
+    store.commit(batch(vec![StoreWrite::Event(app_event(3, "notes")), StoreWrite::Message(delivered)])).await.unwrap();
     assert_eq!(store.last_seq(&topic).await.unwrap(), Seq(3));
     assert_eq!(store.messages(query(None, 9)).await.unwrap().items, [delivered]);
 }
@@ -103,11 +106,11 @@ async fn a_message_with_many_events_is_a_call_of_its_own() {
     for number in 1..=2 {
         let row = row(number, MessageState::Delivered);
         let event = Event::Message(MessageEvent::Sent { app: "notes".into() });
-        let told = |seq| {
+        let app_event = |seq| {
             let (topic, event) = (Topic::Message(row.message), event.clone());
             StoreWrite::Event(Arc::new(Envelope { topic, seq: Seq(seq), at: row.submitted_at, node: None, event }))
         };
-        let mut writes: Vec<_> = (1..=PRUNE_EVENTS as u64).map(told).collect();
+        let mut writes: Vec<_> = (1..=PRUNE_EVENTS as u64).map(app_event).collect();
         writes.push(StoreWrite::Message(row));
         store.commit(batch(writes)).await.unwrap();
     }

@@ -15,7 +15,7 @@ use super::super::{SqliteOptions, SqliteStore};
 use super::super::{events, schema};
 use super::{CHECKPOINT_BYTES, CommitRequest, WriteConnection};
 
-fn scribe(folder: &Path) -> WriteConnection {
+fn connection(folder: &Path) -> WriteConnection {
     WriteConnection::new(schema::open_for_writing(&folder.join("writer.db")).unwrap())
 }
 
@@ -26,35 +26,35 @@ fn batch(topic: u128, seq: u64, text: &str, durability: Durability) -> WriteBatc
     WriteBatch { durability, writes: vec![StoreWrite::Event(Arc::new(record))] }
 }
 
-fn commit_together(scribe: &mut WriteConnection, batches: Vec<WriteBatch>) -> Vec<Result<(), StoreError>> {
-    let room = Arc::new(Semaphore::new(batches.len()));
-    let (group, answers): (Vec<_>, Vec<_>) = batches
+fn commit_together(connection: &mut WriteConnection, batches: Vec<WriteBatch>) -> Vec<Result<(), StoreError>> {
+    let permits = Arc::new(Semaphore::new(batches.len()));
+    let (group, replies): (Vec<_>, Vec<_>) = batches
         .into_iter()
         .map(|batch| {
-            let (answer, receiver) = oneshot::channel();
-            let room = room.clone().try_acquire_owned().unwrap();
-            (CommitRequest { batch: EncodedBatch::new(batch), answer, _permit: room }, receiver)
+            let (reply, receiver) = oneshot::channel();
+            let permits = permits.clone().try_acquire_owned().unwrap();
+            (CommitRequest { batch: EncodedBatch::new(batch), reply, _permit: permits }, receiver)
         })
         .unzip();
-    scribe.commit_group(group);
-    answers.into_iter().map(|mut answer| answer.try_recv().expect("answered by now")).collect()
+    connection.commit_group(group);
+    replies.into_iter().map(|mut reply| reply.try_recv().expect("answered by now")).collect()
 }
 
-fn last_seq(scribe: &WriteConnection, topic: u128) -> u64 {
-    events::last_seq(&scribe.db, &Topic::Run(RunId(Uuid::from_u128(topic)))).unwrap().0
+fn last_seq(connection: &WriteConnection, topic: u128) -> u64 {
+    events::last_seq(&connection.db, &Topic::Run(RunId(Uuid::from_u128(topic)))).unwrap().0
 }
 
-fn synchronous(scribe: &WriteConnection) -> u8 {
-    scribe.db.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
+fn synchronous(connection: &WriteConnection) -> u8 {
+    connection.db.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
 }
 
 #[test]
 fn a_bad_batch_does_not_fail_its_neighbours() {
     let folder = tempfile::tempdir().unwrap();
-    let mut scribe = scribe(folder.path());
+    let mut connection = connection(folder.path());
     let boundary = Durability::Boundary;
-    let answers = commit_together(
-        &mut scribe,
+    let replies = commit_together(
+        &mut connection,
         vec![
             batch(1, 1, "good", boundary),
             batch(2, 7, "does not follow", boundary),
@@ -63,10 +63,10 @@ fn a_bad_batch_does_not_fail_its_neighbours() {
             batch(3, 1, "repeats", boundary),
         ],
     );
-    let kept: Vec<_> = answers.iter().map(Result::is_ok).collect();
-    assert_eq!(kept, [true, false, true, true, false]);
-    assert_eq!([1, 2, 3].map(|topic| last_seq(&scribe, topic)), [2, 0, 1]);
-    let Err(StoreError::Failed { attempted, source }) = &answers[1] else { panic!("{:?}", answers[1]) };
+    let stored: Vec<_> = replies.iter().map(Result::is_ok).collect();
+    assert_eq!(stored, [true, false, true, true, false]);
+    assert_eq!([1, 2, 3].map(|topic| last_seq(&connection, topic)), [2, 0, 1]);
+    let Err(StoreError::Failed { attempted, source }) = &replies[1] else { panic!("{:?}", replies[1]) };
     assert_eq!((*attempted, source.to_string().as_str()), ("commit a batch", "event number 7 does not follow 0"));
 }
 
@@ -75,13 +75,13 @@ fn the_strictest_batch_decides_about_the_disk() {
     const NORMAL: u8 = 1;
     const FULL: u8 = 2;
     let folder = tempfile::tempdir().unwrap();
-    let mut scribe = scribe(folder.path());
+    let mut connection = connection(folder.path());
     let mut check = |durabilities: &[Durability], expected| {
-        let first = last_seq(&scribe, 1) + 1;
+        let first = last_seq(&connection, 1) + 1;
         let batches = durabilities.iter().zip(first..).map(|(&durability, seq)| batch(1, seq, "piece", durability));
-        let answers = commit_together(&mut scribe, batches.collect());
-        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-        assert_eq!(synchronous(&scribe), expected, "{durabilities:?}");
+        let replies = commit_together(&mut connection, batches.collect());
+        assert!(replies.iter().all(Result::is_ok), "{replies:?}");
+        assert_eq!(synchronous(&connection), expected, "{durabilities:?}");
     };
     check(&[Durability::Delta], NORMAL);
     check(&[Durability::Delta, Durability::Boundary, Durability::Delta], FULL);
@@ -92,20 +92,20 @@ fn the_strictest_batch_decides_about_the_disk() {
 #[test]
 fn a_full_disk_is_reported_and_survived() {
     let folder = tempfile::tempdir().unwrap();
-    let mut scribe = scribe(folder.path());
-    let pages: u32 = scribe.db.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    let room_for = |scribe: &WriteConnection, pages: u32| {
-        scribe.db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+    let mut connection = connection(folder.path());
+    let pages: u32 = connection.db.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    let limit_pages = |connection: &WriteConnection, pages: u32| {
+        connection.db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     };
-    room_for(&scribe, pages + 16);
+    limit_pages(&connection, pages + 16);
     let text = "x".repeat(8000);
     let mut stored = 0;
     let error = loop {
-        let answer = commit_together(
-            &mut scribe,
+        let reply = commit_together(
+            &mut connection,
             vec![batch(1, stored + 1, &text, Durability::Boundary), batch(1, stored + 2, &text, Durability::Boundary)],
         );
-        match answer.into_iter().collect::<Result<Vec<()>, _>>() {
+        match reply.into_iter().collect::<Result<Vec<()>, _>>() {
             Ok(_) => stored += 2,
             Err(error) => break error,
         }
@@ -113,13 +113,13 @@ fn a_full_disk_is_reported_and_survived() {
     };
     assert!(matches!(error, StoreError::Full), "{error:?}");
     // The first of the two may still have fitted.
-    let stored_now = last_seq(&scribe, 1);
+    let stored_now = last_seq(&connection, 1);
     assert!(stored_now == stored || stored_now == stored + 1);
 
-    room_for(&scribe, pages + 1000);
-    let answers = commit_together(&mut scribe, vec![batch(1, stored_now + 1, &text, Durability::Boundary)]);
-    assert!(answers[0].is_ok(), "{answers:?}");
-    assert_eq!(last_seq(&scribe, 1), stored_now + 1);
+    limit_pages(&connection, pages + 1000);
+    let replies = commit_together(&mut connection, vec![batch(1, stored_now + 1, &text, Durability::Boundary)]);
+    assert!(replies[0].is_ok(), "{replies:?}");
+    assert_eq!(last_seq(&connection, 1), stored_now + 1);
 }
 
 #[tokio::test]

@@ -33,16 +33,17 @@ pub(super) struct JailedServer {
 
 pub(super) async fn start(
     server: &str,
-    order: ServerCommand<'_>,
-    warden: &JailConfig,
+    command: ServerCommand<'_>,
+    jail_config: &JailConfig,
 ) -> Result<(JailedServer, ServerStreams), String> {
-    let rights = warden.admit(ProgramKey::McpServer(server)).await?;
-    let mut jail = build_jail(order, warden, &rights).map_err(|error| format!("cannot make a jail: {error}"))?;
-    let own = python_cache_settings(&rights, order.program, order.private);
-    let arguments = own.arguments.into_iter().chain(order.arguments.iter().cloned()).collect();
-    jail.environment.extend(own.variables);
-    let program = CommandSpec { program: order.program.into(), arguments, stdin: StdinMode::Piped };
-    let mut jailed = warden.spawner.spawn(jail, program).await.map_err(|error| crate::text::with_causes(&error))?;
+    let rights = jail_config.admit(ProgramKey::McpServer(server)).await?;
+    let mut jail = build_jail(command, jail_config, &rights).map_err(|error| format!("cannot make a jail: {error}"))?;
+    let cache_settings = python_cache_settings(&rights, command.program, command.private);
+    let arguments = cache_settings.arguments.into_iter().chain(command.arguments.iter().cloned()).collect();
+    jail.environment.extend(cache_settings.variables);
+    let program = CommandSpec { program: command.program.into(), arguments, stdin: StdinMode::Piped };
+    let mut jailed =
+        jail_config.spawner.spawn(jail, program).await.map_err(|error| crate::text::with_causes(&error))?;
     if jailed.confinement().has_closed_parts {
         tracing::warn!(
             mcp.server = server,
@@ -57,10 +58,10 @@ pub(super) async fn start(
     Ok((JailedServer { jailed, status: None }, streams))
 }
 
-fn build_jail(order: ServerCommand<'_>, warden: &JailConfig, rights: &ProgramRights) -> std::io::Result<Jail> {
-    let folder = order.working_folder.unwrap_or(Path::new("."));
-    let here = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut jail = Jail::for_folder(here)?;
+fn build_jail(command: ServerCommand<'_>, jail_config: &JailConfig, rights: &ProgramRights) -> std::io::Result<Jail> {
+    let folder = command.working_folder.unwrap_or(Path::new("."));
+    let working_folder = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut jail = Jail::for_folder(working_folder)?;
     match rights {
         ProgramRights::Full => (jail.view, jail.writable) = (FilesystemView::Everything, Vec::new()),
         ProgramRights::Reduced(rights) => {
@@ -69,15 +70,15 @@ fn build_jail(order: ServerCommand<'_>, warden: &JailConfig, rights: &ProgramRig
             jail.readable.clone_from(&rights.readable);
         }
     }
-    jail.protected = warden.protected.to_vec();
-    jail.private = order.private.map(Path::to_owned).into_iter().collect();
-    let own = order.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
-    jail.environment = inherited_environment(&[]).into_iter().chain(own).collect();
+    jail.protected = jail_config.protected.to_vec();
+    jail.private = command.private.map(Path::to_owned).into_iter().collect();
+    let variables = command.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+    jail.environment = inherited_environment(&[]).into_iter().chain(variables).collect();
     if *rights == ProgramRights::Full {
-        warden.remove_agent_writable_paths(&mut jail.environment);
+        jail_config.remove_agent_writable_paths(&mut jail.environment);
     }
     jail.network = match rights {
-        ProgramRights::Full => warden.network_access(&[]),
+        ProgramRights::Full => jail_config.network_access(&[]),
         // The server needs no network: it uses standard input and output.
         ProgramRights::Reduced(_) => NetworkAccess { connect: TcpAccess::Closed, ..NetworkAccess::default() },
     };

@@ -19,8 +19,8 @@ pub(super) struct PlainServer {
     group: Option<Pid>,
 }
 
-pub(super) fn start(order: ServerCommand<'_>) -> Result<(PlainServer, ServerStreams), String> {
-    let ServerCommand { program, arguments, env, working_folder, .. } = order;
+pub(super) fn start(command: ServerCommand<'_>) -> Result<(PlainServer, ServerStreams), String> {
+    let ServerCommand { program, arguments, env, working_folder, .. } = command;
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()

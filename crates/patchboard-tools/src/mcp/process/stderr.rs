@@ -47,11 +47,11 @@ impl StderrTail {
                 Ok(_) | Err(_) => break,
             };
             let end = available.iter().position(|&byte| byte == b'\n');
-            let piece = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
-            let room = MAX_LINE.saturating_sub(line.len());
-            line.extend(piece.iter().take(room));
-            let used = piece.len() + usize::from(end.is_some());
-            reader.consume(used);
+            let chunk = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
+            let limit = MAX_LINE.saturating_sub(line.len());
+            line.extend(chunk.iter().take(limit));
+            let consumed = chunk.len() + usize::from(end.is_some());
+            reader.consume(consumed);
             if end.is_some() {
                 self.push_line(&server, &line);
                 line.clear();
@@ -79,7 +79,7 @@ impl StderrTail {
     /// The last lines joined into one, for an error message.
     pub(super) fn summary(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = lines.len().saturating_sub(3);
-        lines.iter().skip(shown).map(String::as_str).collect::<Vec<_>>().join(" | ")
+        let skipped = lines.len().saturating_sub(3);
+        lines.iter().skip(skipped).map(String::as_str).collect::<Vec<_>>().join(" | ")
     }
 }

@@ -8,9 +8,9 @@ use super::*;
 async fn start(script: &str, env: &[(&str, &str)]) -> (ServerProcess, pipe::Sender, ChildStdout) {
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), SecretString::from(*value))).collect();
     let arguments = ["-c".to_owned(), script.to_owned()];
-    let order =
+    let command =
         ServerCommand { program: "/bin/sh", arguments: &arguments, env: &env, working_folder: None, private: None };
-    spawn(&"srv".into(), order, &LaunchMode::Plain, &TaskTracker::new()).await.unwrap()
+    spawn(&"srv".into(), command, &LaunchMode::Plain, &TaskTracker::new()).await.unwrap()
 }
 
 async fn all(mut output: ChildStdout) -> String {
@@ -113,13 +113,13 @@ async fn endless_chatter_costs_bounded_memory() {
 #[tokio::test]
 async fn a_program_that_is_not_there_is_an_error() {
     let env = BTreeMap::new();
-    let order = ServerCommand {
+    let command = ServerCommand {
         program: "/nonexistent/program",
         arguments: &[],
         env: &env,
         working_folder: None,
         private: None,
     };
-    let error = spawn(&"srv".into(), order, &LaunchMode::Plain, &TaskTracker::new()).await.unwrap_err();
+    let error = spawn(&"srv".into(), command, &LaunchMode::Plain, &TaskTracker::new()).await.unwrap_err();
     assert_eq!(error, "cannot start `/nonexistent/program`: No such file or directory (os error 2)");
 }

@@ -85,10 +85,10 @@ impl Bench {
         let tasks = TaskTracker::new();
         tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
         let (input, theirs) = tokio::io::duplex(1024);
-        let (output, mouth) = tokio::io::duplex(1024);
+        let (output, output_sender) = tokio::io::duplex(1024);
         let stop = CancellationToken::new();
         let target = RelayTarget { url, token: Some("the token".into()) };
-        let relaying = tasks.spawn(relay(target, theirs, mouth, stop.clone()));
+        let relaying = tasks.spawn(relay(target, theirs, output_sender, stop.clone()));
         Self { site, input: Some(input), output: BufReader::new(output), relaying, stop }
     }
 
@@ -186,8 +186,8 @@ async fn a_server_that_is_gone_is_an_error_for_each_request() {
     let closed = ClosedPort::take();
     let target = RelayTarget { url: format!("http://127.0.0.1:{}/mcp", closed.port()), token: None };
     let (mut input, theirs) = tokio::io::duplex(1024);
-    let (output, mouth) = tokio::io::duplex(1024);
-    let relaying = TaskTracker::new().spawn(relay(target, theirs, mouth, CancellationToken::new()));
+    let (output, output_sender) = tokio::io::duplex(1024);
+    let relaying = TaskTracker::new().spawn(relay(target, theirs, output_sender, CancellationToken::new()));
     input.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}\n").await.unwrap();
     let mut line = String::new();
     BufReader::new(output).read_line(&mut line).await.unwrap();

@@ -27,7 +27,7 @@ pub(super) struct Stub {
     pub(super) is_mute: AtomicBool,
     pub(super) starts: AtomicUsize,
     seen: Mutex<Vec<Value>>,
-    mouth: Mutex<Option<mpsc::UnboundedSender<String>>>,
+    output_sender: Mutex<Option<mpsc::UnboundedSender<String>>>,
     tasks: TaskTracker,
 }
 
@@ -44,8 +44,8 @@ impl Stub {
         self.starts.fetch_add(1, Ordering::SeqCst);
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (reading, mut writing) = tokio::io::split(ours);
-        let (mouth, mut said) = mpsc::unbounded_channel::<String>();
-        *self.mouth.lock().unwrap() = Some(mouth.clone());
+        let (output_sender, mut said) = mpsc::unbounded_channel::<String>();
+        *self.output_sender.lock().unwrap() = Some(output_sender.clone());
         let stub = self.clone();
         self.tasks.spawn(async move {
             let mut lines = BufReader::new(reading).lines();
@@ -53,7 +53,7 @@ impl Stub {
                 tokio::select! {
                     line = lines.next_line() => {
                         let Ok(Some(line)) = line else { break };
-                        stub.hear(&serde_json::from_str(&line).unwrap(), &mouth);
+                        stub.hear(&serde_json::from_str(&line).unwrap(), &output_sender);
                     }
                     line = said.recv() => {
                         let Some(line) = line.filter(|line| line != "CUT") else { break };
@@ -69,8 +69,8 @@ impl Stub {
 
     /// Sends a line to the connected client.
     pub(super) fn say(&self, line: impl Into<String>) {
-        let mouth = self.mouth.lock().unwrap().clone();
-        drop(mouth.unwrap().send(line.into()));
+        let output_sender = self.output_sender.lock().unwrap().clone();
+        drop(output_sender.unwrap().send(line.into()));
     }
 
     pub(super) fn notify(&self, method: &str) {
@@ -88,13 +88,13 @@ impl Stub {
         seen.iter().filter(|message| message["method"] == method).cloned().collect()
     }
 
-    fn hear(&self, message: &Value, mouth: &mpsc::UnboundedSender<String>) {
+    fn hear(&self, message: &Value, output_sender: &mpsc::UnboundedSender<String>) {
         self.seen.lock().unwrap().push(message.clone());
         if self.is_mute.load(Ordering::SeqCst) {
             return;
         }
         for answer in self.answers(message) {
-            drop(mouth.send(answer));
+            drop(output_sender.send(answer));
         }
     }
 
@@ -227,13 +227,13 @@ impl Bench {
     }
 }
 
-pub(super) fn scope(voice: ProgressSink) -> ToolScope {
+pub(super) fn scope(progress: ProgressSink) -> ToolScope {
     ToolScope {
         session: SessionKey::conversation("default", "test", "me", "main"),
         owner: MemoryOwner::account("test", "me"),
         folder: None,
         folder_grant: None,
-        progress: voice,
+        progress,
         call_metadata: None,
     }
 }

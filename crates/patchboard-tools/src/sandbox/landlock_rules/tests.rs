@@ -14,25 +14,25 @@ fn check(files: &[&str], closed: &[&str], root: &str, granted: &[&str]) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "").unwrap();
     }
-    let (found, survey) = survey(&base, closed, root);
+    let (found, summary) = grant(&base, closed, root);
     assert_eq!(found, granted, "{closed:?} closed beneath {root:?}");
-    assert_eq!(survey.has_closed_parts, granted != [root], "{closed:?} beneath {root:?}");
-    assert_eq!(survey.skipped_entries, 0);
+    assert_eq!(summary.has_closed_parts, granted != [root], "{closed:?} beneath {root:?}");
+    assert_eq!(summary.skipped_entries, 0);
 }
 
-fn survey(base: &Path, closed: &[&str], root: &str) -> (Vec<String>, GrantSummary) {
+fn grant(base: &Path, closed: &[&str], root: &str) -> (Vec<String>, GrantSummary) {
     let closed: Vec<PathBuf> = closed.iter().map(|path| base.join(path)).collect();
     let closed = ClosedPaths::from_paths(closed.iter().map(PathBuf::as_path)).unwrap();
     let opened = rustix::fs::open(base.join(root), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let mut found = Vec::new();
-    let survey = closed.grant_tree(opened, &mut |parcel| {
-        let path = fs::read_link(format!("/proc/self/fd/{}", parcel.descriptor.as_raw_fd())).unwrap();
-        assert_eq!(path.is_dir(), parcel.is_directory);
+    let summary = closed.grant_tree(opened, &mut |target| {
+        let path = fs::read_link(format!("/proc/self/fd/{}", target.descriptor.as_raw_fd())).unwrap();
+        assert_eq!(path.is_dir(), target.is_directory);
         found.push(path.strip_prefix(base).unwrap().to_str().unwrap().to_owned());
         Ok(())
     });
     found.sort();
-    (found, survey.unwrap())
+    (found, summary.unwrap())
 }
 
 const FILES: &[&str] = &["work/src/a", "work/data/keys/token", "work/data/log", "work/note", "elsewhere/x"];
@@ -76,8 +76,8 @@ fn other_names_of_a_protected_file_are_closed_where_they_are_met() {
     symlink("secret/key", base.join("work/pointer")).unwrap();
     symlink("work/secret", base.join("outside")).unwrap();
     // Configured by way of a symlink, as it might be.
-    assert_eq!(survey(&base, &["outside/key"], "work").0, ["work/plain"]);
-    assert_eq!(survey(&base, &["work/pointer"], "work").0, ["work/plain"]);
+    assert_eq!(grant(&base, &["outside/key"], "work").0, ["work/plain"]);
+    assert_eq!(grant(&base, &["work/pointer"], "work").0, ["work/plain"]);
 }
 
 #[test]
@@ -94,6 +94,6 @@ fn too_many_entries_beside_a_protected_path_stay_closed() {
     for number in 0..MAX_ENTRIES + 5 {
         fs::File::create(base.join("work").join(number.to_string())).unwrap();
     }
-    let (granted, survey) = survey(&base, &["work/key"], "work");
-    assert_eq!((granted.len(), survey.skipped_entries, survey.has_closed_parts), (MAX_ENTRIES, 5, true));
+    let (granted, summary) = grant(&base, &["work/key"], "work");
+    assert_eq!((granted.len(), summary.skipped_entries, summary.has_closed_parts), (MAX_ENTRIES, 5, true));
 }

@@ -11,8 +11,8 @@ fn both_ways_to_find_children_find_them() {
     assert!(children_by_scan().contains(&pid));
     assert!(descendants().contains(&pid));
     // Group and session are inherited, also where they began outside the namespace of this process and have no number.
-    let ties = ProcessStat { parent: Some(getpid()), ..ProcessStat::read(getpid()).unwrap() };
-    assert_eq!(ProcessStat::read(pid), Some(ties));
+    let stat = ProcessStat { parent: Some(getpid()), ..ProcessStat::read(getpid()).unwrap() };
+    assert_eq!(ProcessStat::read(pid), Some(stat));
     drop(child.stdin.take());
     child.wait().unwrap();
     assert!(!children_by_scan().contains(&pid));

@@ -17,7 +17,7 @@ fn refused(options: FilterOptions, call: i64, arguments: &[u64]) -> Vec<i32> {
             SeccompCmpOp::Ge | SeccompCmpOp::Gt | SeccompCmpOp::Le | SeccompCmpOp::Lt => panic!("not used"),
         }
     };
-    let denied = deny_rules(options).into_iter().filter(|one| one.call == call && one.when.iter().all(holds));
+    let denied = deny_rules(options).into_iter().filter(|one| one.call == call && one.conditions.iter().all(holds));
     denied.map(|one| one.error).collect()
 }
 

@@ -7,7 +7,7 @@ fn pool(command: &[&str]) -> PoolOptions {
     PoolOptions::new("py", command.iter().map(|part| (*part).to_owned()).collect(), "/".into())
 }
 
-fn who<'a>(id: &'a WorkerId, secret: &'a WorkerSecret) -> WorkerIdentity<'a> {
+fn identity<'a>(id: &'a WorkerId, secret: &'a WorkerSecret) -> WorkerIdentity<'a> {
     WorkerIdentity {
         id,
         secret,
@@ -23,7 +23,7 @@ fn who<'a>(id: &'a WorkerId, secret: &'a WorkerSecret) -> WorkerIdentity<'a> {
 fn only_flags_that_are_not_given_are_added() {
     let (id, secret) = (WorkerId("w".into()), WorkerSecret::new("bits"));
     let check =
-        |command: &[&str], expected: &[&str]| assert_eq!(arguments(&pool(command), who(&id, &secret)), expected);
+        |command: &[&str], expected: &[&str]| assert_eq!(arguments(&pool(command), identity(&id, &secret)), expected);
     let added = ["--port", "4001", "--elixir-address", "127.0.0.1:4000", "--snakepit-run-id", "abc1234"];
     check(&["python", "a.py"], &[&["a.py"][..], &added].concat());
     check(
@@ -31,7 +31,7 @@ fn only_flags_that_are_not_given_are_added() {
         &["--port=7", "--elixir-address", "h:1", "--snakepit-run-id", "abc1234"],
     );
     check(&["python", "--portable"], &[&["--portable"][..], &added].concat());
-    assert_eq!(worker_arguments(who(&id, &secret)), added);
+    assert_eq!(worker_arguments(identity(&id, &secret)), added);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_pool_has_the_last_word_on_variables() {
     options.env = BTreeMap::from([("PATH".to_owned(), "/mine".into()), ("KEY".to_owned(), "secret".into())]);
     let servers =
         [("PATH", "/usr/bin"), ("PYTHONPATH", "/packages")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let all = environment(&options, worker_variables(who(&id, &secret)), servers);
+    let all = environment(&options, worker_variables(identity(&id, &secret)), servers);
     let value = |name: &str| all[name].expose_secret().to_owned();
     assert_eq!(["PATH", "KEY", "PYTHONPATH"].map(value), ["/mine", "secret", "/packages"]);
     let own = ["SNAKEPIT_READY_FILE", "PATCHBOARD_WORKER_SOCKET", "PATCHBOARD_WORKER_ID", "PATCHBOARD_POOL"];

@@ -35,28 +35,28 @@ struct SessionBinding {
 
 impl Affinities {
     pub(super) fn worker(&self, session: &str, now: Instant) -> Option<WorkerNumber> {
-        let bond = self.by_session.get(session)?;
-        if now.saturating_duration_since(bond.last_use.0) > MAX_IDLE { None } else { bond.worker }
+        let binding = self.by_session.get(session)?;
+        if now.saturating_duration_since(binding.last_use.0) > MAX_IDLE { None } else { binding.worker }
     }
 
     pub(super) fn bind(&mut self, session: &Arc<str>, worker: WorkerNumber, now: Instant) {
         self.next_use += 1;
         let this_use = (now, self.next_use);
         match self.by_session.get_mut(session) {
-            Some(bond) => {
-                self.by_use.remove(&bond.last_use);
-                bond.last_use = this_use;
-                bond.worker = Some(worker);
-                if !bond.seen_by.contains(&worker) {
-                    if bond.seen_by.len() >= MAX_SEEN_WORKERS {
-                        bond.seen_by.remove(0);
+            Some(binding) => {
+                self.by_use.remove(&binding.last_use);
+                binding.last_use = this_use;
+                binding.worker = Some(worker);
+                if !binding.seen_by.contains(&worker) {
+                    if binding.seen_by.len() >= MAX_SEEN_WORKERS {
+                        binding.seen_by.remove(0);
                     }
-                    bond.seen_by.push(worker);
+                    binding.seen_by.push(worker);
                 }
             }
             None => {
-                let bond = SessionBinding { worker: Some(worker), seen_by: vec![worker], last_use: this_use };
-                self.by_session.insert(session.clone(), bond);
+                let binding = SessionBinding { worker: Some(worker), seen_by: vec![worker], last_use: this_use };
+                self.by_session.insert(session.clone(), binding);
             }
         }
         self.by_use.insert(this_use, session.clone());
@@ -65,16 +65,16 @@ impl Affinities {
 
     /// Lets the session use any worker again.
     pub(super) fn unbind(&mut self, session: &str) {
-        if let Some(bond) = self.by_session.get_mut(session) {
-            bond.worker = None;
+        if let Some(binding) = self.by_session.get_mut(session) {
+            binding.worker = None;
         }
     }
 
     /// Returns the workers that ran calls of the session.
     pub(super) fn remove(&mut self, session: &str) -> Vec<WorkerNumber> {
-        let Some(bond) = self.by_session.remove(session) else { return Vec::new() };
-        self.by_use.remove(&bond.last_use);
-        bond.seen_by
+        let Some(binding) = self.by_session.remove(session) else { return Vec::new() };
+        self.by_use.remove(&binding.last_use);
+        binding.seen_by
     }
 
     fn evict_stale(&mut self, now: Instant) {

@@ -41,67 +41,67 @@ struct JailedWorker {
 }
 
 pub(super) async fn start(
-    order: LaunchSpec,
-    warden: &JailConfig,
+    spec: LaunchSpec,
+    jail_config: &JailConfig,
     tasks: &TaskTracker,
 ) -> Result<Box<dyn WorkerProcess>, String> {
-    let rights = warden.admit(ProgramKey::WorkerPool(&order.pool)).await?;
-    let mut jail = build_jail(&order, warden, &rights)?;
-    let own = python_cache_settings(&rights, &order.program, order.bytecode_cache.as_deref());
-    jail.environment.extend(own.variables);
+    let rights = jail_config.admit(ProgramKey::WorkerPool(&spec.pool)).await?;
+    let mut jail = build_jail(&spec, jail_config, &rights)?;
+    let cache_settings = python_cache_settings(&rights, &spec.program, spec.bytecode_cache.as_deref());
+    jail.environment.extend(cache_settings.variables);
     if rights == ProgramRights::Full {
-        warden.remove_agent_writable_paths(&mut jail.environment);
+        jail_config.remove_agent_writable_paths(&mut jail.environment);
     }
-    let input = match order.stdin {
+    let input = match spec.stdin {
         WorkerStdin::Null => sandbox::StdinMode::Null,
         WorkerStdin::Piped => sandbox::StdinMode::Piped,
     };
-    let arguments = own.arguments.into_iter().chain(order.arguments).collect();
-    let program = CommandSpec { program: order.program.as_str().into(), arguments, stdin: input };
-    let spawned = warden.spawner.spawn(jail, program).await;
-    let mut jailed = spawned.map_err(|error| crate::text::with_causes(&error))?;
+    let arguments = cache_settings.arguments.into_iter().chain(spec.arguments).collect();
+    let program = CommandSpec { program: spec.program.as_str().into(), arguments, stdin: input };
+    let result = jail_config.spawner.spawn(jail, program).await;
+    let mut jailed = result.map_err(|error| crate::text::with_causes(&error))?;
     let input = jailed.take_stdin();
-    let tail = capture_output(&order.program, jailed.take_stdout(), jailed.take_stderr(), tasks);
+    let tail = capture_output(&spec.program, jailed.take_stdout(), jailed.take_stderr(), tasks);
     Ok(Box::new(JailedWorker { jailed, input, status: None, tail }))
 }
 
-fn build_jail(order: &LaunchSpec, warden: &JailConfig, rights: &ProgramRights) -> Result<Jail, String> {
-    let folder = open(&order.folder)?;
-    let made = Jail::for_folder(folder).map_err(|error| format!("cannot make a jail: {error}"))?;
+fn build_jail(spec: &LaunchSpec, jail_config: &JailConfig, rights: &ProgramRights) -> Result<Jail, String> {
+    let folder = open(&spec.folder)?;
+    let jail = Jail::for_folder(folder).map_err(|error| format!("cannot make a jail: {error}"))?;
     let mut limits = LIMITS;
-    if order.memory_limit.is_some() {
-        limits.memory_bytes = order.memory_limit;
+    if spec.memory_limit.is_some() {
+        limits.memory_bytes = spec.memory_limit;
     }
-    let environment = order.environment.iter();
-    let (view, granted, readable, private) = match rights {
-        ProgramRights::Full => (FilesystemView::ReadEverything, &order.writable, Vec::new(), None),
+    let environment = spec.environment.iter();
+    let (view, writable, readable, private) = match rights {
+        ProgramRights::Full => (FilesystemView::ReadEverything, &spec.writable, Vec::new(), None),
         ProgramRights::Reduced(rights) => {
-            (FilesystemView::Named, &rights.writable, rights.readable.clone(), order.bytecode_cache.clone())
+            (FilesystemView::Named, &rights.writable, rights.readable.clone(), spec.bytecode_cache.clone())
         }
     };
     let network = match rights {
-        ProgramRights::Full => warden.network_access(&order.ports),
+        ProgramRights::Full => jail_config.network_access(&spec.ports),
         ProgramRights::Reduced(_) => {
-            let own = TcpAccess::Ports(order.ports.clone());
-            NetworkAccess { connect: own.clone(), listen: own, unix_sockets: true }
+            let ports = TcpAccess::Ports(spec.ports.clone());
+            NetworkAccess { connect: ports.clone(), listen: ports, unix_sockets: true }
         }
     };
     Ok(Jail {
         view,
-        writable: [&order.private].into_iter().chain(granted).map(|path| open(path)).collect::<Result<_, _>>()?,
+        writable: [&spec.private].into_iter().chain(writable).map(|path| open(path)).collect::<Result<_, _>>()?,
         readable,
-        protected: warden.protected.to_vec(),
+        protected: jail_config.protected.to_vec(),
         private: private.into_iter().collect(),
         environment: environment.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect(),
         network,
         limits,
-        ..made
+        ..jail
     })
 }
 
 fn open(path: &Path) -> Result<OwnedFd, String> {
-    let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    opened.map_err(|error| format!("cannot open `{}`: {error}", path.display()))
+    let result = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    result.map_err(|error| format!("cannot open `{}`: {error}", path.display()))
 }
 
 impl WorkerProcess for JailedWorker {

@@ -6,10 +6,10 @@
 pub(super) fn process_tree_memory(pid: u32) -> Option<u64> {
     use rustix::process::Pid;
     let root = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-    let own = process_memory(pid)?;
-    let others = crate::sandbox::descendants_of(root).into_iter();
-    let others = others.filter_map(|pid| process_memory(pid.as_raw_pid().try_into().ok()?));
-    Some(others.fold(own, u64::saturating_add))
+    let root_memory = process_memory(pid)?;
+    let descendants = crate::sandbox::descendants_of(root).into_iter();
+    let descendants = descendants.filter_map(|pid| process_memory(pid.as_raw_pid().try_into().ok()?));
+    Some(descendants.fold(root_memory, u64::saturating_add))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -20,8 +20,8 @@ pub(super) fn process_tree_memory(_: u32) -> Option<u64> {
 #[cfg(target_os = "linux")]
 fn process_memory(pid: u32) -> Option<u64> {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
-    let share = read("smaps_rollup").and_then(|text| parse_kilobytes(&text, "Pss:"));
-    share.or_else(|| read("status").and_then(|text| parse_kilobytes(&text, "VmRSS:")))
+    let proportional = read("smaps_rollup").and_then(|text| parse_kilobytes(&text, "Pss:"));
+    proportional.or_else(|| read("status").and_then(|text| parse_kilobytes(&text, "VmRSS:")))
 }
 
 /// The kernel's kB are 1,024 bytes.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::*;
 
-fn order(script: &str) -> LaunchSpec {
+fn spec(script: &str) -> LaunchSpec {
     LaunchSpec {
         pool: "pool".into(),
         program: "/bin/sh".to_owned(),
@@ -35,11 +35,11 @@ async fn heard(process: &dyn WorkerProcess, word: &str) {
 #[tokio::test]
 async fn a_plain_child_is_heard_and_ends_as_it_likes() {
     let machine = machine();
-    let mut process = machine.launch(order("echo $WORD; pwd >&2; exit 3")).await.unwrap();
+    let mut process = machine.launch(spec("echo $WORD; pwd >&2; exit 3")).await.unwrap();
     assert_eq!(process.wait().await, "exit status: 3");
     heard(&*process, "told\n").await;
     heard(&*process, "/\n").await;
-    let error = machine.launch(LaunchSpec { program: "/no/such".to_owned(), ..order("") }).await.unwrap_err();
+    let error = machine.launch(LaunchSpec { program: "/no/such".to_owned(), ..spec("") }).await.unwrap_err();
     assert_eq!(error, "cannot start `/no/such` in `/`: No such file or directory (os error 2)");
 }
 
@@ -47,11 +47,11 @@ async fn a_plain_child_is_heard_and_ends_as_it_likes() {
 async fn a_plain_child_can_be_asked_and_made_to_end() {
     let machine = machine();
     let script = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 1000 & wait; done";
-    let mut process = machine.launch(order(script)).await.unwrap();
+    let mut process = machine.launch(spec(script)).await.unwrap();
     heard(&*process, "ready").await;
     process.request_stop().await;
     assert_eq!(process.wait().await, "exit status: 0");
-    let mut process = machine.launch(order("trap '' TERM; echo ready; sleep 1000; sleep 1000")).await.unwrap();
+    let mut process = machine.launch(spec("trap '' TERM; echo ready; sleep 1000; sleep 1000")).await.unwrap();
     heard(&*process, "ready").await;
     process.request_stop().await;
     process.kill().await;

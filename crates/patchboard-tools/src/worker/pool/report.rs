@@ -13,21 +13,21 @@ impl WorkerPool {
         let mut workers: Vec<WorkerReport> = state
             .workers
             .iter()
-            .map(|(no, member)| WorkerReport {
-                id: member.id.clone(),
-                state: member.state,
-                pid: member.pid,
-                in_flight: state.dispatcher.in_flight(*no),
-                capacity: member.capacity,
-                calls: member.worker.as_ref().map_or(0, |worker| worker.calls.load(Ordering::Relaxed)),
-                memory_bytes: member.memory,
-                since: member.since,
-                address: member.address.clone(),
+            .map(|(number, record)| WorkerReport {
+                id: record.id.clone(),
+                state: record.state,
+                pid: record.pid,
+                in_flight: state.dispatcher.in_flight(*number),
+                capacity: record.capacity,
+                calls: record.worker.as_ref().map_or(0, |worker| worker.calls.load(Ordering::Relaxed)),
+                memory_bytes: record.memory,
+                since: record.since,
+                address: record.address.clone(),
             })
             .collect();
         // Slots without a worker and without a running attempt to start one.
         for (number, slot) in state.slots.iter().enumerate() {
-            let is_tried = state.workers.values().any(|member| member.slot as usize == number);
+            let is_tried = state.workers.values().any(|record| record.slot as usize == number);
             if let (Some((id, since)), false) = (&slot.last_worker, slot.stage == SlotStage::Running || is_tried) {
                 workers.push(WorkerReport {
                     id: id.clone(),

@@ -32,26 +32,26 @@ impl WorkerPool {
     pub(in crate::worker) fn end_session(&self, session: &str) {
         let workers: Vec<Arc<ConnectedWorker>> = {
             let mut state = self.state();
-            let seen = state.dispatcher.forget_session(session);
-            seen.into_iter().filter_map(|worker| state.worker(worker)).collect()
+            let numbers = state.dispatcher.forget_session(session);
+            numbers.into_iter().filter_map(|worker| state.worker(worker)).collect()
         };
         for worker in workers {
-            let Ok(place) = self.session_cleanups.queue.clone().try_acquire_owned() else { return };
-            let turns = self.session_cleanups.running.clone();
+            let Ok(queue_permit) = self.session_cleanups.queue.clone().try_acquire_owned() else { return };
+            let running = self.session_cleanups.running.clone();
             let request = CleanupSessionRequest { session_id: session.to_owned(), force: false };
             self.context.tasks.spawn(async move {
-                let _place = place;
-                let telling = async {
-                    let Ok(_turn) = turns.acquire().await else { return };
+                let _queue_permit = queue_permit;
+                let notification = async {
+                    let Ok(_running_permit) = running.acquire().await else { return };
                     let mut client = worker.connection.client();
-                    let told = tokio::time::timeout(REPLY_TIMEOUT, client.cleanup_session(request)).await;
-                    if !matches!(told, Ok(Ok(_))) {
+                    let reply = tokio::time::timeout(REPLY_TIMEOUT, client.cleanup_session(request)).await;
+                    if !matches!(reply, Ok(Ok(_))) {
                         tracing::debug!(worker.id = %worker.id, "session cleanup request failed");
                     }
                 };
                 tokio::select! {
-                    () = telling => {}
-                    () = worker.gone.cancelled() => {}
+                    () = notification => {}
+                    () = worker.removed.cancelled() => {}
                 }
             });
         }

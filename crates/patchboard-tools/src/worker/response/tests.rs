@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-const TRIP: ExecutionInfo<'_> = ExecutionInfo { worker: "w", milliseconds: 7 };
+const INFO: ExecutionInfo<'_> = ExecutionInfo { worker: "w", milliseconds: 7 };
 
 #[test]
 fn every_refusal_has_the_words_its_callers_look_for() {
@@ -55,7 +55,7 @@ fn models_are_told_failures_in_short() {
 #[test]
 fn an_answer_is_what_the_worker_wrote() {
     let check = |response: ExecuteToolResponse, json: Option<&str>, binary: Option<&[u8]>, content: &str| {
-        let output = tool_output(response, CallerKind::Model, TRIP);
+        let output = tool_output(response, CallerKind::Model, INFO);
         let data = output.data.as_ref().unwrap();
         assert_eq!((data.json.as_deref(), data.binary.as_deref()), (json.map(str::as_bytes), binary));
         assert_eq!((&*output.content, &*data.metadata["execution_time"]), (content, "7"));

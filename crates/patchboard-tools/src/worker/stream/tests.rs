@@ -1,6 +1,6 @@
 use super::*;
 
-const TRIP: ExecutionInfo<'_> = ExecutionInfo { worker: "w", milliseconds: 7 };
+const INFO: ExecutionInfo<'_> = ExecutionInfo { worker: "w", milliseconds: 7 };
 
 fn chunk(data: &str) -> pb::ToolChunk {
     pb::ToolChunk { data: Bytes::copy_from_slice(data.as_bytes()), ..Default::default() }
@@ -9,8 +9,8 @@ fn chunk(data: &str) -> pb::ToolChunk {
 #[tokio::test]
 async fn words_run_on_and_objects_have_lines_of_their_own() {
     let check = async |pieces: &[&str], expected: &str| {
-        let voice = ProgressSink::default();
-        let mut text = TextCollector::new(&voice);
+        let sender = ProgressSink::default();
+        let mut text = TextCollector::new(&sender);
         for piece in pieces {
             assert_eq!(text.add(chunk(piece)).await, ChunkStep::Continue);
         }
@@ -23,14 +23,14 @@ async fn words_run_on_and_objects_have_lines_of_their_own() {
 
 #[tokio::test]
 async fn an_endless_text_is_cut_and_bytes_are_named() {
-    let voice = ProgressSink::default();
-    let mut text = TextCollector::new(&voice);
+    let sender = ProgressSink::default();
+    let mut text = TextCollector::new(&sender);
     for _ in 0..12 {
         text.add(chunk(&"x".repeat(100_000))).await;
     }
     let text = text.into_text();
     assert!(text.len() < MAX_TEXT + 100 && text.ends_with("[cut: the answer was longer]"));
-    let mut text = TextCollector::new(&voice);
+    let mut text = TextCollector::new(&sender);
     text.add(pb::ToolChunk { data: Bytes::from_static(&[0xff, 0xfe]), ..Default::default() }).await;
     assert_eq!(text.into_text(), "[2 bytes]");
 }
@@ -47,12 +47,12 @@ async fn what_the_worker_says_of_itself_stays() {
     let (sender, mut receiver) = mpsc::channel(2);
     let mut relay = ChunkRelay::new(&sender);
     let metadata = [("worker_id".to_owned(), "its own".to_owned())].into();
-    let next = relay.forward(pb::ToolChunk { is_final: true, metadata, ..chunk("1") }, TRIP).await;
+    let next = relay.forward(pb::ToolChunk { is_final: true, metadata, ..chunk("1") }, INFO).await;
     let passed = receiver.recv().await.unwrap();
     assert_eq!(
         (next, &*passed.metadata["worker_id"], &*passed.metadata["execution_time_ms"]),
         (ChunkStep::Last, "its own", "7")
     );
     drop(receiver);
-    assert_eq!(relay.forward(chunk("2"), TRIP).await, ChunkStep::ReceiverGone);
+    assert_eq!(relay.forward(chunk("2"), INFO).await, ChunkStep::ReceiverGone);
 }

@@ -27,11 +27,11 @@ use crate::worker::{CallbackListener, CallbackServer, PoolDeps, PoolOptions, Por
 
 /// No callbacks: workers report directly to the stub. Records the secrets it made.
 #[derive(Debug)]
-struct NoDoors(Secrets);
+struct StubCallbacks(Secrets);
 
 pub(super) type Secrets = Arc<Mutex<Vec<WorkerSecret>>>;
 
-impl CallbackServer for NoDoors {
+impl CallbackServer for StubCallbacks {
     fn open<'a>(&'a self, _: &'a WorkerId, port: u16) -> BoxFuture<'a, io::Result<CallbackListener>> {
         let closer = CancellationToken::new().drop_guard();
         let secret = WorkerSecret::new(format!("secret of {port}"));
@@ -45,7 +45,7 @@ pub(super) struct Bench {
     pub(super) stub: Arc<Stub>,
     pub(super) pools: Arc<WorkerPools>,
     pub(super) host: Arc<dyn ToolHost>,
-    pub(super) signals: TelemetryBus,
+    pub(super) telemetry: TelemetryBus,
     pub(super) stop: CancellationToken,
     pub(super) tracker: TaskTracker,
     pub(super) secrets: Secrets,
@@ -68,13 +68,13 @@ impl Bench {
         let mut options = PoolOptions::new("py", command, scratch.path().to_owned());
         options.count = 2;
         change(&mut options);
-        let (signals, stop, tracker) = (TelemetryBus::default(), CancellationToken::new(), TaskTracker::new());
+        let (telemetry, stop, tracker) = (TelemetryBus::default(), CancellationToken::new(), TaskTracker::new());
         let secrets = Secrets::default();
         let deps = PoolDeps {
             launch: LaunchMode::Plain,
-            callbacks: Arc::new(NoDoors(secrets.clone())),
+            callbacks: Arc::new(StubCallbacks(secrets.clone())),
             ports,
-            signals: signals.clone(),
+            telemetry: telemetry.clone(),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(CountingIds::default()),
             tracker: tracker.clone(),
@@ -85,7 +85,7 @@ impl Bench {
         let pools = WorkerPools::start_in(Arc::new(stub.clone()), vec![options], deps).unwrap();
         *stub.pools.lock().unwrap() = Arc::downgrade(&pools);
         let host = pools.hosts().remove(0);
-        Self { stub, pools, host, signals, stop, tracker, secrets, _scratch: scratch }
+        Self { stub, pools, host, telemetry, stop, tracker, secrets, _scratch: scratch }
     }
 
     /// The same, when all its workers are there.
@@ -115,27 +115,27 @@ impl Bench {
 
     /// The call of a session.
     pub(super) async fn call_in(&self, session: &str, tool: &str) -> ToolOutput {
-        let parcel = CallMetadata { session: session.into(), ..CallMetadata::default() };
-        self.send(tool, Value::Null, parcel, CancellationToken::new()).await
+        let call_metadata = CallMetadata { session: session.into(), ..CallMetadata::default() };
+        self.send(tool, Value::Null, call_metadata, CancellationToken::new()).await
     }
 
     pub(super) async fn send(
         &self,
         tool: &str,
         value: Value,
-        parcel: CallMetadata,
+        call_metadata: CallMetadata,
         stop: CancellationToken,
     ) -> ToolOutput {
-        send(&*self.host, tool, value, parcel, ProgressSink::default(), stop).await
+        send(&*self.host, tool, value, call_metadata, ProgressSink::default(), stop).await
     }
 
     /// A call that goes on by itself.
     pub(super) fn begin(&self, session: &str, tool: &str) -> tokio::task::JoinHandle<ToolOutput> {
         let (host, tool) = (self.host.clone(), tool.to_owned());
-        let parcel = CallMetadata { session: session.into(), ..CallMetadata::default() };
+        let call_metadata = CallMetadata { session: session.into(), ..CallMetadata::default() };
         #[expect(clippy::disallowed_methods, reason = "goes with the test's runtime")]
         tokio::spawn(async move {
-            send(&*host, &tool, Value::Null, parcel, ProgressSink::default(), CancellationToken::new()).await
+            send(&*host, &tool, Value::Null, call_metadata, ProgressSink::default(), CancellationToken::new()).await
         })
     }
 }
@@ -144,8 +144,8 @@ pub(super) async fn send(
     host: &dyn ToolHost,
     tool: &str,
     value: Value,
-    parcel: CallMetadata,
-    voice: ProgressSink,
+    call_metadata: CallMetadata,
+    progress: ProgressSink,
     stop: CancellationToken,
 ) -> ToolOutput {
     let scope = ToolScope {
@@ -153,8 +153,8 @@ pub(super) async fn send(
         owner: MemoryOwner::account("test", "me"),
         folder: None,
         folder_grant: None,
-        progress: voice,
-        call_metadata: Some(Arc::new(parcel)),
+        progress,
+        call_metadata: Some(Arc::new(call_metadata)),
     };
     let arguments = if value.is_null() { json!({}) } else { json!({"value": value}) };
     let input = ToolInput::Json(json!({}).into());

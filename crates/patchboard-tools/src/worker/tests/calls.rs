@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::bench::{Bench, fault, json as json_of, metadata};
 use super::stub::Stub;
 
-fn parcel() -> CallMetadata {
+fn call_metadata() -> CallMetadata {
     CallMetadata { session: "s".into(), ..CallMetadata::default() }
 }
 
 fn for_model() -> CallMetadata {
-    CallMetadata { for_model: true, ..parcel() }
+    CallMetadata { for_model: true, ..call_metadata() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +108,9 @@ async fn a_call_without_a_name_gets_one() {
     let bench = Bench::whole(|_| {}).await;
     bench.call("echo", json!(1)).await;
     let by_metadata = BTreeMap::from([("correlation_id".to_owned(), "from-metadata".to_owned())]);
-    bench.send("echo", json!(1), CallMetadata { metadata: by_metadata, ..parcel() }, CancellationToken::new()).await;
+    bench
+        .send("echo", json!(1), CallMetadata { metadata: by_metadata, ..call_metadata() }, CancellationToken::new())
+        .await;
     let seen = bench.stub.seen.lock().unwrap().clone();
     let names = seen.iter().map(|seen| seen.headers.get("x-snakepit-correlation-id").unwrap().to_str().unwrap());
     assert_eq!(names.collect::<Vec<_>>(), ["sp-000000000000000000000001", "from-metadata"]);
@@ -132,7 +134,7 @@ async fn what_a_tool_answers_is_for_programs_or_for_models() {
         assert_eq!((output.is_error, fault(&output)), (tool == "fail", None), "{tool}");
     }
     // A program reads data.
-    let output = bench.send("bytes", Value::Null, CallMetadata { binary: bytes(), ..parcel() }, stop()).await;
+    let output = bench.send("bytes", Value::Null, CallMetadata { binary: bytes(), ..call_metadata() }, stop()).await;
     let data = output.data.as_ref().unwrap();
     assert_eq!((data.binary.as_deref(), &data.json), (Some(&b"PNG"[..]), &None));
     assert_eq!(data.metadata["content_type"], "image/png");
@@ -152,8 +154,9 @@ async fn what_is_not_the_tools_own_failure_is_told_apart() {
     let garbage = bench.call("garbage", Value::Null).await;
     assert_eq!(fault(&garbage), Some(ToolFault::Internal));
     let pickled = BTreeMap::from([("binary_format:model".to_owned(), "Pickle".to_owned())]);
-    let output =
-        bench.send("echo", json!(1), CallMetadata { metadata: pickled, ..parcel() }, CancellationToken::new()).await;
+    let output = bench
+        .send("echo", json!(1), CallMetadata { metadata: pickled, ..call_metadata() }, CancellationToken::new())
+        .await;
     let text = "Invalid parameter model: pickled values are not passed on (`[bridge] allow_pickle`)";
     check(output, ToolFault::Invalid, text);
     assert_eq!(bench.stub.seen.lock().unwrap().len(), 2, "what is refused here never gets there");
@@ -165,7 +168,8 @@ async fn what_is_not_the_tools_own_failure_is_told_apart() {
 async fn a_call_has_only_as_much_time_as_it_was_given() {
     let bench = Bench::whole(|pool| pool.count = 1).await;
     let timeout = Some(Duration::from_millis(700));
-    let output = bench.send("wait", Value::Null, CallMetadata { timeout, ..parcel() }, CancellationToken::new()).await;
+    let output =
+        bench.send("wait", Value::Null, CallMetadata { timeout, ..call_metadata() }, CancellationToken::new()).await;
     assert_eq!((fault(&output), &*output.content), (Some(ToolFault::TimedOut), "the call did not end within 700 ms"));
     let usual = bench.call("wait", Value::Null).await;
     assert_eq!(&*usual.content, "the call did not end within 298800 ms");
@@ -188,7 +192,7 @@ async fn a_call_given_up_as_its_time_ends_has_passed_its_deadline() {
             tokio::time::sleep(Duration::from_millis(given_up_at)).await;
             stop.cancel();
         };
-        let sending = bench.send("wait", Value::Null, CallMetadata { timeout, ..parcel() }, stop.clone());
+        let sending = bench.send("wait", Value::Null, CallMetadata { timeout, ..call_metadata() }, stop.clone());
         let (output, ()) = tokio::join!(sending, giving_up);
         assert_eq!(fault(&output), Some(expected), "{limit} {given_up_at}");
     }
@@ -203,7 +207,7 @@ async fn a_cancelled_call_ends_at_once() {
         bench.stub.saw(1).await;
         stop.cancel();
     };
-    let (output, ()) = tokio::join!(bench.send("wait", Value::Null, parcel(), stop.clone()), cancelling);
+    let (output, ()) = tokio::join!(bench.send("wait", Value::Null, call_metadata(), stop.clone()), cancelling);
     assert_eq!(fault(&output), Some(ToolFault::Cancelled));
     assert_eq!(bench.report().workers[0].in_flight, 0);
 }

@@ -141,7 +141,7 @@ async fn calls_wait_while_workers_are_on_their_way() {
 #[tokio::test(start_paused = true)]
 async fn three_missed_heartbeats_are_too_many_and_two_are_not() {
     let bench = Bench::whole(|pool| pool.count = 1).await;
-    let mut signals = bench.signals.subscribe();
+    let mut telemetry = bench.telemetry.subscribe();
     let worker = bench.stub.worker(0);
     let beats = |number: u64| {
         let worker = worker.clone();
@@ -164,9 +164,9 @@ async fn three_missed_heartbeats_are_too_many_and_two_are_not() {
     until("it is gone", || worker.ended.is_cancelled() && bench.states() == [WorkerState::Ready]).await;
     assert!(!bench.call("echo", json!(1)).await.is_error);
     // The other one was there before this one went.
-    assert_eq!((bench.report().restarts, bench.stub.company.lock().unwrap().clone()), (1, vec![0, 1]));
+    assert_eq!((bench.report().restarts, bench.stub.neighbours.lock().unwrap().clone()), (1, vec![0, 1]));
     let mut misses = 0;
-    while let Ok(signal) = signals.try_recv() {
+    while let Ok(signal) = telemetry.try_recv() {
         misses += usize::from(&*signal.name == "heartbeat.timeout");
     }
     assert_eq!(misses, 5);
@@ -274,10 +274,10 @@ async fn what_workers_tell_is_passed_on_and_asked_for_again() {
     };
     *stub.events.lock().unwrap() = vec![event(2), event(1)];
     let bench = Bench::on(stub, |pool| pool.count = 1);
-    let mut signals = bench.signals.subscribe();
+    let mut telemetry = bench.telemetry.subscribe();
     let mut told = Vec::new();
     while told.len() < 2 {
-        let signal = signals.recv().await.unwrap();
+        let signal = telemetry.recv().await.unwrap();
         if &*signal.name == "tool.execution.stop" {
             told.push(signal);
         }

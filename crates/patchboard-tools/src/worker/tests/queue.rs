@@ -21,8 +21,9 @@ async fn a_call_that_waited_too_long_never_ran() {
     assert_eq!((fault(&output), began.elapsed().as_secs()), (Some(ToolFault::QueueTimeout), 10));
     assert_eq!(&*output.content, "queue_timeout: no worker of `py` was free in time; the call never ran");
     // Its own time may be shorter.
-    let parcel = CallMetadata { session: "s".into(), timeout: Some(Duration::from_secs(1)), ..CallMetadata::default() };
-    let output = bench.send("echo", Value::Null, parcel, CancellationToken::new()).await;
+    let call_metadata =
+        CallMetadata { session: "s".into(), timeout: Some(Duration::from_secs(1)), ..CallMetadata::default() };
+    let output = bench.send("echo", Value::Null, call_metadata, CancellationToken::new()).await;
     assert_eq!((fault(&output), began.elapsed().as_secs()), (Some(ToolFault::QueueTimeout), 11));
     bench.stub.gate.add_permits(2);
     assert!(join_all(busy).await.into_iter().all(|output| !output.unwrap().is_error));
@@ -34,7 +35,7 @@ async fn a_call_that_waited_too_long_never_ran() {
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_refuses_and_says_so() {
     let bench = Bench::whole(|pool| (pool.count, pool.max_queue) = (1, 3)).await;
-    let mut signals = bench.signals.subscribe();
+    let mut telemetry = bench.telemetry.subscribe();
     let calls: Vec<_> = (0..5).map(|_| bench.begin("s", "wait")).collect();
     bench.stub.saw(2).await;
     while bench.report().queued < 3 {
@@ -47,7 +48,7 @@ async fn a_full_queue_refuses_and_says_so() {
     assert!(join_all(calls).await.into_iter().all(|output| !output.unwrap().is_error));
     assert_eq!(bench.report().refused, 1);
     let mut names = Vec::new();
-    while let Ok(signal) = signals.try_recv() {
+    while let Ok(signal) = telemetry.try_recv() {
         // Nothing here names a session: those say themselves whether they want to be told of.
         assert!(signal.correlation.is_none() && signal.metadata.iter().all(|(key, _)| &**key != "session_id"));
         names.push(signal.name.to_string());

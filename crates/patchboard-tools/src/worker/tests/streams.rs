@@ -13,7 +13,7 @@ use super::bench::{Bench, fault, json as json_of, send};
 
 async fn stream(bench: &Bench, tool: &str) -> (Vec<ToolChunk>, ToolOutput) {
     let (sender, mut receiver) = mpsc::channel(1);
-    let parcel = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
+    let call_metadata = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
     let taking = async {
         let mut taken = Vec::new();
         while let Some(chunk) = receiver.recv().await {
@@ -21,7 +21,7 @@ async fn stream(bench: &Bench, tool: &str) -> (Vec<ToolChunk>, ToolOutput) {
         }
         taken
     };
-    tokio::join!(taking, bench.send(tool, Value::Null, parcel, CancellationToken::new()))
+    tokio::join!(taking, bench.send(tool, Value::Null, call_metadata, CancellationToken::new()))
 }
 
 fn known(number: &str, more: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -60,8 +60,8 @@ async fn a_stream_that_breaks_says_why() {
     let (chunks, output) = stream(&bench, "broken").await;
     assert_eq!((chunks.len(), fault(&output)), (1, Some(ToolFault::Internal)));
     assert!(output.content.starts_with(r#"{"type":"ValueError""#), "{output:?}");
-    let parcel = CallMetadata { session: "s".into(), for_model: true, ..CallMetadata::default() };
-    let output = bench.send("broken", Value::Null, parcel, CancellationToken::new()).await;
+    let call_metadata = CallMetadata { session: "s".into(), for_model: true, ..CallMetadata::default() };
+    let output = bench.send("broken", Value::Null, call_metadata, CancellationToken::new()).await;
     assert_eq!((&*output.content, fault(&output)), ("ValueError: too small", Some(ToolFault::Internal)));
 }
 
@@ -70,25 +70,26 @@ async fn a_stream_that_breaks_says_why() {
 async fn a_stream_is_as_fast_as_its_reader_and_ends_with_it() {
     let bench = Bench::whole(|_| {}).await;
     let (sender, mut receiver) = mpsc::channel(1);
-    let parcel = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
+    let call_metadata = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
     let taking = async {
         for number in 0..3 {
             assert_eq!(&*receiver.recv().await.unwrap().id, format!("c-{number}"));
         }
         drop(receiver);
     };
-    let (output, ()) = tokio::join!(bench.send("endless", Value::Null, parcel, CancellationToken::new()), taking);
+    let (output, ()) =
+        tokio::join!(bench.send("endless", Value::Null, call_metadata, CancellationToken::new()), taking);
     assert_eq!(fault(&output), Some(ToolFault::Cancelled));
     cancelled(&bench, 1).await;
 
     let (sender, _receiver) = mpsc::channel(1);
-    let parcel = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
+    let call_metadata = CallMetadata { session: "s".into(), chunks: Some(sender), ..CallMetadata::default() };
     let stop = CancellationToken::new();
     let stopping = async {
         bench.stub.saw(2).await;
         stop.cancel();
     };
-    let (output, ()) = tokio::join!(bench.send("endless", Value::Null, parcel, stop.clone()), stopping);
+    let (output, ()) = tokio::join!(bench.send("endless", Value::Null, call_metadata, stop.clone()), stopping);
     assert_eq!(fault(&output), Some(ToolFault::Cancelled));
     cancelled(&bench, 2).await;
     assert!(bench.report().workers.iter().all(|worker| worker.in_flight == 0));
@@ -108,13 +109,14 @@ async fn cancelled(bench: &Bench, count: u64) {
 #[tokio::test(start_paused = true)]
 async fn a_model_reads_the_whole_and_people_hear_the_pieces() {
     let bench = Bench::whole(|_| {}).await;
-    let (voice, mut heard) = mpsc::channel(10);
-    let parcel = CallMetadata { session: "s".into(), for_model: true, ..CallMetadata::default() };
+    let (sender, mut receiver) = mpsc::channel(10);
+    let call_metadata = CallMetadata { session: "s".into(), for_model: true, ..CallMetadata::default() };
     let output =
-        send(&*bench.host, "words", Value::Null, parcel, ProgressSink::new(voice), CancellationToken::new()).await;
+        send(&*bench.host, "words", Value::Null, call_metadata, ProgressSink::new(sender), CancellationToken::new())
+            .await;
     assert_eq!(&*output.content, "Hello\n{\"a\":1}");
     let mut pieces = Vec::new();
-    while let Ok(piece) = heard.try_recv() {
+    while let Ok(piece) = receiver.try_recv() {
         pieces.push(piece);
     }
     assert_eq!(pieces, ["Hel", "lo", r#"{"a":1}"#]);

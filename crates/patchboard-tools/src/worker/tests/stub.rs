@@ -57,7 +57,7 @@ pub(super) struct Stub {
     pub(super) environments: Mutex<Vec<BTreeMap<String, String>>>,
     pub(super) workers: Mutex<Vec<Arc<StubWorker>>>,
     /// How many others were there when each one was started.
-    pub(super) company: Mutex<Vec<usize>>,
+    pub(super) neighbours: Mutex<Vec<usize>>,
     /// Each request of a tool, in the order they came.
     pub(super) seen: Mutex<Vec<Seen>>,
     pub(super) sessions_over: Mutex<Vec<String>>,
@@ -104,7 +104,7 @@ impl Stub {
             orders: Mutex::default(),
             environments: Mutex::default(),
             workers: Mutex::default(),
-            company: Mutex::default(),
+            neighbours: Mutex::default(),
             seen: Mutex::default(),
             sessions_over: Mutex::default(),
             events: Mutex::default(),
@@ -155,17 +155,17 @@ struct StubProcess {
 }
 
 impl WorkerPlatform for Arc<Stub> {
-    fn launch(&self, order: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>> {
+    fn launch(&self, spec: LaunchSpec) -> BoxFuture<'_, Result<Box<dyn WorkerProcess>, String>> {
         async move {
-            let variable = |name: &str| order.environment[name].expose_secret().to_owned();
-            let environment = order.environment.iter();
+            let variable = |name: &str| spec.environment[name].expose_secret().to_owned();
+            let environment = spec.environment.iter();
             let environment = environment.map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
             self.environments.lock().unwrap().push(environment.collect());
-            self.orders.lock().unwrap().push(order.arguments.clone());
+            self.orders.lock().unwrap().push(spec.arguments.clone());
             let worker = {
                 let mut workers = self.workers.lock().unwrap();
                 let others = workers.iter().filter(|worker| !worker.ended.is_cancelled()).count();
-                self.company.lock().unwrap().push(others);
+                self.neighbours.lock().unwrap().push(others);
                 let worker = Arc::new(StubWorker {
                     number: workers.len(),
                     id: variable("PATCHBOARD_WORKER_ID"),
@@ -260,11 +260,11 @@ impl Drop for StubProcess {
 impl StubWorker {
     /// Takes connections until the process ends, and breaks them off then.
     fn serve(self: Arc<Self>) -> mpsc::UnboundedSender<DuplexStream> {
-        let (door, mut knocking) = mpsc::unbounded_channel::<DuplexStream>();
+        let (connector, mut incoming_connections) = mpsc::unbounded_channel::<DuplexStream>();
         let (inner, incoming) = mpsc::unbounded_channel::<io::Result<DuplexStream>>();
         let ended = self.ended.clone();
         spawn(async move {
-            while let Some(mut outside) = knocking.recv().await {
+            while let Some(mut outside) = incoming_connections.recv().await {
                 let (mut inside, served) = tokio::io::duplex(1024 * 1024);
                 inner.send(Ok(served)).unwrap();
                 let ended = ended.clone();
@@ -281,7 +281,7 @@ impl StubWorker {
         spawn(async move {
             tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming).await.unwrap();
         });
-        door
+        connector
     }
 
     fn note(&self, request: Request<pb::ExecuteToolRequest>) -> pb::ExecuteToolRequest {

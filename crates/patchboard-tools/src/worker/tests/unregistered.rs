@@ -32,11 +32,11 @@ fn only(bench: &Bench) -> Arc<dyn UnregisteredTools> {
     bench.pools.pools_taking_unregistered().pop().expect("the pool allows it")
 }
 
-async fn call(bench: &Bench, name: &str, value: Value, parcel: CallMetadata) -> ToolOutput {
-    send(&*only(bench), name, value, parcel, ProgressSink::default(), CancellationToken::new()).await
+async fn call(bench: &Bench, name: &str, value: Value, call_metadata: CallMetadata) -> ToolOutput {
+    send(&*only(bench), name, value, call_metadata, ProgressSink::default(), CancellationToken::new()).await
 }
 
-fn parcel() -> CallMetadata {
+fn call_metadata() -> CallMetadata {
     CallMetadata { session: "s".into(), ..CallMetadata::default() }
 }
 
@@ -45,16 +45,17 @@ async fn a_worker_is_called_by_a_name_it_never_registered() {
     let bench = silent(|_| {}).await;
     assert_eq!(bench.report().tools, 0);
     for name in ["add", "py.add"] {
-        assert_eq!(json_of(&call(&bench, name, json!({"a": 1}), parcel()).await), json!({"a": 1}));
+        assert_eq!(json_of(&call(&bench, name, json!({"a": 1}), call_metadata()).await), json!({"a": 1}));
     }
     let seen: Vec<String> = bench.stub.seen.lock().unwrap().iter().map(|one| one.request.tool_name.clone()).collect();
     assert_eq!(seen, ["add", "add"]);
     // By the way of registered tools it is not there.
     assert_eq!(fault(&bench.call("add", json!(1)).await), Some(ToolFault::NotFound));
     // What gives pieces alone is had as a whole, and piece by piece.
-    assert_eq!(json_of(&call(&bench, "no_final", Value::Null, parcel()).await), json!([1, "two"]));
+    assert_eq!(json_of(&call(&bench, "no_final", Value::Null, call_metadata()).await), json!([1, "two"]));
     let (sender, mut receiver) = mpsc::channel(10);
-    let streamed = call(&bench, "no_final", Value::Null, CallMetadata { chunks: Some(sender), ..parcel() }).await;
+    let streamed =
+        call(&bench, "no_final", Value::Null, CallMetadata { chunks: Some(sender), ..call_metadata() }).await;
     assert!(!streamed.is_error, "{streamed:?}");
     assert_eq!(&receiver.recv().await.unwrap().data[..], b"1");
 }
@@ -66,7 +67,7 @@ async fn a_worker_that_does_not_have_it_is_believed_for_a_minute() {
     let standing = || only(&bench).name_status("missing");
     for (seconds, calls) in [(0, 1), (0, 1), (59, 1), (1, 2)] {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        let output = call(&bench, "py.missing", Value::Null, parcel()).await;
+        let output = call(&bench, "py.missing", Value::Null, call_metadata()).await;
         assert_eq!(fault(&output), Some(ToolFault::NotFound));
         assert_eq!((&*output.content, seen()), ("Tool py.missing not found for session s", calls));
         assert_eq!(standing(), ToolNameStatus::Unknown);
@@ -74,11 +75,11 @@ async fn a_worker_that_does_not_have_it_is_believed_for_a_minute() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(standing(), ToolNameStatus::Untried);
     let (sender, _receiver) = mpsc::channel(10);
-    let streamed = call(&bench, "missing", Value::Null, CallMetadata { chunks: Some(sender), ..parcel() }).await;
+    let streamed = call(&bench, "missing", Value::Null, CallMetadata { chunks: Some(sender), ..call_metadata() }).await;
     assert_eq!((fault(&streamed), standing()), (Some(ToolFault::NotFound), ToolNameStatus::Unknown));
     // A tool's own failure is no such word.
     for _ in 0..2 {
-        assert!(call(&bench, "fail", Value::Null, parcel()).await.content.contains("too small"));
+        assert!(call(&bench, "fail", Value::Null, call_metadata()).await.content.contains("too small"));
     }
     // The next worker may be of new code.
     bench.stub.worker(0).ended.cancel();
@@ -98,7 +99,7 @@ async fn what_is_registered_is_called_as_that() {
         (open.name_status("echo"), open.name_status("add")),
         (ToolNameStatus::Registered, ToolNameStatus::Untried)
     );
-    let output = call(&bench, "echo", json!(1), parcel()).await;
+    let output = call(&bench, "echo", json!(1), call_metadata()).await;
     assert_eq!((fault(&output), bench.stub.seen.lock().unwrap().len()), (Some(ToolFault::NotFound), 0));
 }
 

@@ -67,19 +67,19 @@ pub(super) fn is_unknown_tool(output: &ToolOutput, name: &str) -> bool {
     }
 }
 
-fn is_unknown_message(said: &str, name: &str) -> bool {
-    if said.len() > MAX_TEXT {
+fn is_unknown_message(content: &str, name: &str) -> bool {
+    if content.len() > MAX_TEXT {
         return false;
     }
-    let (kind, message) = match serde_json::from_str::<Value>(said) {
+    let (kind, message) = match serde_json::from_str::<Value>(content) {
         Ok(Value::Object(error)) => {
             let field = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
             (field("type"), field("message"))
         }
         // As formatted for a model: the type, a colon, the message.
-        Ok(_) | Err(_) => match said.split_once(": ") {
+        Ok(_) | Err(_) => match content.split_once(": ") {
             Some((kind, message)) if kind.chars().all(char::is_alphanumeric) => (kind.to_owned(), message.to_owned()),
-            Some(_) | None => (String::new(), said.to_owned()),
+            Some(_) | None => (String::new(), content.to_owned()),
         },
     };
     let text = without_quotes(&message);
@@ -91,7 +91,7 @@ fn is_unknown_message(said: &str, name: &str) -> bool {
         _ => {}
     }
     // A message without a type may have been split at its own colon.
-    let whole = without_quotes(said);
+    let whole = without_quotes(content);
     [&text, &whole].into_iter().any(|text| reports_unknown(text, name))
 }
 
@@ -108,25 +108,26 @@ fn is_missing_method(text: &str, name: &str) -> bool {
 
 /// Returns true if the name is one of the text's words.
 fn contains_word(text: &str, name: &str) -> bool {
-    let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-');
-    text.split(|character| !is_part(character)).any(|word| word == name)
+    let is_name_character = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-');
+    text.split(|character| !is_name_character(character)).any(|word| word == name)
 }
 
 fn reports_unknown(text: &str, name: &str) -> bool {
-    let named_after = |phrase: &&str| {
+    let after_phrase = |phrase: &&str| {
         let rest = strip_phrase(text, phrase)?;
         rest.trim_start_matches([':', ' ']).strip_prefix(name)
     };
-    if PREFIX_PHRASES.iter().filter_map(named_after).any(ends_a_name) {
+    if PREFIX_PHRASES.iter().filter_map(after_phrase).any(ends_a_name) {
         return true;
     }
-    let verdict = |rest: &'_ str| rest.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
-    let says = |verdict: &str, phrases: &[&str]| {
-        phrases.iter().filter_map(|phrase| strip_phrase(verdict, phrase)).any(ends_a_name)
+    let remainder = |rest: &'_ str| rest.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
+    let ends_with_phrase = |remainder: &str, phrases: &[&str]| {
+        phrases.iter().filter_map(|phrase| strip_phrase(remainder, phrase)).any(ends_a_name)
     };
-    let mut of_tools = NOUNS.iter().filter_map(|noun| verdict(strip_phrase(text, noun)?));
-    of_tools.any(|verdict| says(&verdict, &SUFFIX_PHRASES) || says(&verdict, &NAME_SUFFIX_PHRASES))
-        || verdict(text).is_some_and(|verdict| says(&verdict, &NAME_SUFFIX_PHRASES))
+    let mut after_nouns = NOUNS.iter().filter_map(|noun| remainder(strip_phrase(text, noun)?));
+    after_nouns.any(|remainder| {
+        ends_with_phrase(&remainder, &SUFFIX_PHRASES) || ends_with_phrase(&remainder, &NAME_SUFFIX_PHRASES)
+    }) || remainder(text).is_some_and(|remainder| ends_with_phrase(&remainder, &NAME_SUFFIX_PHRASES))
 }
 
 /// The text after the phrase, which is compared case-insensitively.

@@ -35,7 +35,7 @@ fn names_that_are_none_are_told() {
     let scan = scan(root.path(), &[]);
     assert_eq!(names(&scan), Vec::<&str>::new());
     assert_eq!(scan.warnings.len(), 3);
-    assert!(scan.warnings.iter().all(|oddity| oddity.contains("is no plugin: a plugin's name has")));
+    assert!(scan.warnings.iter().all(|warning| warning.contains("is no plugin: a plugin's name has")));
 }
 
 #[test]

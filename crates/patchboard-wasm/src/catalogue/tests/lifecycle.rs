@@ -103,7 +103,7 @@ async fn a_plugin_of_the_folder_never_takes_a_configured_ones_name() {
     assert_eq!(host.say("echo").await, "echo {} of edition 0");
     let warned = host.0.warned.lock().unwrap();
     assert!(warned.contains("the configuration has two plugins `echo`; the second is ignored"), "{warned:?}");
-    assert!(warned.iter().any(|oddity| oddity.contains("is ignored: the configuration has a plugin `echo`")));
+    assert!(warned.iter().any(|warning| warning.contains("is ignored: the configuration has a plugin `echo`")));
 }
 
 #[tokio::test]

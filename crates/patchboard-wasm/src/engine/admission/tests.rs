@@ -6,20 +6,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CallSlots, PluginQuota, SlotError};
 
-const LONGEST: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
 async fn the_surplus_is_refused_at_once() {
-    let turns = CallSlots::new(2);
-    let share = PluginQuota(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
+    let slots = CallSlots::new(2);
+    let quota = PluginQuota(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
     let stop = CancellationToken::new();
-    let first = turns.acquire(&share, LONGEST, &stop).await.expect("a turn");
-    let _second = turns.acquire(&share, LONGEST, &stop).await.expect("a turn");
-    let mut waiting: Vec<_> = (0..16).map(|_| Box::pin(turns.acquire(&share, LONGEST, &stop))).collect();
-    for turn in &mut waiting {
-        assert!(futures_util::poll!(turn.as_mut()).is_pending());
+    let first = slots.acquire(&quota, TIMEOUT, &stop).await.expect("a turn");
+    let _second = slots.acquire(&quota, TIMEOUT, &stop).await.expect("a turn");
+    let mut waiting: Vec<_> = (0..16).map(|_| Box::pin(slots.acquire(&quota, TIMEOUT, &stop))).collect();
+    for slot in &mut waiting {
+        assert!(futures_util::poll!(slot.as_mut()).is_pending());
     }
-    assert_eq!(turns.acquire(&share, LONGEST, &stop).await.map(drop), Err(SlotError::QueueFull));
+    assert_eq!(slots.acquire(&quota, TIMEOUT, &stop).await.map(drop), Err(SlotError::QueueFull));
 
     // Waiting calls are admitted in order of arrival.
     drop(first);
@@ -32,25 +32,25 @@ async fn the_surplus_is_refused_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn waits_no_longer_than_it_may_work() {
-    let turns = CallSlots::new(1);
-    let share = PluginQuota(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
+    let slots = CallSlots::new(1);
+    let quota = PluginQuota(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
     let stop = CancellationToken::new();
-    let _busy = turns.acquire(&share, LONGEST, &stop).await.expect("a turn");
-    let began = tokio::time::Instant::now();
-    assert_eq!(turns.acquire(&share, LONGEST, &stop).await.map(drop), Err(SlotError::TimedOut));
-    assert_eq!(began.elapsed(), LONGEST);
+    let _busy = slots.acquire(&quota, TIMEOUT, &stop).await.expect("a turn");
+    let started = tokio::time::Instant::now();
+    assert_eq!(slots.acquire(&quota, TIMEOUT, &stop).await.map(drop), Err(SlotError::TimedOut));
+    assert_eq!(started.elapsed(), TIMEOUT);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_steps_aside_lets_others_work() {
-    let turns = CallSlots::new(1);
-    let share = PluginQuota(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
+    let slots = CallSlots::new(1);
+    let quota = PluginQuota(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
     let stop = CancellationToken::new();
-    let mut outer = turns.acquire(&share, LONGEST, &stop).await.expect("a turn");
+    let mut outer = slots.acquire(&quota, TIMEOUT, &stop).await.expect("a turn");
     let (done, waiting) = tokio::sync::oneshot::channel::<()>();
     let mut aside = Box::pin(outer.release_while(waiting));
     assert!(futures_util::poll!(aside.as_mut()).is_pending());
-    let inner = turns.acquire(&share, LONGEST, &stop).await.expect("the turn of the one that waits for it");
+    let inner = slots.acquire(&quota, TIMEOUT, &stop).await.expect("the turn of the one that waits for it");
     done.send(()).expect("somebody waits");
     assert!(futures_util::poll!(aside.as_mut()).is_pending(), "its turn is not back");
     drop(inner);
@@ -59,30 +59,30 @@ async fn who_steps_aside_lets_others_work() {
     // Stepping aside does not make room without end.
     let mut first = Box::pin(outer.release_while(std::future::pending::<()>()));
     assert!(futures_util::poll!(first.as_mut()).is_pending());
-    let mut second = turns.acquire(&share, LONGEST, &stop).await.expect("a turn");
+    let mut second = slots.acquire(&quota, TIMEOUT, &stop).await.expect("a turn");
     let mut second = Box::pin(second.release_while(std::future::pending::<()>()));
     assert!(futures_util::poll!(second.as_mut()).is_pending());
-    assert_eq!(turns.acquire(&share, LONGEST, &stop).await.map(drop), Err(SlotError::QueueFull));
+    assert_eq!(slots.acquire(&quota, TIMEOUT, &stop).await.map(drop), Err(SlotError::QueueFull));
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_plugin_never_has_all_places() {
-    let turns = CallSlots::new(4);
+    let slots = CallSlots::new(4);
     let stop = CancellationToken::new();
-    let (greedy, other) = (turns.quota(), turns.quota());
+    let (greedy, other) = (slots.quota(), slots.quota());
     let mut held = Vec::new();
     for _ in 0..3 {
-        held.push(turns.acquire(&greedy, LONGEST, &stop).await.expect("a turn"));
+        held.push(slots.acquire(&greedy, TIMEOUT, &stop).await.expect("a turn"));
     }
-    assert_eq!(turns.acquire(&greedy, LONGEST, &stop).await.map(drop), Err(SlotError::TimedOut));
-    let _others = turns.acquire(&other, Duration::ZERO, &stop).await.expect("the place that is left");
+    assert_eq!(slots.acquire(&greedy, TIMEOUT, &stop).await.map(drop), Err(SlotError::TimedOut));
+    let _others = slots.acquire(&other, Duration::ZERO, &stop).await.expect("the place that is left");
     held.pop();
-    turns.acquire(&greedy, Duration::ZERO, &stop).await.expect("its own place again");
+    slots.acquire(&greedy, Duration::ZERO, &stop).await.expect("its own place again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_there_is_one_place_it_is_everybody_s() {
-    let turns = CallSlots::new(1);
-    let share = turns.quota();
-    turns.acquire(&share, LONGEST, &CancellationToken::new()).await.expect("a turn");
+    let slots = CallSlots::new(1);
+    let quota = slots.quota();
+    slots.acquire(&quota, TIMEOUT, &CancellationToken::new()).await.expect("a turn");
 }

@@ -55,7 +55,7 @@ async fn a_request_goes_out_under_the_plugins_grants() {
         max_bytes: 4 * 1024 * 1024,
         only_hosts: hosts(&["api.example", "[::1]:8080"]),
     };
-    assert_eq!(setting.fetch.asked(), [expected]);
+    assert_eq!(setting.fetch.requests(), [expected]);
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn without_grants_no_host_may_be_asked() {
     setting.fetch.answer(Err(FetchError::Refused("no".to_owned())));
     assert!(send(&mut setting.call().await, request("https://api.example/")).await.is_err());
     // `Some` of nothing, never `None`, which would be everything.
-    assert_eq!(setting.fetch.asked()[0].only_hosts, hosts(&[]));
+    assert_eq!(setting.fetch.requests()[0].only_hosts, hosts(&[]));
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn what_is_wrong_with_a_request_is_said_before_it_is_sent() {
     ] {
         assert_eq!(send(&mut state, wrong).await.unwrap_err(), format!("invalid: {reason}"));
     }
-    assert_eq!(setting.fetch.asked(), []);
+    assert_eq!(setting.fetch.requests(), []);
 }
 
 #[tokio::test]
@@ -131,13 +131,13 @@ async fn secrets_are_put_in_on_the_way_out() {
         ..request("https://API.example/bot{{secret:token}}/send?key={{secret:token}}#part")
     };
     send(&mut state, sent).await.unwrap();
-    let asked = &setting.fetch.asked()[0];
-    assert_eq!(asked.url, "https://API.example/bot123:abc%2FDEF/send?key=123:abc%2FDEF");
-    assert_eq!(asked.headers, [header("Authorization", "Bearer opensesame"), header("X-Plain", "{{key}}")]);
+    let requests = &setting.fetch.requests()[0];
+    assert_eq!(requests.url, "https://API.example/bot123:abc%2FDEF/send?key=123:abc%2FDEF");
+    assert_eq!(requests.headers, [header("Authorization", "Bearer opensesame"), header("X-Plain", "{{key}}")]);
     // Bodies are sent as they are.
-    assert_eq!(asked.body.as_deref(), Some(&b"{{secret:key}}"[..]));
+    assert_eq!(requests.body.as_deref(), Some(&b"{{secret:key}}"[..]));
     // No redirect leads it to another host, not even to one that is granted.
-    assert_eq!(asked.only_hosts, hosts(&["api.example:443"]));
+    assert_eq!(requests.only_hosts, hosts(&["api.example:443"]));
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn what_would_hide_an_echo_is_not_asked_for_beside_a_secret() {
     ] {
         setting.fetch.answer(Ok(fetched("")));
         send(&mut state, Request { headers: hindering(), ..request(url) }).await.unwrap();
-        assert_eq!(setting.fetch.asked()[0].headers, sent, "{url}");
+        assert_eq!(setting.fetch.requests()[0].headers, sent, "{url}");
     }
 }
 
@@ -170,25 +170,25 @@ async fn secrets_go_to_granted_hosts_only() {
         let denied = format!("denied: plugin `probe`: `{host}` is not granted: it needs the grant `http:{host}`");
         assert_eq!(send(&mut state, request(url)).await.unwrap_err(), denied);
     }
-    assert_eq!((setting.fetch.asked(), logged.lines().len()), (vec![], 5));
+    assert_eq!((setting.fetch.requests(), logged.lines().len()), (vec![], 5));
     for (url, host) in
         [("https://api.example:8443/{{secret:key}}", "api.example:8443"), ("http://[::1]/{{secret:key}}", "[::1]:80")]
     {
         setting.fetch.answer(Ok(fetched("")));
         send(&mut state, request(url)).await.unwrap();
-        assert_eq!(setting.fetch.asked()[0].only_hosts, hosts(&[host]));
+        assert_eq!(setting.fetch.requests()[0].only_hosts, hosts(&[host]));
     }
     let in_header =
         Request { headers: vec![header("a", "{{secret:key}}")], ..request("https://api.example@evil.example/") };
     assert!(send(&mut state, in_header).await.unwrap_err().starts_with("invalid: the host of a URL with a secret"));
-    assert_eq!(setting.fetch.asked(), []);
+    assert_eq!(setting.fetch.requests(), []);
 }
 
 #[tokio::test]
 async fn secrets_that_are_echoed_are_taken_out() {
     let setting = Setting::new(&["http:api.example"]);
     let rights = setting.rights();
-    let asked = ChannelRequest {
+    let requests = ChannelRequest {
         method: "GET".to_owned(),
         url: "https://api.example/{{secret:token}}".to_owned(),
         headers: vec![],
@@ -198,7 +198,7 @@ async fn secrets_that_are_echoed_are_taken_out() {
     let send = async |answer: Result<FetchResponse, FetchError>| {
         setting.fetch.answer(answer);
         let deadline = Instant::now() + Duration::from_secs(60);
-        super::super::http::send(&rights, asked.clone(), deadline, CancellationToken::new()).await
+        super::super::http::send(&rights, requests.clone(), deadline, CancellationToken::new()).await
     };
     let echo = FetchResponse {
         url: "https://api.example/123:abc%2FDEF".to_owned(),
@@ -233,19 +233,19 @@ async fn secrets_that_are_echoed_are_taken_out() {
 #[tokio::test]
 async fn a_request_has_no_more_time_than_its_call() {
     let mut setting = Setting::new(&["http:api.example"]);
-    for (asked, limit, at_most) in [(Some(1), 30_000, 1), (None, 20_000, 20_000), (Some(60_000), 20_000, 20_000)] {
+    for (requests, limit, at_most) in [(Some(1), 30_000, 1), (None, 20_000, 20_000), (Some(60_000), 20_000, 20_000)] {
         setting.limits.time = Duration::from_millis(limit);
         setting.fetch.answer(Ok(fetched("")));
-        let sent = Request { timeout_ms: asked, ..request("https://api.example/") };
+        let sent = Request { timeout_ms: requests, ..request("https://api.example/") };
         send(&mut setting.call().await, sent).await.unwrap();
-        let timeout = setting.fetch.asked()[0].timeout;
-        assert!(timeout <= Duration::from_millis(at_most), "{asked:?} {limit}: {timeout:?}");
+        let timeout = setting.fetch.requests()[0].timeout;
+        assert!(timeout <= Duration::from_millis(at_most), "{requests:?} {limit}: {timeout:?}");
     }
     let sent = Request { timeout_ms: Some(0), ..request("https://api.example/") };
     let late = "timeout: there is no time left for the request";
     setting.limits.time = Duration::from_secs(30);
     assert_eq!(send(&mut setting.call().await, sent).await.unwrap_err(), late);
-    assert_eq!(setting.fetch.asked(), []);
+    assert_eq!(setting.fetch.requests(), []);
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn a_call_that_is_cancelled_ends_its_request() {
     let (sent, ()) = tokio::join!(Host::send(&mut state, request("https://api.example/")), async {
         setting.stop.cancel();
     });
-    assert_eq!((ended(sent), setting.fetch.asked().len()), (CallAborted::Cancelled, 1));
+    assert_eq!((ended(sent), setting.fetch.requests().len()), (CallAborted::Cancelled, 1));
 }
 
 #[tokio::test]
@@ -268,5 +268,5 @@ async fn a_call_sends_so_many_requests() {
     }
     let last = send(&mut state, request("https://api.example/")).await;
     assert_eq!(last.unwrap_err(), "failed: a call sends at most 100 requests");
-    assert_eq!(setting.fetch.asked().len(), 100);
+    assert_eq!(setting.fetch.requests().len(), 100);
 }

@@ -26,8 +26,8 @@ async fn the_clock_is_the_hosts() {
 #[tokio::test]
 async fn random_bytes_are_bounded_and_differ() {
     let mut state = Setting::new(&[]).call().await;
-    for (asked, given) in [(0, 0), (1, 1), (65_536, 65_536), (65_537, 65_536), (u32::MAX, 65_536)] {
-        assert_eq!(random::Host::bytes(&mut state, asked).await.unwrap().len(), given);
+    for (requests, given) in [(0, 0), (1, 1), (65_536, 65_536), (65_537, 65_536), (u32::MAX, 65_536)] {
+        assert_eq!(random::Host::bytes(&mut state, requests).await.unwrap().len(), given);
     }
     let first = random::Host::bytes(&mut state, 32).await.unwrap();
     assert_ne!(first, random::Host::bytes(&mut state, 32).await.unwrap());
@@ -105,7 +105,7 @@ async fn nothing_is_done_for_a_call_that_is_over() {
     setting.stop.cancel();
     setting.limits.time = Duration::from_secs(30);
     assert_eq!(all(&mut setting.call().await).await, [CallAborted::Cancelled; 12]);
-    assert_eq!(setting.fetch.asked(), []);
+    assert_eq!(setting.fetch.requests(), []);
 }
 
 #[tokio::test]

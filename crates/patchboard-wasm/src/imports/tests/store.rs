@@ -139,11 +139,11 @@ async fn values_are_added_one_at_a_time() {
     let setting = Setting::new(&["store:notes"]);
     let mut state = setting.call().await;
     let gate = setting.services.store_lock(&"notes".into());
-    let turn = gate.lock().await;
+    let slot = gate.lock().await;
     let mut setting_one = std::pin::pin!(set(&mut state, "a", "b"));
     assert!(futures_util::poll!(&mut setting_one).is_pending());
     assert_eq!(setting.store.kv_usage(&space()).await.unwrap(), KvUsage::default());
-    drop(turn);
+    drop(slot);
     setting_one.await.unwrap();
     // The gate of another store is another one.
     let _turn = gate.lock().await;

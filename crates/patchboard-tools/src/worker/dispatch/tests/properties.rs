@@ -10,7 +10,7 @@ use super::*;
 enum Step {
     Ask {
         session: u8,
-        patience: u8,
+        timeout: u8,
     },
     /// The call of that number among those under way, counted round.
     Release(usize),
@@ -27,7 +27,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..6_u8, 1..30_u8).prop_map(|(session, patience)| Step::Ask { session, patience }),
+        6 => (0..6_u8, 1..30_u8).prop_map(|(session, timeout)| Step::Ask { session, timeout }),
         5 => any::<usize>().prop_map(Step::Release),
         2 => (1..4_u32).prop_map(|capacity| Step::Ready { capacity }),
         1 => any::<usize>().prop_map(Step::Drain),
@@ -39,8 +39,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an onlooker knows.
-struct Onlooker {
+/// What the checker knows.
+struct InvariantChecker {
     dispatch: CallDispatcher,
     affinity: Affinity,
     now: Instant,
@@ -52,7 +52,7 @@ struct Onlooker {
     asked: u64,
 }
 
-impl Onlooker {
+impl InvariantChecker {
     fn new(affinity: Affinity) -> Self {
         Self {
             dispatch: CallDispatcher::new(QueuePolicy { affinity, max_queue: 8 }),
@@ -69,10 +69,10 @@ impl Onlooker {
 
     fn take(&mut self, step: &Step) {
         match *step {
-            Step::Ask { session, patience } => self.ask(session, patience),
+            Step::Ask { session, timeout } => self.ask(session, timeout),
             Step::Release(number) => {
-                let under_way: Vec<CallNumber> = self.waiting.keys().chain(self.running.keys()).copied().collect();
-                if let Some(&call) = under_way.get(number % under_way.len().max(1)) {
+                let in_flight: Vec<CallNumber> = self.waiting.keys().chain(self.running.keys()).copied().collect();
+                if let Some(&call) = in_flight.get(number % in_flight.len().max(1)) {
                     self.waiting.remove(&call);
                     self.running.remove(&call);
                     self.ended.insert(call);
@@ -121,13 +121,13 @@ impl Onlooker {
         self.check();
     }
 
-    fn ask(&mut self, session: u8, patience: u8) {
+    fn ask(&mut self, session: u8, timeout: u8) {
         let session: Arc<str> = format!("s{session}").into();
-        let deadline = self.now + Duration::from_secs(u64::from(patience));
+        let deadline = self.now + Duration::from_secs(u64::from(timeout));
         let has_waited = self.waiting.len();
-        let (call, verdict) = self.dispatch.enqueue(&session, deadline, self.now);
+        let (call, outcome) = self.dispatch.enqueue(&session, deadline, self.now);
         self.asked += 1;
-        match verdict {
+        match outcome {
             EnqueueOutcome::Run(worker) => {
                 self.running.insert(call, worker.0);
             }
@@ -135,8 +135,11 @@ impl Onlooker {
                 assert!(has_waited < 8);
                 self.waiting.insert(call, (session, deadline));
             }
-            EnqueueOutcome::Refused(why) => {
-                assert_eq!(why == CallRejection::Saturated, has_waited >= 8 && why == CallRejection::Saturated);
+            EnqueueOutcome::Refused(rejection) => {
+                assert_eq!(
+                    rejection == CallRejection::Saturated,
+                    has_waited >= 8 && rejection == CallRejection::Saturated
+                );
                 self.ended.insert(call);
             }
         }
@@ -157,9 +160,12 @@ impl Onlooker {
                     }
                     self.running.insert(call, worker.0);
                 }
-                QueueOutcome::Refused { call, why } => {
+                QueueOutcome::Refused { call, rejection } => {
                     let (_, deadline) = self.waiting.remove(&call).expect("only who waits is refused");
-                    assert_eq!(why == CallRejection::TimedOut, deadline <= self.now && why == CallRejection::TimedOut);
+                    assert_eq!(
+                        rejection == CallRejection::TimedOut,
+                        deadline <= self.now && rejection == CallRejection::TimedOut
+                    );
                     self.ended.insert(call);
                 }
             }
@@ -204,9 +210,9 @@ proptest! {
         affinity in prop_oneof![Just(Affinity::Hint), Just(Affinity::StrictQueue), Just(Affinity::StrictFailFast)],
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        let mut onlooker = Onlooker::new(affinity);
+        let mut checker = InvariantChecker::new(affinity);
         for step in &steps {
-            onlooker.take(step);
+            checker.take(step);
         }
     }
 }
