@@ -16,7 +16,7 @@ mod workspaces;
 
 pub use bridge::{
     CallInSession, CloseSession, DescribeSession, FindTool, ListHostTools, ListWorkers, OpenSession, RegisterTools,
-    ToolFilter, TouchSession,
+    ToolFilter, ToolIds, TouchSession,
 };
 pub use hub::{
     AnswerMessage, ApproveApp, CancelMessage, ConfirmAppAlive, DeregisterApp, ExplainRouting, ForgetApp, ListApps,

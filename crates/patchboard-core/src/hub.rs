@@ -36,8 +36,6 @@ mod pipeline;
 mod queries;
 mod roster;
 pub mod routing;
-#[cfg(test)]
-pub(crate) mod test_hub;
 mod tools;
 mod training;
 
@@ -430,4 +428,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::profile::CompiledProfile;
 use super::query::Query;
 use super::trained_model::AppEvidence;
-use super::tuning::TUNING;
+use super::tuning::{APP_SIGNALS, NONE_SIGNALS, TUNING};
 
 /// Similarity of an utterance and a description, before training.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -61,9 +61,6 @@ impl DescriptionSimilarity {
     }
 }
 
-/// Number of signals of an app. Those from training grow with its examples, those from its description fade.
-pub(super) const APP_SIGNALS: usize = 9;
-
 pub(super) fn app_signals(similarity: &DescriptionSimilarity, evidence: &AppEvidence) -> [f32; APP_SIGNALS] {
     let growth = |half: f32| evidence.example_weight / (evidence.example_weight + half);
     let description_weight = 1.0 - growth(TUNING.description_half);
@@ -81,9 +78,6 @@ pub(super) fn app_signals(similarity: &DescriptionSimilarity, evidence: &AppEvid
         experience_weight,
     ]
 }
-
-/// Number of signals of "no app".
-pub(super) const NONE_SIGNALS: usize = 6;
 
 pub(super) fn none_signals(
     background: &DescriptionSimilarity,

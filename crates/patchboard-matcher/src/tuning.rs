@@ -1,7 +1,10 @@
 //! All constants of the matcher. Found by measurement over several sets of apps and utterances, with others held out to
 //! check that they generalise; small changes of any of them have little effect.
 
-use super::signals::{APP_SIGNALS, NONE_SIGNALS};
+/// Number of signals of an app. Those from training grow with its examples, those from its description fade.
+pub(super) const APP_SIGNALS: usize = 9;
+/// Number of signals of "no app".
+pub(super) const NONE_SIGNALS: usize = 6;
 
 #[derive(Debug)]
 pub(super) struct Tuning {

@@ -16,6 +16,7 @@ const ALLOWED: &[&str] = &[
     "hex",
     "jiff",
     "metrics",
+    "patchboard-matcher",
     "serde",
     "serde_json",
     "thiserror",

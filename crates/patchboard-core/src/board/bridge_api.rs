@@ -12,7 +12,7 @@ use crate::access;
 use crate::bridge::{BridgeCaller, NameContext, NameForm, TelemetryEvent, clipped, session_not_found};
 use crate::budget::call_chain::CallChain;
 use crate::caller::{Caller, Surface};
-use crate::command::{CallInSession, FindTool, ListWorkers, OpenSession, RegisterTools, ToolFilter};
+use crate::command::{CallInSession, FindTool, ListWorkers, OpenSession, RegisterTools, ToolFilter, ToolIds};
 use crate::error::{BoardError, ErrorKind};
 use crate::executor::CallContext;
 use crate::executor::CallRecorder;
@@ -53,7 +53,7 @@ impl Board {
         self.0.bridge.touch_session(id, bridge_caller(caller)).is_some()
     }
 
-    pub(super) fn register_tools(&self, wanted: RegisterTools) -> Result<Vec<(Arc<str>, Arc<str>)>, BoardError> {
+    pub(super) fn register_tools(&self, wanted: RegisterTools) -> Result<ToolIds, BoardError> {
         let RegisterTools { session, tools, client_name: named, worker } = wanted;
         let ids = tools.iter().map(|tool| (tool.name.clone(), format!("{session}:{}", tool.name).into())).collect();
         self.0.bridge.register(&session, tools, &named, worker.as_ref())?;
@@ -123,8 +123,8 @@ impl Board {
         stop: CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
         let inner = &self.0;
-        let CallInSession { name, arguments, filter, metadata: parcel } = wanted;
-        let session = &parcel.session;
+        let CallInSession { name, arguments, filter, metadata } = wanted;
+        let session = &metadata.session;
         let mut visit =
             inner.bridge.begin_call(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
         let wanted = ToolLookup { session, name: &name, folder: visit.scope.folder.as_deref(), filter };
@@ -161,7 +161,7 @@ impl Board {
                 folder: visit.scope.folder.clone(),
                 folder_grant: visit.scope.folder_grant.clone(),
                 progress: ProgressSink::default(),
-                call_metadata: Some(Arc::new(parcel)),
+                call_metadata: Some(Arc::new(metadata)),
             },
             tool_set: offer,
             node: None,

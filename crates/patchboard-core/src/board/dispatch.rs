@@ -108,13 +108,13 @@ handlers! {
 
     SubmitMessage(board, caller, request, _) => board.0.hub.submit(caller, request).await;
     ReadMessage(board, _, request, stop) => board.0.hub.read(request.message, request.newer_than, &stop).await;
-    ListMessages(board, _, request, _) => Ok(board.0.hub.list(request.state, request.page).await?);
+    ListMessages(board, _, request, _) => board.0.hub.list(request.state, request.page).await;
     ResendMessage(board, caller, request, _) => board.0.hub.resend(caller, request.message, request.app).await;
     CancelMessage(board, caller, CancelMessage(message), _) => board.0.hub.cancel(caller, message).await;
     ExplainRouting(board, _, request, stop) => Ok(Arc::new(board.0.hub.explain(&request.text, &stop).await?));
     RegisterApp(board, caller, request, _) => board.0.hub.register(caller, request).await;
     NextInboxEvent(board, caller, _, stop) => board.0.hub.next_inbox_item(caller, &stop).await;
-    ConfirmAppAlive(board, caller, _, _) => Ok(board.0.hub.confirm_alive(caller));
+    ConfirmAppAlive(board, caller, _, _) => board.0.hub.confirm_alive(caller);
     DeregisterApp(board, caller, _, _) => board.0.hub.unregister(caller).await;
     ListApps(board, _, _, _) => Ok(board.0.hub.apps());
     ApproveApp(board, caller, request, _) => board.0.hub.approve(caller, &request.app).await;

@@ -14,14 +14,13 @@ use crate::command::MAX_CONTENT;
 use crate::command::{FolderChoice, RunKind, RunPlan};
 use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
-use crate::event::{Envelope, Topic};
+use crate::event::Topic;
 use crate::executor::CallContext;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::log::FollowerPacing;
-use crate::port::BoxStream;
 use crate::port::ToolScope;
 use crate::run::start::RunFolder;
-use crate::run::starter::{AgentCall, NestedRun, RunStarter};
+use crate::run::starter::{AgentCall, NestedRun, RunEvents, RunStarter};
 use crate::run::{RunControl, RunRequest};
 use crate::session::QueueSlot;
 use crate::store::TurnQuery;
@@ -147,12 +146,7 @@ impl RunStarter for WeakBoard {
         Box::pin(async move { self.board()?.start_nested(context, call, stop).await })
     }
 
-    fn follow<'a>(
-        &'a self,
-        caller: &'a Caller,
-        run: RunId,
-        from: Seq,
-    ) -> BoxFuture<'a, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>> {
+    fn follow<'a>(&'a self, caller: &'a Caller, run: RunId, from: Seq) -> BoxFuture<'a, Result<RunEvents, BoardError>> {
         Box::pin(async move { self.board()?.follow(caller, Topic::Run(run), from, FollowerPacing::Unpaced).await })
     }
 

@@ -87,8 +87,11 @@ impl Command for TouchSession {
     type Reply = bool;
 }
 
+/// The name of each registered tool with its id.
+pub type ToolIds = Vec<(Arc<str>, Arc<str>)>;
+
 impl Command for RegisterTools {
-    type Reply = Vec<(Arc<str>, Arc<str>)>;
+    type Reply = ToolIds;
 }
 
 /// The tool that a program would reach by that name in its session.

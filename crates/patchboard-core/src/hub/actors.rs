@@ -73,56 +73,56 @@ impl Drop for PanicCleanup {
 impl Hub {
     /// Spawns the message's actor.
     pub(super) fn spawn_actor(&self, message: MessageId, begin: ActorStart) {
-        let mut stewards = self.actors();
-        self.spawn_actor_locked(&mut stewards, message, begin);
+        let mut actors = self.actors();
+        self.spawn_actor_locked(&mut actors, message, begin);
     }
 
-    fn spawn_actor_locked(&self, stewards: &mut MessageActors, message: MessageId, begin: ActorStart) {
+    fn spawn_actor_locked(&self, actors: &mut MessageActors, message: MessageId, begin: ActorStart) {
         let (mailbox, letters) = mpsc::channel(MAILBOX_CAPACITY);
         let (told, report) = watch::channel(None);
         let missed = Arc::<AtomicBool>::default();
-        stewards.by_message.insert(message, ActorHandle { mailbox, missed_app_change: missed.clone(), report });
-        let steward = MessageActor::new(
+        actors.by_message.insert(message, ActorHandle { mailbox, missed_app_change: missed.clone(), report });
+        let actor = MessageActor::new(
             self.clone(),
             message,
             told,
             ActorMailbox { receiver: letters, missed_app_change: missed },
         );
-        let vacated = PanicCleanup { hub: self.clone(), message };
+        let cleanup = PanicCleanup { hub: self.clone(), message };
         self.0.foreground_tasks.spawn(async move {
-            steward.run(begin).await;
-            drop(vacated);
+            actor.run(begin).await;
+            drop(cleanup);
         });
     }
 
     /// Spawns an actor for a stored message unless one is running.
     pub(super) fn resume_actor(&self, message: MessageId) {
-        let mut stewards = self.actors();
-        if !stewards.by_message.contains_key(&message) {
-            self.spawn_actor_locked(&mut stewards, message, ActorStart::Stored);
+        let mut actors = self.actors();
+        if !actors.by_message.contains_key(&message) {
+            self.spawn_actor_locked(&mut actors, message, ActorStart::Stored);
         }
     }
 
     /// Sends an input to the message's actor, spawning one if none is running.
     pub(super) fn send_to_actor(&self, message: MessageId, input: ActorInput) {
-        let mut stewards = self.actors();
-        if !stewards.by_message.contains_key(&message) {
-            self.spawn_actor_locked(&mut stewards, message, ActorStart::Stored);
+        let mut actors = self.actors();
+        if !actors.by_message.contains_key(&message) {
+            self.spawn_actor_locked(&mut actors, message, ActorStart::Stored);
         }
-        if let Some(desk) = stewards.by_message.get(&message) {
+        if let Some(handle) = actors.by_message.get(&message) {
             // Cannot be lost: an actor removes itself under the same lock, and only with an empty mailbox.
-            desk.send(input);
+            handle.send(input);
         }
     }
 
     /// Sends an input only if an actor is running; returns whether it was sent.
     pub(super) fn send_if_running(&self, message: MessageId, input: ActorInput) -> bool {
-        self.actors().by_message.get(&message).is_some_and(|desk| desk.send(input))
+        self.actors().by_message.get(&message).is_some_and(|handle| handle.send(input))
     }
 
     pub(super) fn broadcast_to_actors(&self, input: impl Fn() -> ActorInput) {
-        for desk in self.actors().by_message.values() {
-            desk.send(input());
+        for handle in self.actors().by_message.values() {
+            handle.send(input());
         }
     }
 
@@ -131,27 +131,27 @@ impl Hub {
         &self,
         message: MessageId,
         letters: &mpsc::Receiver<ActorInput>,
-        lingered: bool,
+        had_idle_slot: bool,
     ) -> bool {
-        let mut stewards = self.actors();
+        let mut actors = self.actors();
         if !letters.is_empty() {
             return false;
         }
-        stewards.by_message.remove(&message);
-        stewards.idle = stewards.idle.saturating_sub(usize::from(lingered));
+        actors.by_message.remove(&message);
+        actors.idle = actors.idle.saturating_sub(usize::from(had_idle_slot));
         true
     }
 
     /// Reserves one of the [`MAX_IDLE`] slots for an ended message; `false` if none is free.
     pub(in crate::hub) fn reserve_idle(&self) -> bool {
-        let mut stewards = self.actors();
-        let may = stewards.idle < MAX_IDLE;
-        stewards.idle += usize::from(may);
+        let mut actors = self.actors();
+        let may = actors.idle < MAX_IDLE;
+        actors.idle += usize::from(may);
         may
     }
 
     pub(in crate::hub) fn release_idle(&self) {
-        let mut stewards = self.actors();
-        stewards.idle = stewards.idle.saturating_sub(1);
+        let mut actors = self.actors();
+        actors.idle = actors.idle.saturating_sub(1);
     }
 }

@@ -185,10 +185,11 @@ impl Hub {
         }
     }
 
-    pub(crate) fn confirm_alive(&self, caller: &Caller) {
+    pub(crate) fn confirm_alive(&self, caller: &Caller) -> Result<(), BoardError> {
         if let Some(app) = self.roster().by_connection(caller.connection) {
             app.liveness.send_modify(|proofs| *proofs += 1);
         }
+        Ok(())
     }
 
     pub(crate) async fn unregister(&self, caller: &Caller) -> Result<(), BoardError> {
@@ -246,8 +247,8 @@ impl Hub {
 
     fn pending_by_app(&self) -> std::collections::HashMap<Arc<str>, usize> {
         let mut pending = std::collections::HashMap::new();
-        for desk in self.actors().by_message.values() {
-            if let Some(report) = desk.report.borrow().as_ref() {
+        for handle in self.actors().by_message.values() {
+            if let Some(report) = handle.report.borrow().as_ref() {
                 for attempt in report.pending() {
                     *pending.entry(attempt.app.clone()).or_default() += 1;
                 }

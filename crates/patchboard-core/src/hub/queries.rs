@@ -28,7 +28,7 @@ impl Hub {
         const POLL_INTERVAL: Duration = Duration::from_millis(250);
         let is_news = |report: &MessageReport| newer_than.is_none_or(|known| report.version > known);
         loop {
-            let live = self.actors().by_message.get(&message).map(|desk| desk.report.clone());
+            let live = self.actors().by_message.get(&message).map(|handle| handle.report.clone());
             let Some(mut live) = live else {
                 let stored = load_report(&*self.0.store, message).await?.ok_or_else(unknown_message)?;
                 if is_news(&stored) || stop.is_cancelled() || self.0.shutdown.is_cancelled() {
@@ -68,7 +68,7 @@ impl Hub {
         let rows = self.0.store.messages(query).await?;
         let mut items = Vec::with_capacity(rows.items.len());
         for row in rows.items {
-            let live = self.actors().by_message.get(&row.message).and_then(|desk| desk.report.borrow().clone());
+            let live = self.actors().by_message.get(&row.message).and_then(|handle| handle.report.borrow().clone());
             match live {
                 Some(report) => items.push(report),
                 // May have been pruned since the rows were read; then it is left out.

@@ -7,3 +7,4 @@ mod learning;
 mod refusing;
 mod restart;
 mod steering;
+pub(crate) mod test_hub;

@@ -64,12 +64,12 @@ impl Hub {
 
     fn enqueue_training(&self, task: TrainingTask) {
         {
-            let mut school = lock(&self.0.trainer);
-            school.queue.push_back(task);
-            if school.is_running {
+            let mut trainer = lock(&self.0.trainer);
+            trainer.queue.push_back(task);
+            if trainer.is_running {
                 return;
             }
-            school.is_running = true;
+            trainer.is_running = true;
         }
         if self.matcher().example_count() < MAX_INLINE_EXAMPLES {
             self.train();
@@ -83,9 +83,9 @@ impl Hub {
     fn train(&self) {
         loop {
             let tasks = {
-                let mut school = lock(&self.0.trainer);
-                school.is_running = !school.queue.is_empty();
-                std::mem::take(&mut school.queue)
+                let mut trainer = lock(&self.0.trainer);
+                trainer.is_running = !trainer.queue.is_empty();
+                std::mem::take(&mut trainer.queue)
             };
             if tasks.is_empty() {
                 return;

@@ -14,6 +14,9 @@ use crate::executor::CallContext;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::port::BoxStream;
 
+/// The events of a run, as they are recorded.
+pub(crate) type RunEvents = BoxStream<Result<Arc<Envelope>, BoardError>>;
+
 /// Starts runs and reads what became of them. Once the board is gone every method fails as shutting down.
 pub(crate) trait RunStarter: Send + Sync + fmt::Debug {
     /// The same as a client's request, so that access, queues and limits hold; `trace` is the caller's traceparent.
@@ -34,12 +37,7 @@ pub(crate) trait RunStarter: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<NestedRun, BoardError>>;
 
     /// The run's events from `from` on.
-    fn follow<'a>(
-        &'a self,
-        caller: &'a Caller,
-        run: RunId,
-        from: Seq,
-    ) -> BoxFuture<'a, Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError>>;
+    fn follow<'a>(&'a self, caller: &'a Caller, run: RunId, from: Seq) -> BoxFuture<'a, Result<RunEvents, BoardError>>;
 
     /// The last message of the run as its conversation has it.
     fn final_answer(&self, session: SessionKey, run: RunId) -> BoxFuture<'_, Result<String, BoardError>>;
@@ -61,5 +59,5 @@ pub(crate) struct NestedRun {
     pub(crate) run: RunId,
     pub(crate) thread: Arc<str>,
     pub(crate) session: SessionKey,
-    pub(crate) events: BoxStream<Result<Arc<Envelope>, BoardError>>,
+    pub(crate) events: RunEvents,
 }

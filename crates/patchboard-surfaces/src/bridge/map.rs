@@ -258,7 +258,7 @@ impl ToolCallRequest {
         };
         let arguments = value::decode_parameters(&self.parameters, kind_of)?;
         let CallOptions { correlation, trace, timeout, chunks } = travel;
-        let parcel = CallMetadata {
+        let call_metadata = CallMetadata {
             session: self.session,
             metadata: self.metadata,
             binary: self.binary,
@@ -272,7 +272,7 @@ impl ToolCallRequest {
             name: self.name,
             arguments: Arc::new(Value::Object(arguments)),
             filter: reach,
-            metadata: parcel,
+            metadata: call_metadata,
         })
     }
 }
@@ -420,18 +420,18 @@ pub(super) fn last_chunk(sent: u64) -> pb::ToolChunk {
 
 /// Applies a control message to a subscription's filter. Returns whether it was switched on or off; `Err` is an error
 /// text.
-pub(super) fn apply_control(message: pb::TelemetryControl, sieve: &mut EventFilter) -> Result<Option<bool>, String> {
+pub(super) fn apply_control(message: pb::TelemetryControl, filter: &mut EventFilter) -> Result<Option<bool>, String> {
     let done = match message.control {
         None => return Ok(None),
         Some(pb::telemetry_control::Control::Toggle(pb::TelemetryToggle { enabled })) => {
-            sieve.set_enabled(enabled);
+            filter.set_enabled(enabled);
             return Ok(Some(enabled));
         }
         Some(pb::telemetry_control::Control::Sampling(update)) => {
-            sieve.set_sampling(update.sampling_rate, globs(update.event_patterns)?)
+            filter.set_sampling(update.sampling_rate, globs(update.event_patterns)?)
         }
-        Some(pb::telemetry_control::Control::Filter(filter)) => {
-            sieve.set_patterns(globs(filter.allow)?, globs(filter.deny)?)
+        Some(pb::telemetry_control::Control::Filter(patterns)) => {
+            filter.set_patterns(globs(patterns.allow)?, globs(patterns.deny)?)
         }
     };
     done.map(|()| None).map_err(|error| error.to_string())

@@ -63,7 +63,13 @@ impl Pool {
         self.called.lock().unwrap().len()
     }
 
-    async fn work(&self, parcel: &CallMetadata, name: &str, arguments: &Value, stop: CancellationToken) -> ToolOutput {
+    async fn work(
+        &self,
+        call_metadata: &CallMetadata,
+        name: &str,
+        arguments: &Value,
+        stop: CancellationToken,
+    ) -> ToolOutput {
         let data = |data: StructuredOutput| ToolOutput::ok("").with_structured(data);
         match name {
             "echo" | "text" => {
@@ -73,7 +79,7 @@ impl Pool {
             "bytes" => {
                 let metadata = BTreeMap::from([("content_type".to_owned(), "application/octet-stream".to_owned())]);
                 data(StructuredOutput {
-                    binary: parcel.binary.get("data").cloned(),
+                    binary: call_metadata.binary.get("data").cloned(),
                     metadata,
                     ..StructuredOutput::default()
                 })
@@ -100,15 +106,15 @@ impl Pool {
                 stop.cancelled().await;
                 ToolOutput::fault(ToolFault::Cancelled, "cancelled")
             }
-            "pieces" => self.hand_over(parcel, arguments, stop).await,
+            "pieces" => self.hand_over(call_metadata, arguments, stop).await,
             other => ToolOutput::error(format!("unknown: {other}")),
         }
     }
 
     /// So many pieces of that size, then an end as it is asked for.
-    async fn hand_over(&self, parcel: &CallMetadata, arguments: &Value, stop: CancellationToken) -> ToolOutput {
+    async fn hand_over(&self, call_metadata: &CallMetadata, arguments: &Value, stop: CancellationToken) -> ToolOutput {
         let number = |key: &str| arguments[key].as_u64().unwrap_or(0);
-        let sender = parcel.chunks.as_ref().unwrap();
+        let sender = call_metadata.chunks.as_ref().unwrap();
         for at in 1..=number("count") {
             let chunk = ToolChunk {
                 id: format!("pieces-{at}").into(),
@@ -178,9 +184,9 @@ impl ToolHost for Pool {
         arguments: &'a Value,
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
-        let parcel = scope.call_metadata.clone().unwrap();
-        self.called.lock().unwrap().push(parcel.clone());
-        Box::pin(async move { self.work(&parcel, &call.name, arguments, stop).await })
+        let call_metadata = scope.call_metadata.clone().unwrap();
+        self.called.lock().unwrap().push(call_metadata.clone());
+        Box::pin(async move { self.work(&call_metadata, &call.name, arguments, stop).await })
     }
 }
 

@@ -44,9 +44,9 @@ pub(super) fn builtins(
         // Commands of models run in a jail or not at all.
         LaunchMode::Plain => {}
         #[cfg(target_os = "linux")]
-        LaunchMode::Jailed(warden) => {
-            let options = BashOptions::new(workspaces.clone(), tracker.clone(), warden.spawner.clone());
-            let mut options = apply_bash_config(options, tools, &warden.closed_ports, &warden.worker_ports);
+        LaunchMode::Jailed(jail) => {
+            let options = BashOptions::new(workspaces.clone(), tracker.clone(), jail.spawner.clone());
+            let mut options = apply_bash_config(options, tools, &jail.closed_ports, &jail.worker_ports);
             options.closed_sockets.extend(config.bridge.unix_socket.clone());
             builtins = builtins.with(bash(options));
         }

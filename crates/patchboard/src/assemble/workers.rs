@@ -82,8 +82,8 @@ impl RunningPools {
             Arc::new(host)
         });
         let hosts = hosts.collect();
-        let crew = Arc::new(PooledWorkers { running, pinned, is_settled: Arc::default() });
-        let pools = Self { listeners: doors, workers: crew, hosts };
+        let workers = Arc::new(PooledWorkers { running, pinned, is_settled: Arc::default() });
+        let pools = Self { listeners: doors, workers, hosts };
         // Reviews the pins now, so that the first caller need not wait.
         let (settled, stop) = (pools.settled(), stop.clone());
         tracker.spawn(async move { stop.run_until_cancelled(settled).await });

@@ -1,7 +1,7 @@
 //! What records add up to: every row is a log and the report it folds to.
 
 use super::*;
-use crate::hub::test_hub::short;
+use crate::hub::tests::test_hub::short;
 use uuid::Uuid;
 
 const SUBMITTED: i64 = 1_794_744_000;

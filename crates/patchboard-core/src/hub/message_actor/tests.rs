@@ -9,7 +9,7 @@ use crate::app::message::{AppResponse, MessageState};
 use crate::command::CancelMessage;
 use crate::error::ErrorKind;
 use crate::faulty::FaultyStore;
-use crate::hub::test_hub::{GIBBERISH, let_others_run, test_hub, user, with_model};
+use crate::hub::tests::test_hub::{GIBBERISH, let_others_run, test_hub, user, with_model};
 use crate::scripted::call;
 use crate::store::Store;
 
@@ -96,7 +96,7 @@ async fn a_store_that_cannot_be_read_for_a_while_at_the_start() {
         store.commit(batch).await.unwrap();
     }
     store.fail_reads(3);
-    let next = crate::hub::test_hub::on_store(store);
+    let next = crate::hub::tests::test_hub::on_store(store);
     assert_eq!(next.board.recover().await.unwrap().messages, 1);
     tokio::time::sleep(Duration::from_secs(10)).await;
     let notebook = next.register(1, "notebook").await;

@@ -12,7 +12,9 @@ use crate::app::message::{MessageState, RoutingStage};
 use crate::budget::BudgetLimits;
 use crate::command::{BudgetStatus, ExplainRouting};
 use crate::faulty::FaultyStore;
-use crate::hub::test_hub::{GIBBERISH, TestHub, let_others_run, on_store, profile, test_hub_with, user, with_model};
+use crate::hub::tests::test_hub::{
+    GIBBERISH, TestHub, let_others_run, on_store, profile, test_hub_with, user, with_model,
+};
 use crate::model::ModelError;
 use crate::scripted::{Script, ScriptStep, answering, call, say};
 use crate::store::{BudgetScope, RunRow, Store, StoreWrite, UsageGroup, UsageGrouping, UsageQuery};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::hub::test_hub::profile;
+use crate::hub::tests::test_hub::profile;
 
 fn at(hours: i64) -> Timestamp {
     Timestamp::from_second(1_794_744_000 + hours * 3600).unwrap()

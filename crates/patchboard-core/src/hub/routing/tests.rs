@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hub::routing::model_prompt::AppPick;
-use crate::hub::test_hub::{GIBBERISH, profile};
+use crate::hub::tests::test_hub::{GIBBERISH, profile};
 
 fn apps(names: &[&str]) -> Vec<Arc<AppProfile>> {
     let described = |name: &&str| match *name {

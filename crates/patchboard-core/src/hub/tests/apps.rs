@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::command::{ApproveApp, ForgetApp, ListApps, PairApp};
 use crate::error::ErrorKind;
 use crate::hub::PairingMode;
-use crate::hub::test_hub::{TestHub, let_others_run, operator, profile, restarted, test_hub, test_hub_with, user};
+use crate::hub::tests::test_hub::{
+    TestHub, let_others_run, operator, profile, restarted, test_hub, test_hub_with, user,
+};
 use crate::reply::{AppSummary, InboxEvent, RegistrationRefusal};
 
 async fn apps(bench: &TestHub) -> Vec<AppSummary> {

@@ -5,7 +5,7 @@ use crate::app::{AppDelivery, InputMethod, NoticePriority};
 use crate::command::{ExplainRouting, ReadMessage, SubmitMessage};
 use crate::error::ErrorKind;
 use crate::hub::routing::{HubRules, RoutingRule};
-use crate::hub::test_hub::{GIBBERISH, TestApp, TestHub, notice, profile, short, test_hub, test_hub_with, user};
+use crate::hub::tests::test_hub::{GIBBERISH, TestApp, TestHub, notice, profile, short, test_hub, test_hub_with, user};
 use crate::id::MessageId;
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use crate::app::message::{AppResponse, MessageState};
 use crate::board::DrainReport;
 use crate::error::ErrorKind;
 use crate::hub::roster::INBOX_CAPACITY;
-use crate::hub::test_hub::{GIBBERISH, let_others_run, test_hub, user, within_time};
+use crate::hub::tests::test_hub::{GIBBERISH, let_others_run, test_hub, user, within_time};
 use crate::store::Store;
 
 const UNDISTURBED: DrainReport = DrainReport { cancelled: 0, suspended: 0 };
@@ -112,7 +112,7 @@ async fn what_was_under_way_at_the_end_goes_on_at_the_next_start() {
     notebook.delivery().await;
     let journal = bench.store.journal();
     assert_eq!(bench.board.drain(Duration::from_secs(30)).await.unwrap(), UNDISTURBED);
-    let next = crate::hub::test_hub::on_store(crate::faulty::FaultyStore::new());
+    let next = crate::hub::tests::test_hub::on_store(crate::faulty::FaultyStore::new());
     for batch in journal {
         next.store.commit(batch).await.unwrap();
     }

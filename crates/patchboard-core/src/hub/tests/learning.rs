@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::command::{ExplainRouting, ForgetApp, ListApps};
-use crate::hub::test_hub::{GIBBERISH, TestHub, operator, profile, restarted, test_hub, user};
+use crate::hub::tests::test_hub::{GIBBERISH, TestHub, operator, profile, restarted, test_hub, user};
 use crate::reply::AppSummary;
 use crate::store::{KvNamespace, Store, StoreWrite};
 

@@ -6,7 +6,7 @@ use crate::app::message::{AppResponse, MessageState, RoutingStage};
 use crate::command::ExplainRouting;
 use crate::error::ErrorKind;
 use crate::hub::routing::HubRules;
-use crate::hub::test_hub::{
+use crate::hub::tests::test_hub::{
     GIBBERISH, TestApp, TestHub, let_others_run, profile, reject, short, test_hub, test_hub_with, user,
 };
 use crate::id::MessageId;
@@ -435,7 +435,7 @@ async fn talk_without_end_is_cut_off() {
         (said, usize::try_from(read.version.0).unwrap())
     }
     let bench = test_hub();
-    let (said_once, records) = said(&bench, |_| crate::hub::test_hub::notice("more")).await;
+    let (said_once, records) = said(&bench, |_| crate::hub::tests::test_hub::notice("more")).await;
     assert_eq!((said_once, records), (997, 1000));
     let (_, records) = said(&bench, |number| if number % 2 == 0 { AppResponse::Ack } else { reject("no") }).await;
     assert!(records <= 2002, "{records}");

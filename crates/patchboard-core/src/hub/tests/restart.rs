@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::app::message::{MessageReport, MessageState};
 use crate::event::Topic;
 use crate::faulty::FaultyStore;
-use crate::hub::test_hub::{
+use crate::hub::tests::test_hub::{
     GIBBERISH, TestApp, TestHub, let_others_run, on_store, profile, short, test_hub, test_hub_with,
 };
 use crate::id::{MessageId, Seq};

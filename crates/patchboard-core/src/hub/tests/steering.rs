@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::app::message::{MessageState, RoutingStage};
 use crate::command::{CancelMessage, ListApps, ResendMessage};
 use crate::error::ErrorKind;
-use crate::hub::test_hub::{GIBBERISH, TestHub, let_others_run, short, test_hub, user};
+use crate::hub::tests::test_hub::{GIBBERISH, TestHub, let_others_run, short, test_hub, user};
 use crate::store::Store;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

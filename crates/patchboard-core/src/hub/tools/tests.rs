@@ -11,7 +11,7 @@ use super::*;
 use crate::app::message::AppResponse;
 use crate::command::{CallTool, FolderChoice, ListTools, PageRequest};
 use crate::conversation::ConversationOrigin;
-use crate::hub::test_hub::{GIBBERISH, TestApp, TestHub, let_others_run, profile, test_hub, within_time};
+use crate::hub::tests::test_hub::{GIBBERISH, TestApp, TestHub, let_others_run, profile, test_hub, within_time};
 
 fn call(name: &str, arguments: Value) -> CallTool {
     let origin = ConversationOrigin {
@@ -26,7 +26,7 @@ fn call(name: &str, arguments: Value) -> CallTool {
 
 /// The principal whose runs may call tools that write.
 fn agent() -> Caller {
-    Caller { surface: Surface::Runs, ..crate::hub::test_hub::user() }
+    Caller { surface: Surface::Runs, ..crate::hub::tests::test_hub::user() }
 }
 
 fn outcome(output: ToolOutput) -> (bool, Value) {
@@ -55,7 +55,7 @@ async fn called(bench: &TestHub, name: &str, app: &TestApp, answers: &[AppRespon
 async fn an_app_answers_its_caller() {
     let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
-    let answers = [AppResponse::Ack, crate::hub::test_hub::notice("noted")];
+    let answers = [AppResponse::Ack, crate::hub::tests::test_hub::notice("noted")];
     let (is_error, answer) = called(&bench, "app.notebook", &notebook, &answers).await;
     let notifications = json!([{"app": "notebook", "title": "App", "body": "noted"}]);
     let given = "notebook: zxqv";
@@ -79,7 +79,8 @@ async fn a_refusal_is_an_error_and_goes_nowhere_else() {
     let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
     let lamp = bench.register(2, "lamp").await;
-    let (is_error, answer) = called(&bench, "app.notebook", &notebook, &[crate::hub::test_hub::reject("no")]).await;
+    let (is_error, answer) =
+        called(&bench, "app.notebook", &notebook, &[crate::hub::tests::test_hub::reject("no")]).await;
     let expected =
         json!({"state": "refused", "reason": "notebook: no", "notifications": [], "given": "notebook: zxqv"});
     assert_eq!((is_error, answer), (true, expected));
@@ -90,7 +91,8 @@ async fn a_refusal_is_an_error_and_goes_nowhere_else() {
 async fn whoever_fits_is_named() {
     let bench = test_hub();
     let notebook = bench.register(1, "notebook").await;
-    let (is_error, answer) = called(&bench, "hub_send", &notebook, &[crate::hub::test_hub::notice("noted")]).await;
+    let (is_error, answer) =
+        called(&bench, "hub_send", &notebook, &[crate::hub::tests::test_hub::notice("noted")]).await;
     assert_eq!((is_error, &answer["apps"], &answer["given"]), (false, &json!(["notebook"]), &json!("zxqv")));
 }
 

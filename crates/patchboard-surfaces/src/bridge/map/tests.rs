@@ -331,8 +331,8 @@ fn times_before_1970_have_positive_nanoseconds() {
 #[test]
 fn listeners_may_not_name_endless_patterns() {
     use pb::telemetry_control::Control;
-    let mut sieve = EventFilter::default();
-    let mut ask = |control| super::apply_control(pb::TelemetryControl { control }, &mut sieve);
+    let mut filter = EventFilter::default();
+    let mut ask = |control| super::apply_control(pb::TelemetryControl { control }, &mut filter);
     let many = |count: usize| (0..count).map(|number| format!("p{number}.*")).collect();
     assert_eq!(ask(None), Ok(None));
     assert_eq!(ask(Some(Control::Toggle(pb::TelemetryToggle { enabled: true }))), Ok(Some(true)));

@@ -57,10 +57,10 @@ async fn what_a_call_carries_reaches_the_worker() {
     let response = response.into_inner();
     assert_eq!((&response.binary_result[..], &response.result), (&b"\x00\x01\xff"[..], &None));
     assert_eq!(response.metadata["content_type"], "application/octet-stream");
-    let parcel = bench.pool.last();
-    assert_eq!((&*parcel.session, &parcel.metadata), ("s", &metadata));
-    assert_eq!((parcel.correlation.as_deref(), parcel.trace.as_deref()), (Some("sp-1"), Some(trace)));
-    assert_eq!((parcel.timeout, parcel.for_model), (Some(Duration::from_secs(5)), false));
+    let call_metadata = bench.pool.last();
+    assert_eq!((&*call_metadata.session, &call_metadata.metadata), ("s", &metadata));
+    assert_eq!((call_metadata.correlation.as_deref(), call_metadata.trace.as_deref()), (Some("sp-1"), Some(trace)));
+    assert_eq!((call_metadata.timeout, call_metadata.for_model), (Some(Duration::from_secs(5)), false));
 
     let request = pb::ExecuteToolRequest { metadata: map([("correlation_id", "sp-2")]), ..call("echo", json!({})) };
     let response = client.execute_tool(request).await.unwrap();

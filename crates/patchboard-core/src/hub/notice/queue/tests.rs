@@ -243,7 +243,7 @@ fn a_night_full_of_notices_is_one_digest() {
 }
 
 #[test]
-fn the_whole_tray_is_bounded_and_says_so() {
+fn the_whole_queue_is_bounded_and_says_so() {
     let mut fixture = Fixture::new(quiet("22:00-07:00"));
     for app in 0..40 {
         fixture.post(&format!("1 app{app} n# x20"));

@@ -76,7 +76,7 @@ impl ToolHost for Tool {
         _stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let travelled = scope.call_metadata.as_ref().and_then(|parcel| parcel.trace.clone());
+            let travelled = scope.call_metadata.as_ref().and_then(|call_metadata| call_metadata.trace.clone());
             self.seen.lock().unwrap().push((trace::current_traceparent(), travelled));
             match arguments["fail"] == true {
                 true => ToolOutput::error("a private reason"),

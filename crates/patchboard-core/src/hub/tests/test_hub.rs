@@ -272,7 +272,7 @@ impl TestHub {
 
     /// The report rebuilt from the records.
     pub(crate) async fn replayed(&self, message: MessageId) -> MessageReport {
-        super::load_report(&*self.store, message).await.unwrap().expect("it is on record")
+        crate::hub::queries::load_report(&*self.store, message).await.unwrap().expect("it is on record")
     }
 
     /// The kinds of its records.
