@@ -10,7 +10,7 @@ use crate::command::{
     CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer, DescribeSession, DetachRun, ExplainRouting, FindRun,
     FindTool, FolderChoice, ForgetApp, ListAgents, ListApprovals, ListApps, ListHostTools, ListMessages, ListModels,
     ListPlugins, ListSessions, ListTools, ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin,
-    NextInboxEvent, OpenSession, PairApp, ReadHistory, ReadMessage, ReadMessages, ReceiveWebhook, RegisterApp,
+    NextInboxEvent, OpenSession, PairApp, ReadHistory, ReadMessage, ReadThread, ReceiveWebhook, RegisterApp,
     RegisterTools, ReloadSettings, RemoveWorkspaceThread, ResendMessage, SearchMemory, SessionRef, SetModel, StartRun,
     SubmitMessage, SummariseUsage, TouchSession, UnloadPlugin,
 };
@@ -133,7 +133,7 @@ macro_rules! session_grants {
     };
 }
 
-session_grants!(ReadHistory: Inspect, ReadMessages: Inspect, ClearSession: Manage);
+session_grants!(ReadHistory: Inspect, ReadThread: Inspect, ClearSession: Manage);
 
 /// The channel of a session. Keys of another shape belong to programs on the bridge.
 fn channel_of(session: &SessionRef) -> Cow<'_, str> {

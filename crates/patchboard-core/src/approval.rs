@@ -111,7 +111,7 @@ impl ApprovalQueue {
     ) -> Result<ApprovalTicket<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
         let expiry = *self.expiry.get();
-        let (session, outermost) = (origin.session.clone(), origin.call_chain.charged_session.clone());
+        let (session, outermost) = (origin.session.clone(), origin.call_chain.root_session.clone());
         let expires_at = self.expires_in(expiry);
         let mut request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
         let pending = PendingApproval { request: request.clone(), run: origin.run, session: session.clone() };

@@ -18,7 +18,7 @@ use crate::agent::{AgentSpec, AgentTable};
 use crate::approval::ApprovalQueue;
 use crate::approval::policy::ApprovalPolicy;
 use crate::audit::AuditTrail;
-use crate::bridge::{Bridge, BridgeCaller, BridgeOptions, TelemetryBus, VariableTools, WorkerTools};
+use crate::bridge::{Bridge, BridgeCaller, BridgeOptions, TelemetryBus, VariableToolHost, WorkerToolHost};
 use crate::budget::price::PriceTable;
 use crate::budget::{BudgetLimits, Ledger};
 use crate::caller::Caller;
@@ -27,11 +27,11 @@ use crate::command::ReadMessage;
 use crate::error::BoardError;
 use crate::event::{Envelope, Topic};
 use crate::executor::ToolLimits;
-use crate::executor::builtin::CoreTools;
-use crate::executor::plugin_tools::PluginTools;
+use crate::executor::builtin::CoreToolHost;
+use crate::executor::plugin_tools::PluginToolHost;
 use crate::executor::{ToolExecutor, ToolRegistry};
 use crate::hub::notice::{NoticeOptions, Notifier};
-use crate::hub::{AppTools, MAX_CONCURRENT_CALLS, ModelRouter};
+use crate::hub::{AppToolHost, MAX_CONCURRENT_CALLS, ModelRouter};
 use crate::hub::{Hub, HubOptions, HubParts};
 use crate::id::{RunId, Seq};
 use crate::log::{EventLog, FollowerPacing};
@@ -41,7 +41,7 @@ use crate::port::{
     ToolHost, WorkerSupervisor, WorkingFolders,
 };
 use crate::reloadable::Reloadable;
-use crate::run::agent_tools::AgentTools;
+use crate::run::agent_tools::AgentToolHost;
 use crate::run::{RunControl, RunDeps, RunLimits};
 use crate::session::SessionQueues;
 use crate::store::Store;
@@ -52,7 +52,7 @@ use tracing::Instrument;
 
 mod bridge_api;
 mod channels;
-mod dispatch;
+mod handlers;
 mod housekeeping;
 mod messages;
 mod models;
@@ -65,7 +65,7 @@ mod run_start;
 mod sessions;
 mod settings;
 
-pub use dispatch::{BoardCommand, CommandFuture};
+pub use handlers::{BoardCommand, CommandFuture};
 pub use housekeeping::RetentionPolicy;
 pub use recovery::RecoveryReport;
 use run_permits::RunPermits;
@@ -147,7 +147,7 @@ struct BoardShared {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
     agents: Reloadable<AgentTable>,
-    agent_tools: Arc<AgentTools>,
+    agent_tools: Arc<AgentToolHost>,
     /// The hub's own, where it has one: a name, and the agent of that name.
     routing_agent: Option<(Arc<str>, Arc<Reloadable<AgentSpec>>)>,
     log: Arc<EventLog>,
@@ -247,19 +247,23 @@ impl Board {
         let channels = ChannelService::new(parts.channels, plugins, store, parts.clock.clone(), parts.ids.clone());
         let tracker = TaskTracker::new();
         let trail = AuditTrail::new(parts.store.clone(), tracker.clone());
-        let agent_tools = Arc::new(AgentTools::new(&parts.agents, &exposed));
+        let agent_tools = Arc::new(AgentToolHost::new(&parts.agents, &exposed));
         // First, so that nothing takes their names.
         let mut hosts = vec![
-            RegisteredHost::Plain(Arc::new(CoreTools::new(memory.clone()))),
-            RegisteredHost::Plain(Arc::new(AppTools(hub.clone()))),
-            RegisteredHost::Plain(Arc::new(VariableTools(bridge.variables().clone()))),
+            RegisteredHost::Plain(Arc::new(CoreToolHost::new(memory.clone()))),
+            RegisteredHost::Plain(Arc::new(AppToolHost(hub.clone()))),
+            RegisteredHost::Plain(Arc::new(VariableToolHost(bridge.variables().clone()))),
             RegisteredHost::Contextual(agent_tools.clone()),
         ];
         hosts.extend(parts.tools.into_iter().map(RegisteredHost::Plain));
-        let plugin_tools = parts.plugins.clone().map(|plugins| Arc::new(PluginTools::new(plugins)));
+        let plugin_tools = parts.plugins.clone().map(|plugins| Arc::new(PluginToolHost::new(plugins)));
         hosts.extend(plugin_tools.clone().map(|tools| RegisteredHost::Contextual(tools)));
         hosts.extend(parts.pools.into_iter().map(|pool| {
-            RegisteredHost::Contextual(Arc::new(WorkerTools { pool, bridge: bridge.clone(), ids: parts.ids.clone() }))
+            RegisteredHost::Contextual(Arc::new(WorkerToolHost {
+                pool,
+                bridge: bridge.clone(),
+                ids: parts.ids.clone(),
+            }))
         }));
         let registry = Arc::new(ToolRegistry::new(hosts));
         let tool_executor = Arc::new(ToolExecutor {

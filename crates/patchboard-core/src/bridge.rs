@@ -35,9 +35,9 @@ pub mod variables;
 pub use secret::WorkerSecret;
 pub(crate) use sessions::{BridgeCaller, clipped};
 pub use telemetry_events::{EventFilter, MeasuredValue, TelemetryBus, TelemetryEvent};
-pub(crate) use tools::WorkerTools;
+pub(crate) use tools::WorkerToolHost;
 pub(crate) use unregistered::{NameContext, NameForm};
-pub(crate) use variables::VariableTools;
+pub(crate) use variables::VariableToolHost;
 
 use cache::ResultCache;
 use sessions::SessionTable;

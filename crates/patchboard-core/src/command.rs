@@ -29,7 +29,7 @@ pub use runs::{
 };
 pub use server::{DescribeNode, DescribeServer, ListAgents, ListModels, ReloadSettings, SetModel};
 pub use sessions::{
-    BudgetStatus, ClearSession, ListSessions, ReadHistory, ReadMessages, SearchMemory, SessionRef, SummariseUsage,
+    BudgetStatus, ClearSession, ListSessions, ReadHistory, ReadThread, SearchMemory, SessionRef, SummariseUsage,
 };
 pub use tools::{ApproveTools, CallTool, ListTools};
 pub use workspaces::{

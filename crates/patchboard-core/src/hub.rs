@@ -45,7 +45,7 @@ use actors::MessageActors;
 pub(crate) use model_router::{MAX_CONCURRENT_CALLS, ModelRouter};
 pub(crate) use pipeline::{RoutingContext, RoutingOutcome, clear_leader};
 use queries::load_report;
-pub(crate) use tools::AppTools;
+pub(crate) use tools::AppToolHost;
 use training::Trainer;
 
 /// Longest utterance in bytes; a longer one is refused.

@@ -54,12 +54,12 @@ mod unregistered;
 mod watch;
 
 pub use dispatch::Affinity;
-pub use pinned::PinnedPool;
+pub use pinned::ApprovedPool;
 pub use ports::PortBlock;
 pub use unregistered::UnregisteredPolicy;
 
 use crate::launch::LaunchMode;
-use folder::RunFolder;
+use folder::SocketFolder;
 use machine::OsPlatform;
 use platform::WorkerPlatform;
 use pool::WorkerPool;
@@ -190,7 +190,7 @@ struct PoolContext {
     allow_pickle: bool,
     /// Identifies this run of the server; part of every worker's command line.
     run_id: String,
-    folder: RunFolder,
+    folder: SocketFolder,
     /// Tasks spawned here also count for the server's tracker.
     tasks: SharedTaskTracker,
 }
@@ -231,7 +231,7 @@ impl WorkerPools {
             clock: deps.clock,
             ids: deps.ids,
             allow_pickle: deps.allow_pickle,
-            folder: RunFolder::make(&deps.scratch)?,
+            folder: SocketFolder::make(&deps.scratch)?,
             tasks: SharedTaskTracker { own: own.clone(), server: deps.tracker },
         });
         let start_one = |(number, options)| {

@@ -78,7 +78,7 @@ fn session_commands() -> Vec<Box<dyn AccessRow>> {
     boxed![
         ListSessions { filter: SessionFilter::default(), page: page.clone() },
         ReadHistory { session: session.clone(), page: page.clone() },
-        ReadMessages { session: session.clone(), before: None, limit: 1 },
+        ReadThread { session: session.clone(), before: None, limit: 1 },
         ClearSession { session, purge: true },
         SearchMemory { channel: "c".into(), account: "a".into(), query: "q".into(), page: page.clone() },
         BudgetStatus { session: None },

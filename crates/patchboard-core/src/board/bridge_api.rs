@@ -65,7 +65,7 @@ impl Board {
         let place =
             self.0.bridge.touch_session(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
         let wanted = ToolLookup { session, name, folder: place.folder.as_deref(), filter };
-        let (ResolvedTool::Offered(spec, _) | ResolvedTool::Registered(spec, _)) =
+        let (ResolvedTool::Callable(spec, _) | ResolvedTool::ClientOwned(spec, _)) =
             self.resolve_tool(caller, &wanted).await?;
         check_filter(&spec, filter)?;
         Ok(spec)
@@ -98,17 +98,17 @@ impl Board {
             form: NameForm::Any,
         };
         let found = inner.bridge.unregistered(wanted.name, &context, &inner.ids)?;
-        found.map(|(spec, offer)| ResolvedTool::Offered(spec, offer)).ok_or_else(not_found)
+        found.map(|(spec, offer)| ResolvedTool::Callable(spec, offer)).ok_or_else(not_found)
     }
 
     fn find_registered(&self, wanted: &ToolLookup<'_>) -> Option<ResolvedTool> {
         let offer = self.exposed_tools(wanted.folder);
         if let Some((spec, _)) = offer.find(wanted.name) {
             let spec = spec.clone();
-            return Some(ResolvedTool::Offered(spec, offer));
+            return Some(ResolvedTool::Callable(spec, offer));
         }
         let (spec, by) = self.0.bridge.registered_tool(wanted.session, wanted.name)?;
-        Some(ResolvedTool::Registered(spec, by))
+        Some(ResolvedTool::ClientOwned(spec, by))
     }
 
     pub(super) fn host_tools(&self) -> Vec<ToolSpec> {
@@ -129,8 +129,8 @@ impl Board {
             inner.bridge.begin_call(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
         let wanted = ToolLookup { session, name: &name, folder: visit.scope.folder.as_deref(), filter };
         let (spec, offer) = match self.resolve_tool(caller, &wanted).await? {
-            ResolvedTool::Offered(spec, offer) => (spec, offer),
-            ResolvedTool::Registered(spec, by) => {
+            ResolvedTool::Callable(spec, offer) => (spec, offer),
+            ResolvedTool::ClientOwned(spec, by) => {
                 check_filter(&spec, filter)?;
                 let text = format!("Remote tool execution failed: Worker not found: {by}");
                 return Ok(ToolOutput::error(text));
@@ -235,9 +235,9 @@ struct ToolLookup<'a> {
 #[derive(Debug)]
 enum ResolvedTool {
     /// A tool that can be called, and the offer that has it.
-    Offered(ToolSpec, ToolSet),
+    Callable(ToolSpec, ToolSet),
     /// A tool of a program that cannot be called back, and how that program names itself.
-    Registered(ToolSpec, Arc<str>),
+    ClientOwned(ToolSpec, Arc<str>),
 }
 
 fn tool_not_found(name: &str, session: &str) -> BoardError {

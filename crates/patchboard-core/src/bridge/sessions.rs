@@ -72,7 +72,7 @@ struct BridgeSession {
     active_calls: usize,
     serial: SessionSerial,
     tasks: Arc<SessionTasks>,
-    tools: BTreeMap<Arc<str>, RegisteredTool>,
+    tools: BTreeMap<Arc<str>, ClientTool>,
 }
 
 /// Identifies one session among all that had the same id.
@@ -114,7 +114,7 @@ pub(super) struct SessionTasks {
 
 /// A tool registered by a client that the server cannot call back.
 #[derive(Debug, Clone)]
-pub(super) struct RegisteredTool {
+pub(super) struct ClientTool {
     pub(super) spec: ToolSpec,
     /// The name the client gives itself.
     pub(super) registered_by: Arc<str>,
@@ -389,12 +389,12 @@ impl SessionTable {
         for tool in tools {
             session
                 .tools
-                .insert(tool.name.clone(), RegisteredTool { spec: tool.spec(), registered_by: registered_by.clone() });
+                .insert(tool.name.clone(), ClientTool { spec: tool.spec(), registered_by: registered_by.clone() });
         }
         Ok(())
     }
 
-    pub(super) fn tool(&self, id: &str, name: &str) -> Option<&RegisteredTool> {
+    pub(super) fn tool(&self, id: &str, name: &str) -> Option<&ClientTool> {
         self.by_id.get(id)?.tools.get(name)
     }
 

@@ -27,13 +27,13 @@ const CACHE_TTL: Duration = Duration::from_secs(60);
 
 /// The tools of one pool.
 #[derive(Debug)]
-pub(crate) struct WorkerTools {
+pub(crate) struct WorkerToolHost {
     pub(crate) pool: Arc<dyn ToolHost>,
     pub(crate) bridge: Bridge,
     pub(crate) ids: Arc<dyn IdGenerator>,
 }
 
-impl ToolHost for WorkerTools {
+impl ToolHost for WorkerToolHost {
     fn kind(&self) -> ToolKind {
         self.pool.kind()
     }
@@ -61,7 +61,7 @@ impl ToolHost for WorkerTools {
     }
 }
 
-impl ContextToolHost for WorkerTools {
+impl ContextToolHost for WorkerToolHost {
     fn call_with_context<'a>(
         &'a self,
         context: &'a CallContext,
@@ -74,7 +74,7 @@ impl ContextToolHost for WorkerTools {
     }
 }
 
-impl WorkerTools {
+impl WorkerToolHost {
     async fn call_in_chain(
         &self,
         call_chain: Option<&CallChain>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Bridge, WorkerTools, clipped};
+use super::{Bridge, WorkerToolHost, clipped};
 use crate::approval::policy::{ApprovalMode, ApprovalPolicy};
 use crate::caller::Surface;
 use crate::error::BoardError;
@@ -62,7 +62,7 @@ impl Bridge {
             ToolNameStatus::Unknown | ToolNameStatus::Registered => return Ok(None),
         }
         let Some(spec) = permitted(own_name, qualifier, name, context) else { return Ok(None) };
-        let host = WorkerTools { pool: pool.clone(), bridge: self.clone(), ids: ids.clone() };
+        let host = WorkerToolHost { pool: pool.clone(), bridge: self.clone(), ids: ids.clone() };
         let tool_set = ToolSet::single(spec.clone(), RegisteredHost::Contextual(Arc::new(host)));
         Ok(Some((spec, tool_set)))
     }

@@ -19,7 +19,7 @@ use crate::tool::Glob;
 
 mod tools;
 
-pub(crate) use tools::VariableTools;
+pub(crate) use tools::VariableToolHost;
 
 use crate::variable_set::{ChangeOutcome, SetVariable, Variable, VariableSet, WatchUpdate};
 

@@ -11,7 +11,7 @@ pub struct CallChain {
     /// The runs that wait for it, outermost first.
     pub ancestors: Arc<[RunId]>,
     /// The session charged for it: that of the outermost run.
-    pub charged_session: SessionKey,
+    pub root_session: SessionKey,
     pub token_budget: Arc<TokenBudget>,
 }
 
@@ -20,7 +20,7 @@ impl CallChain {
     pub fn root(session: SessionKey, max_tokens: Option<u64>) -> Self {
         Self {
             ancestors: Arc::default(),
-            charged_session: session,
+            root_session: session,
             token_budget: Arc::new(TokenBudget::new(max_tokens, None)),
         }
     }
@@ -30,7 +30,7 @@ impl CallChain {
     pub fn child(&self, run: RunId, max_tokens: Option<u64>) -> Self {
         Self {
             ancestors: self.ancestors.iter().copied().chain([run]).collect(),
-            charged_session: self.charged_session.clone(),
+            root_session: self.root_session.clone(),
             token_budget: Arc::new(TokenBudget::new(max_tokens, Some(self.token_budget.clone()))),
         }
     }

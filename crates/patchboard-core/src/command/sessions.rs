@@ -41,13 +41,13 @@ impl Command for ClearSession {
 
 /// The messages of a runs thread: the newest `limit` before that number, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadMessages {
+pub struct ReadThread {
     pub session: SessionRef,
     pub before: Option<u64>,
     pub limit: usize,
 }
 
-impl Command for ReadMessages {
+impl Command for ReadThread {
     type Reply = ThreadPage;
 }
 

@@ -29,12 +29,12 @@ const MAX_ANSWER_BYTES: usize = 48 * 1024;
 /// Provides the todo list, past messages and, if facts are enabled, memories; also the spec of `batch`, which the
 /// executor runs itself.
 #[derive(Debug)]
-pub struct CoreTools {
+pub struct CoreToolHost {
     memory: Memory,
     specs: Arc<[ToolSpec]>,
 }
 
-impl CoreTools {
+impl CoreToolHost {
     pub fn new(memory: Memory) -> Self {
         let mut specs = vec![batch::spec(), messages::spec(), todos::read_spec(), todos::write_spec()];
         if memory.options.semantic {
@@ -64,7 +64,7 @@ impl CoreTools {
     }
 }
 
-impl ToolHost for CoreTools {
+impl ToolHost for CoreToolHost {
     fn kind(&self) -> ToolKind {
         KIND
     }

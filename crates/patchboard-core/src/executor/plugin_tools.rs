@@ -22,7 +22,7 @@ const MAX_PLUGIN_DEPTH: u8 = 3;
 
 /// The tools of all plugins, as the registry offers them.
 #[derive(Debug)]
-pub(crate) struct PluginTools {
+pub(crate) struct PluginToolHost {
     plugins: Arc<dyn PluginRuntime>,
     /// Set once the registry exists, which holds these tools itself.
     caller: OnceLock<NestedCaller>,
@@ -37,7 +37,7 @@ pub(crate) struct NestedCaller {
     pub(crate) tracker: TaskTracker,
 }
 
-impl PluginTools {
+impl PluginToolHost {
     pub(crate) fn new(plugins: Arc<dyn PluginRuntime>) -> Self {
         Self { plugins, caller: OnceLock::new() }
     }
@@ -48,7 +48,7 @@ impl PluginTools {
     }
 }
 
-impl ToolHost for PluginTools {
+impl ToolHost for PluginToolHost {
     fn kind(&self) -> ToolKind {
         ToolKind::Plugin
     }
@@ -73,7 +73,7 @@ impl ToolHost for PluginTools {
     }
 }
 
-impl ContextToolHost for PluginTools {
+impl ContextToolHost for PluginToolHost {
     fn call_with_context<'a>(
         &'a self,
         context: &'a CallContext,

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use super::Hub;
 use crate::app::message::MessageReport;
 use crate::error::{BoardError, ErrorKind, RetryHint};
-use crate::hub::message_actor::{ActorInput, ActorMailbox, ActorStart, MAILBOX_CAPACITY, MessageActor};
+use crate::hub::message_actor::{ActorInput, ActorMailbox, ActorStart, MAILBOX_CAPACITY, UnloadedActor};
 use crate::id::MessageId;
 
 /// Actors of ended messages that stay in memory, because apps go on reporting on what they acknowledged.
@@ -82,7 +82,7 @@ impl Hub {
         let (told, report) = watch::channel(None);
         let missed = Arc::<AtomicBool>::default();
         actors.by_message.insert(message, ActorHandle { mailbox, missed_app_change: missed.clone(), report });
-        let actor = MessageActor::new(
+        let actor = UnloadedActor::new(
             self.clone(),
             message,
             told,

@@ -68,7 +68,7 @@ pub(super) enum ActorInput {
 }
 
 #[derive(Debug)]
-pub(super) struct MessageActor {
+pub(super) struct UnloadedActor {
     hub: Hub,
     message: MessageId,
     report_sender: watch::Sender<Option<Arc<MessageReport>>>,
@@ -83,7 +83,7 @@ pub(super) struct ActorMailbox {
 }
 
 /// A message actor with its state loaded.
-struct ActiveMessage {
+struct MessageActor {
     hub: Hub,
     message: MessageId,
     report_sender: watch::Sender<Option<Arc<MessageReport>>>,
@@ -126,9 +126,9 @@ struct PendingResponse {
 
 /// The hub is shutting down, or the submission could not be stored. The actor stops; the next process continues from
 /// the records.
-struct ActorStopped;
+struct ActorSuspended;
 
-impl MessageActor {
+impl UnloadedActor {
     pub(super) fn new(
         hub: Hub,
         message: MessageId,
@@ -146,12 +146,12 @@ impl MessageActor {
                 match active.run_loop().await {
                     Ok(()) => return,
                     // The rest is recorded; the next process goes on with it.
-                    Err(ActorStopped) if active.is_stored => {
+                    Err(ActorSuspended) if active.is_stored => {
                         active.drain_responses().await;
                         tracing::trace!(message.id = %message, "actor suspended");
                         return;
                     }
-                    Err(ActorStopped) => (active.mailbox, hub::unknown_message()),
+                    Err(ActorSuspended) => (active.mailbox, hub::unknown_message()),
                 }
             }
             Err(failed) => failed,
@@ -164,7 +164,7 @@ impl MessageActor {
         }
     }
 
-    async fn start(self, start: ActorStart) -> Result<ActiveMessage, (mpsc::Receiver<ActorInput>, BoardError)> {
+    async fn start(self, start: ActorStart) -> Result<MessageActor, (mpsc::Receiver<ActorInput>, BoardError)> {
         let topic = Topic::Message(self.message);
         match start {
             ActorStart::New { utterance, reply: submit_reply } => {
@@ -218,9 +218,9 @@ impl MessageActor {
         report: MessageReport,
         submit_reply: Option<ReportReply>,
         is_stored: bool,
-    ) -> ActiveMessage {
+    ) -> MessageActor {
         let Self { hub, message, report_sender, mailbox: ActorMailbox { receiver: mailbox, missed_app_change } } = self;
-        ActiveMessage {
+        MessageActor {
             hub,
             message,
             report_sender,
@@ -255,7 +255,7 @@ impl ActorInput {
     }
 }
 
-impl ActiveMessage {
+impl MessageActor {
     /// After a restart: apps that had the message may reconnect with their response or to receive it again, and apps
     /// that did not have it yet may register.
     fn await_reconnects(&mut self) {
@@ -266,7 +266,7 @@ impl ActiveMessage {
         self.pending_responses = self.report.pending().map(|attempt| pending_response(&attempt.app)).collect();
     }
 
-    async fn run_loop(&mut self) -> Result<(), ActorStopped> {
+    async fn run_loop(&mut self) -> Result<(), ActorSuspended> {
         self.advance().await?;
         loop {
             if self.missed_app_change.swap(false, Ordering::Relaxed) {
@@ -300,14 +300,14 @@ impl ActiveMessage {
     }
 
     /// Waits for late inputs to an ended message. `None`: the actor was removed.
-    async fn idle(&mut self) -> Result<Option<ActorInput>, ActorStopped> {
+    async fn idle(&mut self) -> Result<Option<ActorInput>, ActorSuspended> {
         let has_idle_slot = self.hub.reserve_idle();
         let until = Instant::now() + if has_idle_slot { IDLE_TIMEOUT } else { Duration::ZERO };
         loop {
             let input = tokio::select! {
                 biased;
-                () = self.hub.shutdown().cancelled() => return Err(ActorStopped),
-                input = self.mailbox.recv() => input.ok_or(ActorStopped)?,
+                () = self.hub.shutdown().cancelled() => return Err(ActorSuspended),
+                input = self.mailbox.recv() => input.ok_or(ActorSuspended)?,
                 () = tokio::time::sleep_until(until) => {
                     if self.hub.remove_actor(self.message, &self.mailbox, has_idle_slot) {
                         return Ok(None);
@@ -329,15 +329,15 @@ impl ActiveMessage {
     }
 
     /// The next input, or `None` when a deadline has passed.
-    async fn next_input(&mut self) -> Result<Option<ActorInput>, ActorStopped> {
+    async fn next_input(&mut self) -> Result<Option<ActorInput>, ActorSuspended> {
         if let Some(input) = self.deferred_inputs.pop_front() {
             return Ok(Some(input));
         }
         let due = self.next_deadline();
         tokio::select! {
             biased;
-            () = self.hub.shutdown().cancelled() => Err(ActorStopped),
-            input = self.mailbox.recv() => input.map(Some).ok_or(ActorStopped),
+            () = self.hub.shutdown().cancelled() => Err(ActorSuspended),
+            input = self.mailbox.recv() => input.map(Some).ok_or(ActorSuspended),
             () = tokio::time::sleep_until(due) => Ok(None),
         }
     }
@@ -360,7 +360,7 @@ impl ActiveMessage {
         Duration::try_from(remaining).unwrap_or(Duration::ZERO).min(MAX_SLEEP)
     }
 
-    async fn handle(&mut self, input: Option<ActorInput>) -> Result<(), ActorStopped> {
+    async fn handle(&mut self, input: Option<ActorInput>) -> Result<(), ActorSuspended> {
         match input {
             None => self.on_deadline().await?,
             Some(ActorInput::Response { app, response, reply }) => {
@@ -392,7 +392,7 @@ impl ActiveMessage {
         Ok(())
     }
 
-    async fn on_deadline(&mut self) -> Result<(), ActorStopped> {
+    async fn on_deadline(&mut self) -> Result<(), ActorSuspended> {
         let now = Instant::now();
         self.retry_at = self.retry_at.filter(|at| *at > now);
         let late = self.pending_responses.iter().filter(|pending| pending.until <= now);
@@ -413,7 +413,7 @@ impl ActiveMessage {
     }
 
     /// Compares with the roster when app changes may have been missed.
-    async fn resync_apps(&mut self) -> Result<(), ActorStopped> {
+    async fn resync_apps(&mut self) -> Result<(), ActorSuspended> {
         let pending: Vec<(Arc<str>, Option<ConnectionId>)> =
             self.pending_responses.iter().map(|pending| (pending.app.clone(), pending.connection)).collect();
         for (app, connection) in pending {
@@ -427,7 +427,7 @@ impl ActiveMessage {
         self.advance().await
     }
 
-    async fn on_app_joined(&mut self, app: &Arc<str>) -> Result<(), ActorStopped> {
+    async fn on_app_joined(&mut self, app: &Arc<str>) -> Result<(), ActorSuspended> {
         let now = Instant::now();
         self.retry_at = None;
         if self.is_parked() && self.models_allowed_at.is_none_or(|from| from < now) {
@@ -452,13 +452,13 @@ impl ActiveMessage {
     }
 
     /// Records that this attempt gets no response.
-    async fn fail_attempt(&mut self, app: &Arc<str>, failure: AttemptFailure) -> Result<(), ActorStopped> {
+    async fn fail_attempt(&mut self, app: &Arc<str>, failure: AttemptFailure) -> Result<(), ActorSuspended> {
         self.pending_responses.retain(|pending| !pending.is_from(app));
         self.record(vec![MessageEvent::Failed { app: app.clone(), failure }]).await
     }
 
     /// Puts the message into the app's inbox; the caller has recorded `Sent` before.
-    async fn deliver_to(&mut self, app: &Arc<str>) -> Result<(), ActorStopped> {
+    async fn deliver_to(&mut self, app: &Arc<str>) -> Result<(), ActorSuspended> {
         let until = Instant::now() + self.hub.options().response_timeout;
         self.pending_responses.push(PendingResponse {
             app: app.clone(),
@@ -469,7 +469,7 @@ impl ActiveMessage {
         self.push_to_inbox(app).await
     }
 
-    async fn push_to_inbox(&mut self, app: &Arc<str>) -> Result<(), ActorStopped> {
+    async fn push_to_inbox(&mut self, app: &Arc<str>) -> Result<(), ActorSuspended> {
         let (connection, inbox_retry_at) = match self.hub.push_to_inbox(app, self.delivery(app)) {
             InboxOutcome::Queued(connection) => (connection, None),
             // A full inbox counts against the response timeout.

@@ -55,9 +55,9 @@ impl AppToolList {
 }
 
 #[derive(Debug)]
-pub(crate) struct AppTools(pub(crate) Hub);
+pub(crate) struct AppToolHost(pub(crate) Hub);
 
-impl ToolHost for AppTools {
+impl ToolHost for AppToolHost {
     fn kind(&self) -> ToolKind {
         ToolKind::App
     }
@@ -83,7 +83,7 @@ impl ToolHost for AppTools {
     }
 }
 
-impl AppTools {
+impl AppToolHost {
     async fn send(
         &self,
         scope: &ToolScope,

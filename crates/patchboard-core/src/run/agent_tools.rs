@@ -27,14 +27,14 @@ const MAX_THREAD: usize = 200;
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub(crate) struct AgentTools {
+pub(crate) struct AgentToolHost {
     exposed: Vec<Glob>,
     specs: RwLock<Arc<[ToolSpec]>>,
     /// Set once there is one: the board offers these tools and starts the runs.
     starter: OnceLock<Arc<dyn RunStarter>>,
 }
 
-impl AgentTools {
+impl AgentToolHost {
     /// An only agent is not offered, unless `exposed` allows programs to call it.
     pub(crate) fn new(agents: &AgentTable, exposed: &[Glob]) -> Self {
         Self { exposed: exposed.to_vec(), specs: RwLock::new(specs(agents, exposed)), starter: OnceLock::new() }
@@ -117,7 +117,7 @@ impl AgentTools {
     }
 }
 
-impl ToolHost for AgentTools {
+impl ToolHost for AgentToolHost {
     fn kind(&self) -> ToolKind {
         ToolKind::Agent
     }
@@ -137,7 +137,7 @@ impl ToolHost for AgentTools {
     }
 }
 
-impl ContextToolHost for AgentTools {
+impl ContextToolHost for AgentToolHost {
     fn call_with_context<'a>(
         &'a self,
         context: &'a CallContext,

@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 use super::model_call::{MissingToolsNote, ModelCallResult, PendingCommit, PreparedModelCall};
 use super::node_tracker::NodeTracker;
-use super::start::{RunControl, RunStart, StartedRun};
+use super::start::{FirstWork, RunControl, StartedRun};
 use super::strategy::{AnswerKind, Strategy, StrategyInput, StrategyOutcome, StrategyStep, ToolAvailability};
 use super::task_set::TaskSet;
 use crate::agent::AgentSpec;
@@ -258,7 +258,7 @@ impl Driver {
         &self,
         strategy: &mut dyn Strategy,
         nodes: &mut NodeTracker,
-        start: RunStart,
+        start: FirstWork,
     ) -> Result<RunConclusion, BoardError> {
         let mut run_loop = RunLoop {
             driver: self,
@@ -351,10 +351,10 @@ impl Driver {
 }
 
 impl RunLoop<'_, '_> {
-    async fn run_to_end(&mut self, strategy: &mut dyn Strategy, start: RunStart) -> Result<RunConclusion, BoardError> {
+    async fn run_to_end(&mut self, strategy: &mut dyn Strategy, start: FirstWork) -> Result<RunConclusion, BoardError> {
         match start {
-            RunStart::Fresh(first) => self.start_call(*first),
-            RunStart::Resumed { steps, outcome_unknown, announced } => {
+            FirstWork::Fresh(first) => self.start_call(*first),
+            FirstWork::Resumed { steps, outcome_unknown, announced } => {
                 self.outcome_unknown = outcome_unknown;
                 self.announced = announced;
                 if let Some(ending) = self.perform(steps, PendingCommit::default()).await? {

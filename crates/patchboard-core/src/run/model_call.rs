@@ -124,7 +124,7 @@ impl Driver {
         let (text_tokens, tool_tokens) =
             if tools_are_needed { (message_tokens + schema_tokens, 0) } else { (message_tokens, schema_tokens) };
         let reservation_request = ReservationRequest {
-            session: &self.context.call_chain.charged_session,
+            session: &self.context.call_chain.root_session,
             agent: &agent.name,
             agent_limits: agent.budget,
             text_tokens,
@@ -215,7 +215,7 @@ impl Driver {
         StoreWrite::OpenModelCall(ModelCallRow {
             run: self.context.run,
             number: call.number,
-            session: self.context.call_chain.charged_session.clone(),
+            session: self.context.call_chain.root_session.clone(),
             agent: self.agent.name.clone(),
             provider: self.agent.provider.name().into(),
             model: self.agent.model.clone(),
@@ -270,7 +270,7 @@ impl Driver {
             run: self.context.run,
             number,
             at,
-            session: self.context.call_chain.charged_session.clone(),
+            session: self.context.call_chain.root_session.clone(),
             agent: self.agent.name.clone(),
             provider: provider.clone(),
             model: model.clone(),

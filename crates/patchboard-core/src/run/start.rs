@@ -99,11 +99,11 @@ pub struct StartedRun {
     pub(super) driver: Driver,
     pub(super) strategy: Box<dyn Strategy>,
     pub(super) nodes: NodeTracker,
-    pub(super) start: RunStart,
+    pub(super) start: FirstWork,
 }
 
 #[derive(Debug)]
-pub(super) enum RunStart {
+pub(super) enum FirstWork {
     /// The first model call, reserved and recorded.
     Fresh(Box<PreparedModelCall>),
     /// What the previous process left to be done.
@@ -208,7 +208,7 @@ impl StartedRun {
         let writes = vec![StoreWrite::OpenRun(row), driver.open_row(&first, first_seq)];
         driver.writer.append(opening, writes, Durability::Boundary).await?;
         crate::telemetry::run_started(driver.context.caller.surface.name());
-        Ok(Self { driver, strategy, nodes, start: RunStart::Fresh(Box::new(first)) })
+        Ok(Self { driver, strategy, nodes, start: FirstWork::Fresh(Box::new(first)) })
     }
 
     /// Resumes a run of the previous process. `settled` are the events and writes that close its open model calls.
@@ -244,7 +244,7 @@ impl StartedRun {
         driver.model_calls.store(model_calls.saturating_add(interrupted_calls), Ordering::Relaxed);
         driver.writer.append(entries, writes, Durability::Boundary).await?;
         crate::telemetry::run_started(driver.context.caller.surface.name());
-        Ok(Self { driver, strategy, nodes, start: RunStart::Resumed { steps, outcome_unknown, announced } })
+        Ok(Self { driver, strategy, nodes, start: FirstWork::Resumed { steps, outcome_unknown, announced } })
     }
 }
 

@@ -23,7 +23,7 @@ use super::SURFACE;
 use super::connection::{ConnectionKind, PeerConnection};
 use super::metered_body::{DownloadBody, MemoryCharge, UploadBody};
 use super::rpc_counters::{RpcCounters, RpcMethod as Rpc, RpcOutcome};
-use super::service::BridgeCall;
+use super::service::BridgeRpc;
 use crate::auth::{ClientIdentity, ShownToken, TokenRefusal};
 use crate::guard::GuardRejection;
 use crate::telemetry;
@@ -101,7 +101,7 @@ pub(super) async fn handle(
                 true => UploadBody::stream(body),
                 false => UploadBody::unary(body, charge.clone()),
             });
-            let turn = BridgeCall {
+            let turn = BridgeRpc {
                 bridge: visitor.bridge.clone(),
                 caller: caller(&visitor, identity),
                 worker: match &visitor.kind {

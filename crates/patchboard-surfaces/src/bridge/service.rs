@@ -35,7 +35,7 @@ const BLOCKING_DECODE_BYTES: usize = 1024 * 1024;
 
 /// One request with its caller.
 #[derive(Debug)]
-pub(super) struct BridgeCall {
+pub(super) struct BridgeRpc {
     pub(super) bridge: Bridge,
     pub(super) caller: Caller,
     /// Set for calls on a worker's own listener.
@@ -47,7 +47,7 @@ pub(super) struct BridgeCall {
 type RpcResult<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
-impl BridgeService for BridgeCall {
+impl BridgeService for BridgeRpc {
     async fn ping(&self, request: Request<pb::PingRequest>) -> RpcResult<pb::PingResponse> {
         let message = format!("pong: {}", request.into_inner().message);
         Ok(Response::new(pb::PingResponse { message, server_time: Some(self.bridge.server_time()) }))
@@ -156,7 +156,7 @@ impl BridgeService for BridgeCall {
     }
 }
 
-impl BridgeCall {
+impl BridgeRpc {
     fn ask<C: BoardCommand>(&self, command: C) -> CommandFuture<C> {
         self.bridge.0.board.ask(&self.caller, command, CancellationToken::new())
     }

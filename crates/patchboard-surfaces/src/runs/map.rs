@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchboard_core::command::{
-    AddWorkspaceThread, AnswerApproval, ApprovalRef, FindRun, FolderChoice, ListTools, PageRequest, ReadMessages,
+    AddWorkspaceThread, AnswerApproval, ApprovalRef, FindRun, FolderChoice, ListTools, PageRequest, ReadThread,
     RunKind, RunPlan, RunRef, SessionRef, SetModel, StartRun,
 };
 use patchboard_core::conversation::ConversationOrigin;
@@ -68,10 +68,10 @@ pub(super) fn list_tools(folder: Option<String>, cursor: Option<PageCursor>) -> 
 }
 
 /// The command, and whether the response lists messages or only says whether there are any.
-pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (ReadMessages, MessageSelection) {
+pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (ReadThread, MessageSelection) {
     let limit = request.limit.unwrap_or(DEFAULT_MESSAGES).min(MAX_MESSAGES);
     let wanted = if limit == 0 { MessageSelection::None } else { MessageSelection::All };
-    let command = ReadMessages {
+    let command = ReadThread {
         session: SessionRef::Origin(origin(account, Some(request.thread_id.clone()))),
         before: request.before,
         limit: usize::try_from(limit.max(1)).unwrap_or(usize::MAX),

@@ -9,8 +9,8 @@ use patchboard_core::command::{
     CallTool, CancelRun, ClearSession, ConfirmAppAlive, CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer,
     DetachRun, FindRun, FolderChoice, ListAgents, ListApprovals, ListModels, ListPlugins, ListSessions, ListTools,
     ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin, NextInboxEvent, PageRequest, ReadHistory,
-    ReadMessages, RegisterApp, ReloadSettings, RemoveWorkspaceThread, RunKind, RunPlan, RunRef, SearchMemory,
-    SessionRef, SetModel, StartRun, SummariseUsage, UnloadPlugin,
+    ReadThread, RegisterApp, ReloadSettings, RemoveWorkspaceThread, RunKind, RunPlan, RunRef, SearchMemory, SessionRef,
+    SetModel, StartRun, SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::Topic;
@@ -64,7 +64,7 @@ pub(super) fn command(command: &dyn Any) -> String {
             let since = since.map_or_else(|| "the beginning".to_owned(), |since| since.to_string());
             format!("usage since {since} by {group_by:?} {}", page(which))
         };
-        ReadMessages => |ReadMessages { session: about, before, limit }| {
+        ReadThread => |ReadThread { session: about, before, limit }| {
             let before = before.map(|before| format!(" before {before}")).unwrap_or_default();
             format!("read messages of {}{before} ({limit})", session(about))
         };

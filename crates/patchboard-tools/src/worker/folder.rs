@@ -17,7 +17,7 @@ const MAX_STALE: usize = 1000;
 
 /// The run's folder. Removed when dropped.
 #[derive(Debug)]
-pub(super) struct RunFolder {
+pub(super) struct SocketFolder {
     path: PathBuf,
     _lock: File,
 }
@@ -35,7 +35,7 @@ pub(crate) fn server_socket_folders(parent: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)).map(|entry| entry.path()).collect()
 }
 
-impl RunFolder {
+impl SocketFolder {
     pub(super) fn make(parent: &Path) -> io::Result<Self> {
         remove_stale_folders(parent);
         let process = std::process::id();
@@ -78,7 +78,7 @@ impl WorkerFolder {
     }
 }
 
-impl Drop for RunFolder {
+impl Drop for SocketFolder {
     fn drop(&mut self) {
         // A folder that cannot be removed now is removed by a later run.
         drop(fs::remove_dir_all(&self.path));

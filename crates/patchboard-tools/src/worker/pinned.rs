@@ -24,7 +24,7 @@ const REVIEW_RETRY: Duration = Duration::from_secs(2);
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct PinnedPool(Arc<PinnedPoolState>);
+pub struct ApprovedPool(Arc<PinnedPoolState>);
 
 #[derive(Debug)]
 struct PinnedPoolState {
@@ -48,7 +48,7 @@ struct ToolReview {
     retry_at: Option<Instant>,
 }
 
-impl PinnedPool {
+impl ApprovedPool {
     pub fn new(name: Arc<str>, pool: Arc<dyn ToolHost>, pins: Arc<dyn PinStore>, tasks: TaskTracker) -> Self {
         let empty: Arc<[ToolSpec]> = Arc::from([]);
         let review = ToolReview {
@@ -140,7 +140,7 @@ enum ReviewCause {
 }
 
 /// Clears `is_running` however the review ends, so that the next list is reviewed.
-struct ReviewGuard(PinnedPool);
+struct ReviewGuard(ApprovedPool);
 
 impl Drop for ReviewGuard {
     fn drop(&mut self) {
@@ -148,7 +148,7 @@ impl Drop for ReviewGuard {
     }
 }
 
-impl ToolHost for PinnedPool {
+impl ToolHost for ApprovedPool {
     fn kind(&self) -> ToolKind {
         self.0.pool.kind()
     }

@@ -16,7 +16,7 @@ use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
 use patchboard_surfaces::bridge::WorkerListeners;
 use patchboard_tools::mcp::{LaunchMode, PinStore};
 use patchboard_tools::worker::{
-    Affinity, CallbackListener, CallbackServer, PinnedPool, PoolDeps, PoolOptions, PortBlock, UnregisteredPolicy,
+    Affinity, ApprovedPool, CallbackListener, CallbackServer, PoolDeps, PoolOptions, PortBlock, UnregisteredPolicy,
     WorkerPools,
 };
 use secrecy::SecretString;
@@ -77,7 +77,7 @@ impl RunningPools {
             if !worker.pin {
                 return pool;
             }
-            let host = PinnedPool::new(worker.name.as_str().into(), pool, pins.clone(), tracker.clone());
+            let host = ApprovedPool::new(worker.name.as_str().into(), pool, pins.clone(), tracker.clone());
             pinned.push(host.clone());
             Arc::new(host)
         });
@@ -112,7 +112,7 @@ impl RunningPools {
 #[derive(Debug)]
 struct PooledWorkers {
     running: Arc<WorkerPools>,
-    pinned: Vec<PinnedPool>,
+    pinned: Vec<ApprovedPool>,
     is_settled: Arc<AtomicBool>,
 }
 
@@ -122,7 +122,7 @@ impl PooledWorkers {
             (self.running.first_start_done(), self.pinned.clone(), self.is_settled.clone());
         async move {
             settled.await;
-            join_all(pinned.iter().map(PinnedPool::review_tools)).await;
+            join_all(pinned.iter().map(ApprovedPool::review_tools)).await;
             is_settled.store(true, Ordering::Relaxed);
         }
         .boxed()

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::runs::{on_runs, plan, run_of};
 use super::*;
-use crate::command::{AnswerApproval, ApprovalRef, CallTool, CancelRun, FolderChoice, ReadMessages, RunPlan};
+use crate::command::{AnswerApproval, ApprovalRef, CallTool, CancelRun, FolderChoice, ReadThread, RunPlan};
 use crate::model::ToolCall;
 use crate::port::FolderDocuments;
 use crate::port::{ProgressSink, ToolScope};
@@ -464,7 +464,7 @@ async fn messages_of_a_thread_are_found_whatever_agent_chats_are_routed_to() {
     let (_, followed) = begin_in(&bench, "t", "r", plan("react")).await;
     rest(followed).await;
     let origin = ConversationOrigin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
-    let command = ReadMessages { session: SessionRef::Origin(origin), before: None, limit: 10 };
+    let command = ReadThread { session: SessionRef::Origin(origin), before: None, limit: 10 };
     let page = bench.ask(&on_runs(1), command).await.unwrap();
     assert_eq!(page.messages.into_iter().map(|message| message.text).collect::<Vec<_>>(), ["go", "ok"]);
 }

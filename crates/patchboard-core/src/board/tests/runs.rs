@@ -1,7 +1,7 @@
 //! Agent runs: they name their agent, tell of their nodes, and have a thread to themselves.
 
 use super::*;
-use crate::command::{CallTool, DetachRun, FolderChoice, ReadMessages, RunPlan};
+use crate::command::{CallTool, DetachRun, FolderChoice, ReadThread, RunPlan};
 use crate::model::MessageRole;
 use crate::reply::ThreadPage;
 
@@ -47,7 +47,7 @@ impl Bench {
 
     async fn messages(&self, before: Option<u64>, limit: usize) -> (Vec<(u64, MessageRole, String)>, bool) {
         let session = SessionRef::Key(runs_origin(Some("t")).session_key("default"));
-        let command = ReadMessages { session, before, limit };
+        let command = ReadThread { session, before, limit };
         let ThreadPage { messages, has_more } = self.ask(&on_runs(1), command).await.unwrap();
         (messages.into_iter().map(|message| (message.seq, message.role, message.text)).collect(), has_more)
     }

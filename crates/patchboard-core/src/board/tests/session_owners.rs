@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::{OPERATOR_CHANNEL, RESERVED_CHANNELS};
-use crate::command::{CallTool, ClearSession, ListSessions, ReadMessages, SearchMemory};
+use crate::command::{CallTool, ClearSession, ListSessions, ReadThread, SearchMemory};
 use crate::store::SessionFilter;
 
 /// A client of a gateway with a token.
@@ -19,7 +19,7 @@ fn commands_about(session: &SessionRef) -> Vec<AnyCommand> {
     let page = PageRequest::new(None, None);
     vec![
         AnyCommand::new(ReadHistory { session: session.clone(), page }),
-        AnyCommand::new(ReadMessages { session: session.clone(), before: None, limit: 10 }),
+        AnyCommand::new(ReadThread { session: session.clone(), before: None, limit: 10 }),
         AnyCommand::new(BudgetStatus { session: Some(session.clone()) }),
         AnyCommand::new(ClearSession { session: session.clone(), purge: false }),
         AnyCommand::new(ClearSession { session: session.clone(), purge: true }),

@@ -33,12 +33,12 @@ const MAX_WAIT_MS: u64 = 60_000;
 const WATCH_TIMEOUT: Duration = Duration::from_secs(75);
 
 #[derive(Debug)]
-pub(crate) struct VariableTools(pub(crate) VariableStore);
+pub(crate) struct VariableToolHost(pub(crate) VariableStore);
 
 /// Always the same list, so that callers may compare pointers.
 static SPECS: LazyLock<Arc<[ToolSpec]>> = LazyLock::new(|| [set(), get(), delete(), list(), watch()].into());
 
-impl ToolHost for VariableTools {
+impl ToolHost for VariableToolHost {
     fn kind(&self) -> ToolKind {
         KIND
     }
@@ -71,7 +71,7 @@ impl ToolHost for VariableTools {
     }
 }
 
-impl VariableTools {
+impl VariableToolHost {
     async fn execute(
         &self,
         scope: &ToolScope,

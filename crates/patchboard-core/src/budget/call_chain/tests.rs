@@ -16,7 +16,7 @@ fn nested_runs_know_their_ancestors_and_the_charged_session() {
     let inner = outer.child(run(1), None).child(run(2), None);
     assert_eq!((outer.depth(), inner.depth()), (0, 2));
     assert_eq!(*inner.ancestors, [run(1), run(2)]);
-    assert_eq!(inner.charged_session, outer.charged_session);
+    assert_eq!(inner.root_session, outer.root_session);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::store::Store;
 pub(super) struct Fixture {
     pub(super) store: Arc<FaultyStore>,
     pub(super) clock: Arc<ManualClock>,
-    pub(super) tools: CoreTools,
+    pub(super) tools: CoreToolHost,
 }
 
 impl Fixture {
@@ -38,7 +38,7 @@ impl Fixture {
             souls: Arc::new(FixedSoul::default()),
             embedder,
         };
-        Self { store, clock, tools: CoreTools::new(memory) }
+        Self { store, clock, tools: CoreToolHost::new(memory) }
     }
 
     /// One call in the conversation of that account with that peer.

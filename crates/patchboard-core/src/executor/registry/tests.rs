@@ -139,7 +139,7 @@ fn tools_made_for_programs_reach_agents_only_if_they_list_them() {
     let store = Arc::new(crate::in_memory::InMemoryStore::default());
     let variables =
         crate::bridge::variables::VariableStore::new(store, Arc::new(crate::scripted::ManualClock::default()));
-    let registry = ToolRegistry::new(vec![RegisteredHost::Plain(Arc::new(crate::bridge::VariableTools(variables)))]);
+    let registry = ToolRegistry::new(vec![RegisteredHost::Plain(Arc::new(crate::bridge::VariableToolHost(variables)))]);
     let count = |tool_set: ToolSet| tool_set.specs.len();
     assert_eq!(count(registry.tool_set_for_agent(None, None)), 0);
     assert_eq!(count(registry.tool_set(None, None)), 5);

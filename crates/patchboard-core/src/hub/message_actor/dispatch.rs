@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{ActiveMessage, ActorInput, ActorStopped, MAILBOX_CAPACITY};
+use super::{ActorInput, ActorSuspended, MAILBOX_CAPACITY, MessageActor};
 use crate::app::AppDelivery;
 use crate::app::message::{
     AttemptState, FinalState, MessageEvent, MessageState, ParkedState, RoutingDecision, RoutingStage, ScoredApp,
@@ -29,9 +29,9 @@ const MAX_REJECTIONS: usize = 3;
 /// Apps remembered as unmatched by the models; past it the list is cleared and the models are asked again.
 const MAX_UNMATCHED_APPS: usize = 1000;
 
-impl ActiveMessage {
+impl MessageActor {
     /// Routes until the message is sent, parked or ended; does nothing while a response is pending.
-    pub(super) async fn advance(&mut self) -> Result<(), ActorStopped> {
+    pub(super) async fn advance(&mut self) -> Result<(), ActorSuspended> {
         while !self.report.state.is_final() && self.pending_responses.is_empty() {
             if self.time_to_expiry().is_zero() {
                 return self.end(FinalState::Expired, "nobody took it in time".to_owned()).await;
@@ -61,7 +61,7 @@ impl ActiveMessage {
         }
     }
 
-    async fn route_once(&mut self) -> Result<(), ActorStopped> {
+    async fn route_once(&mut self) -> Result<(), ActorSuspended> {
         if let Some(app) = self.required_app() {
             return self.deliver_to_required(&app).await;
         }
@@ -103,7 +103,7 @@ impl ActiveMessage {
         &mut self,
         context: &RoutingContext,
         closest: Vec<ScoredApp>,
-    ) -> Result<Option<RoutingOutcome>, ActorStopped> {
+    ) -> Result<Option<RoutingOutcome>, ActorSuspended> {
         let stop = CancellationToken::new();
         let hub = self.hub.clone();
         let report = self.report.clone();
@@ -117,12 +117,12 @@ impl ActiveMessage {
                     stop.cancel();
                     // Wait for the call to end, so that its cost is settled.
                     routing.await;
-                    return Err(ActorStopped);
+                    return Err(ActorSuspended);
                 }
                 outcome = &mut routing => break outcome,
                 // Past the capacity, inputs stay in the mailbox.
                 input = self.mailbox.recv(), if !is_superseded && self.deferred_inputs.len() < MAILBOX_CAPACITY => {
-                    let mut input = input.ok_or(ActorStopped)?;
+                    let mut input = input.ok_or(ActorSuspended)?;
                     // The registration must not wait for a model call.
                     if let ActorInput::AppJoined { ack, .. } = &mut input {
                         *ack = None;
@@ -155,7 +155,7 @@ impl ActiveMessage {
         Ok(Some(outcome))
     }
 
-    async fn back_off_models(&mut self, error: &BoardError) -> Result<(), ActorStopped> {
+    async fn back_off_models(&mut self, error: &BoardError) -> Result<(), ActorSuspended> {
         self.models_allowed_at = Some(Instant::now() + self.model_backoff.next_delay());
         self.retry_at = self.models_allowed_at;
         if self.report.state == MessageState::Held {
@@ -175,7 +175,7 @@ impl ActiveMessage {
         self.report.addressed_app.clone().filter(|_| !self.hub.options().reroute_direct)
     }
 
-    async fn deliver_to_required(&mut self, app: &Arc<str>) -> Result<(), ActorStopped> {
+    async fn deliver_to_required(&mut self, app: &Arc<str>) -> Result<(), ActorSuspended> {
         let connection = self.hub.connection_of(app);
         let decision = self.required_decision(app);
         if self.is_exclusive_to(app) {
@@ -211,7 +211,7 @@ impl ActiveMessage {
     }
 
     /// Holds the message until a person decides.
-    async fn hold(&mut self, reason: String) -> Result<(), ActorStopped> {
+    async fn hold(&mut self, reason: String) -> Result<(), ActorSuspended> {
         let decision = no_recipient(&reason);
         self.park(ParkedState::Held, reason, decision).await
     }
@@ -255,7 +255,7 @@ impl ActiveMessage {
         &mut self,
         decision: RoutingDecision,
         context: &RoutingContext,
-    ) -> Result<(), ActorStopped> {
+    ) -> Result<(), ActorSuspended> {
         let refusals = self.refusals();
         if !context.untried.is_empty() || self.report.state == MessageState::Held {
             let reason = match refusals.is_empty() {
@@ -288,7 +288,7 @@ impl ActiveMessage {
         refusals.iter().map(|(app, reason)| format!("{app}: {reason}")).collect::<Vec<_>>().join("; ")
     }
 
-    async fn send(&mut self, decision: RoutingDecision) -> Result<(), ActorStopped> {
+    async fn send(&mut self, decision: RoutingDecision) -> Result<(), ActorSuspended> {
         let apps = decision.apps.clone();
         let stage = decision.stage;
         self.unmatched_apps.clear();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{ActiveMessage, ActorStopped, STORE_PAUSES};
+use super::{ActorSuspended, MessageActor, STORE_PAUSES};
 use crate::app::message::{
     CHOOSE_HINT, FinalState, MessageEvent, MessageReport, MessageState, ParkedState, RoutingDecision,
 };
@@ -18,14 +18,14 @@ use crate::text::cut_chars;
 /// Of what was said, in a notice about it.
 const MAX_EXCERPT_CHARS: usize = 80;
 
-impl ActiveMessage {
+impl MessageActor {
     /// Parks the message with a reason. A repeated park for the same reason is not recorded again.
     pub(super) async fn park(
         &mut self,
         parked_state: ParkedState,
         reason: String,
         decision: RoutingDecision,
-    ) -> Result<(), ActorStopped> {
+    ) -> Result<(), ActorSuspended> {
         let state = match parked_state {
             ParkedState::Queued => MessageState::Queued,
             ParkedState::Held => MessageState::Held,
@@ -62,7 +62,7 @@ impl ActiveMessage {
         Ok(())
     }
 
-    pub(super) async fn end(&mut self, final_state: FinalState, reason: String) -> Result<(), ActorStopped> {
+    pub(super) async fn end(&mut self, final_state: FinalState, reason: String) -> Result<(), ActorSuspended> {
         let body = format!("“{}”: {reason}", cut_chars(&self.report.utterance.text, MAX_EXCERPT_CHARS));
         self.record(vec![MessageEvent::Ended { final_state, reason: reason.into() }]).await?;
         match final_state {
@@ -75,7 +75,7 @@ impl ActiveMessage {
 
     /// Records the events and retries until it succeeds: nothing may be announced before it is stored, and nothing may
     /// be lost.
-    pub(super) async fn record(&mut self, events: Vec<MessageEvent>) -> Result<(), ActorStopped> {
+    pub(super) async fn record(&mut self, events: Vec<MessageEvent>) -> Result<(), ActorSuspended> {
         let mut failures = 0;
         let at = loop {
             let now = self.hub.now();
@@ -89,7 +89,7 @@ impl ActiveMessage {
                     if let Some(submit_reply) = self.submit_reply.take() {
                         drop(submit_reply.send(Err(error)));
                     }
-                    return Err(ActorStopped);
+                    return Err(ActorSuspended);
                 }
                 Err(error) => {
                     if failures == 0 {
@@ -99,7 +99,7 @@ impl ActiveMessage {
                     }
                     tokio::select! {
                         () = tokio::time::sleep(STORE_PAUSES.delay(failures)) => failures += 1,
-                        () = self.hub.shutdown().cancelled() => return Err(ActorStopped),
+                        () = self.hub.shutdown().cancelled() => return Err(ActorSuspended),
                     }
                 }
             }
@@ -114,7 +114,7 @@ impl ActiveMessage {
     }
 
     /// Stores the submission by itself, for when the next event may take long.
-    pub(super) async fn store_submission(&mut self) -> Result<(), ActorStopped> {
+    pub(super) async fn store_submission(&mut self) -> Result<(), ActorSuspended> {
         if self.is_stored { Ok(()) } else { self.record(Vec::new()).await }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ActiveMessage, ActorStopped};
+use super::{ActorSuspended, MessageActor};
 use crate::app::UserNotice;
 use crate::app::message::{
     AppNotice, AppResponse, AttemptState, DeliveryAttempt, FinalState, MessageEvent, MessageState, RoutingStage,
@@ -17,13 +17,13 @@ use patchboard_matcher::{LabelPolarity, LabelStrength};
 const MAX_RECORDS_FOR_NOTICES: Seq = Seq(1000);
 const MAX_RECORDS_FOR_RESPONSES: Seq = Seq(2000);
 
-impl ActiveMessage {
+impl MessageActor {
     /// A repeated response changes nothing and is not recorded again.
     pub(super) async fn on_response(
         &mut self,
         app: &Arc<str>,
         response: AppResponse,
-    ) -> Result<Result<(), BoardError>, ActorStopped> {
+    ) -> Result<Result<(), BoardError>, ActorSuspended> {
         let Some(attempt) = self.report.latest_attempt(app) else { return Ok(Err(unknown_message())) };
         let (state, stage) = (attempt.state, attempt.stage);
         let is_new = match &response {
@@ -93,7 +93,7 @@ impl ActiveMessage {
     }
 
     /// Cancels the message, also after an app took it: then it is a negative example for that app.
-    pub(super) async fn cancel(&mut self, by: &str) -> Result<(), ActorStopped> {
+    pub(super) async fn cancel(&mut self, by: &str) -> Result<(), ActorSuspended> {
         let is_over = match self.report.state {
             MessageState::Queued | MessageState::Sent | MessageState::Held => false,
             MessageState::Delivered => self.report.is_cancelled_after_delivery,
@@ -137,7 +137,7 @@ impl ActiveMessage {
     }
 
     /// Sends the message again on a person's request. Naming another app marks those that took it as wrong.
-    pub(super) async fn reopen(&mut self, app: Option<Arc<str>>, by: Arc<str>) -> Result<(), ActorStopped> {
+    pub(super) async fn reopen(&mut self, app: Option<Arc<str>>, by: Arc<str>) -> Result<(), ActorSuspended> {
         if let Some(correct_app) = &app {
             let wrong_attempts = self.report.attempts.iter().filter(|attempt| {
                 attempt.state == AttemptState::Delivered

@@ -30,7 +30,7 @@ fn agent(name: &str, description: Option<&str>) -> AgentSpec {
 #[test]
 fn every_agent_is_a_tool() {
     let table = AgentTable::new(vec![agent("default", None), agent("coder", Some("writes programs"))], vec![]).unwrap();
-    let tools = AgentTools::new(&table, &[]);
+    let tools = AgentToolHost::new(&table, &[]);
     let offered = tools.tools(None);
     assert!(Arc::ptr_eq(&offered, &tools.tools(None)), "the list is the same one each time");
     let [default, coder] = &offered[..] else { panic!("not two tools: {offered:?}") };

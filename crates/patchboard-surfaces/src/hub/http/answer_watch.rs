@@ -7,7 +7,7 @@ use patchboard_core::app::message::{AttemptState, MessageReport, MessageState};
 
 /// Decides by the message's current state alone, so the order of acknowledgements and notifications does not matter.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AnswerWatch {
+pub(super) struct NoticeWait {
     /// Notifications received before the wait began: they belong to an earlier attempt.
     earlier_notices: usize,
     /// How long after the message was sent to it an app may answer.
@@ -17,7 +17,7 @@ pub(super) struct AnswerWatch {
 /// Not limited by time: another event ends the wait.
 const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 
-impl AnswerWatch {
+impl NoticeWait {
     pub(super) fn new(report: &MessageReport, window: Duration) -> Self {
         let heard = match report.state {
             MessageState::Queued | MessageState::Sent => report.notices.len(),

@@ -16,8 +16,8 @@ use patchboard_core::{BoardError, ErrorKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer_watch::AnswerWatch;
-use super::requests::ReplyWait;
+use super::answer_watch::NoticeWait;
+use super::requests::MessageWait;
 use crate::auth::{ClientIdentity, ShownToken};
 use crate::hub::Hub;
 use crate::hub::error::ApiError;
@@ -77,19 +77,19 @@ impl Client {
     pub(super) async fn wait_for(
         &self,
         mut report: Arc<MessageReport>,
-        wait: ReplyWait,
+        wait: MessageWait,
     ) -> Result<Arc<MessageReport>, ApiError> {
-        if wait == ReplyWait::No {
+        if wait == MessageWait::No {
             return Ok(report);
         }
         let _permit = self.hub.0.wait_permits.try_acquire().map_err(|_| ApiError::too_many_waiting())?;
         match wait {
-            ReplyWait::No => Ok(report),
-            ReplyWait::Newer(seen, _) if report.version > seen => Ok(report),
-            ReplyWait::Newer(seen, patience) => self.wait_for_newer(report.id, seen, Instant::now() + patience).await,
-            ReplyWait::Settled(patience) => {
+            MessageWait::No => Ok(report),
+            MessageWait::Newer(seen, _) if report.version > seen => Ok(report),
+            MessageWait::Newer(seen, patience) => self.wait_for_newer(report.id, seen, Instant::now() + patience).await,
+            MessageWait::Settled(patience) => {
                 let until = Instant::now() + patience;
-                let watch = AnswerWatch::new(&report, self.hub.0.timeouts.answer_window);
+                let watch = NoticeWait::new(&report, self.hub.0.timeouts.answer_window);
                 while let Some(open) = watch.time_left(&report, self.hub.0.clock.now())
                     && Instant::now() < until
                     && !self.hub.0.context.draining.is_cancelled()

@@ -79,7 +79,7 @@ fn app(name: String) -> Result<String, ApiError> {
 
 /// How long a request waits for what becomes of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReplyWait {
+pub(super) enum MessageWait {
     No,
     /// Until every app that has the message has sent a notification, refused it or run out of time, and no other app is
     /// to get it.
@@ -89,10 +89,10 @@ pub(super) enum ReplyWait {
 }
 
 /// Of a submission.
-pub(super) struct SubmitQuery(pub(super) ReplyWait);
+pub(super) struct SubmitQuery(pub(super) MessageWait);
 
 /// Of a message that is read.
-pub(super) struct ReadQuery(pub(super) ReplyWait);
+pub(super) struct ReadQuery(pub(super) MessageWait);
 
 /// Which messages are listed.
 pub(super) struct ListQuery {
@@ -141,7 +141,7 @@ impl ParseQuery for SubmitQuery {
     type Raw = RawWait;
 
     fn parse(raw: RawWait) -> Result<Self, ApiError> {
-        Ok(Self(patience(raw.wait.as_deref())?.map_or(ReplyWait::No, ReplyWait::Settled)))
+        Ok(Self(patience(raw.wait.as_deref())?.map_or(MessageWait::No, MessageWait::Settled)))
     }
 }
 
@@ -152,9 +152,9 @@ impl ParseQuery for ReadQuery {
         let invalid = |_| ApiError::invalid("`newer_than` must be the `version` of a message");
         let newer_than = raw.newer_than.as_deref().map(str::parse).transpose().map_err(invalid)?.map(Seq);
         Ok(Self(match (newer_than, patience(raw.wait.as_deref())?) {
-            (_, None) => ReplyWait::No,
-            (None, Some(patience)) => ReplyWait::Settled(patience),
-            (Some(seq), Some(patience)) => ReplyWait::Newer(seq, patience),
+            (_, None) => MessageWait::No,
+            (None, Some(patience)) => MessageWait::Settled(patience),
+            (Some(seq), Some(patience)) => MessageWait::Newer(seq, patience),
         }))
     }
 }

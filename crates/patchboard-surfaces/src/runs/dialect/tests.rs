@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use patchboard_core::caller::GrantSet;
-use patchboard_core::command::{FindRun, ListTools, ReadMessages, StartRun};
+use patchboard_core::command::{FindRun, ListTools, ReadThread, StartRun};
 use patchboard_core::event::Event;
 use patchboard_core::id::SessionKey;
 use patchboard_core::reply::{AgentSummary, RunSummary, ThreadPage};
@@ -128,9 +128,7 @@ fn reply(request: BoardRequest<RunsReply>, answer: Answer) -> RunsReply {
         Answer::Ok if command.is::<ListTools>() => {
             Ok(Box::new(ResultPage::<ToolSpec> { items: Vec::new(), next: None }))
         }
-        Answer::Ok if command.is::<ReadMessages>() => {
-            Ok(Box::new(ThreadPage { messages: Vec::new(), has_more: false }))
-        }
+        Answer::Ok if command.is::<ReadThread>() => Ok(Box::new(ThreadPage { messages: Vec::new(), has_more: false })),
         Answer::Ok if command.is::<ListAgents>() => Ok(Box::new(Vec::<AgentSummary>::new())),
         Answer::Ok => Ok(Box::new(())),
     };

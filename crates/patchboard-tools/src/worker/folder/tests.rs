@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_folder_goes_with_its_run_and_only_then() {
     let within = tempfile::tempdir().unwrap();
-    let run = RunFolder::make(within.path()).unwrap();
+    let run = SocketFolder::make(within.path()).unwrap();
     let worker = run.worker(0, 7).unwrap();
     let mode = fs::metadata(&worker.path).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, worker.path.starts_with(&run.path)), (0o700, true));
@@ -14,7 +14,7 @@ fn a_folder_goes_with_its_run_and_only_then() {
     drop(worker);
     assert!(!path.exists());
     // Another run at the same time leaves it alone.
-    let other = RunFolder::make(within.path()).unwrap();
+    let other = SocketFolder::make(within.path()).unwrap();
     assert!(run.path.exists() && other.path != run.path);
     drop((run, other));
     assert_eq!(fs::read_dir(within.path()).unwrap().count(), 0);
@@ -28,6 +28,6 @@ fn what_a_killed_run_left_is_swept_by_the_next() {
     fs::write(left.join(LOCK_FILE), "").unwrap();
     let making = within.path().join(format!("{FOLDER_PREFIX}2-0"));
     fs::create_dir(&making).unwrap();
-    let _run = RunFolder::make(within.path()).unwrap();
+    let _run = SocketFolder::make(within.path()).unwrap();
     assert_eq!((left.exists(), making.exists()), (false, true));
 }

@@ -51,11 +51,11 @@ impl ToolHost for Pool {
     }
 }
 
-fn pinned(pool: &Arc<Pool>, pins: &Arc<MemoryPins>) -> PinnedPool {
-    PinnedPool::new("py".into(), pool.clone(), pins.clone(), TaskTracker::new())
+fn pinned(pool: &Arc<Pool>, pins: &Arc<MemoryPins>) -> ApprovedPool {
+    ApprovedPool::new("py".into(), pool.clone(), pins.clone(), TaskTracker::new())
 }
 
-fn names(pinned: &PinnedPool) -> Vec<String> {
+fn names(pinned: &ApprovedPool) -> Vec<String> {
     pinned.tools(None).iter().map(|tool| tool.name.to_string()).collect()
 }
 
@@ -80,7 +80,7 @@ async fn what_is_seen_first_is_approved_and_what_changes_later_waits() {
 async fn a_list_that_changes_while_it_runs_is_looked_at_by_itself() {
     let (pool, pins) = (Pool::new(&[]), Arc::default());
     let tasks = TaskTracker::new();
-    let pinned = PinnedPool::new("py".into(), pool.clone(), Arc::<MemoryPins>::clone(&pins), tasks.clone());
+    let pinned = ApprovedPool::new("py".into(), pool.clone(), Arc::<MemoryPins>::clone(&pins), tasks.clone());
     pinned.review_tools().await;
     assert!(names(&pinned).is_empty());
     pool.now_has(&[("add", "adds")]);
@@ -128,7 +128,7 @@ impl PinStore for Broken {
 #[tokio::test(start_paused = true)]
 async fn pins_that_cannot_be_had_are_not_asked_for_on_every_call() {
     let (pool, pins) = (Pool::new(&[("add", "adds")]), Arc::new(Broken::default()));
-    let pinned = PinnedPool::new("py".into(), pool.clone(), pins.clone(), TaskTracker::new());
+    let pinned = ApprovedPool::new("py".into(), pool.clone(), pins.clone(), TaskTracker::new());
     let asked = async || {
         for _ in 0..100 {
             names(&pinned);

@@ -12,13 +12,13 @@ use crate::port::ProgressSink;
 use crate::scripted::ManualClock;
 use crate::store::Store;
 
-struct Fixture(VariableTools);
+struct Fixture(VariableToolHost);
 
 impl Fixture {
     fn new() -> Self {
         let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        Self(VariableTools(VariableStore::new(store, clock)))
+        Self(VariableToolHost(VariableStore::new(store, clock)))
     }
 
     async fn call(&self, session: &str, name: &str, arguments: Value) -> ToolOutput {

@@ -70,7 +70,7 @@ fn after(words: &[&str]) -> MessageReport {
 
 /// Seconds left, as of second 10, to a client that has waited since the beginning.
 fn left(words: &[&str]) -> Option<u64> {
-    let watch = AnswerWatch::new(&after(&[]), WINDOW);
+    let watch = NoticeWait::new(&after(&[]), WINDOW);
     watch.time_left(&after(words), at(10)).map(|left| left.as_secs())
 }
 
@@ -80,7 +80,7 @@ fn a_notification_ends_the_wait_before_and_after_the_acknowledgement() {
     assert_eq!(left(&["sent a", "ack a", "told a"]), None);
     assert_eq!(left(&["sent a", "told a"]), None);
     assert_eq!(left(&["sent a", "told a", "ack a"]), None);
-    let watch = AnswerWatch::new(&after(&[]), WINDOW);
+    let watch = NoticeWait::new(&after(&[]), WINDOW);
     let acknowledged = after(&["sent a", "ack a"]);
     assert_eq!(watch.time_left(&acknowledged, at(30)), None, "its time is up");
     assert_eq!(watch.time_left(&acknowledged, at(29)), Some(Duration::from_secs(1)));
@@ -111,11 +111,11 @@ fn what_comes_to_rest_is_not_waited_for() {
 #[test]
 fn what_was_told_before_it_was_sent_again_is_no_answer_to_it() {
     let before = after(&["sent a", "told a", "again", "sent a"]);
-    let watch = AnswerWatch::new(&before, WINDOW);
+    let watch = NoticeWait::new(&before, WINDOW);
     let acknowledged = after(&["sent a", "told a", "again", "sent a", "ack a"]);
     assert_eq!(watch.time_left(&acknowledged, at(10)), Some(Duration::from_secs(23)));
     let told = after(&["sent a", "told a", "again", "sent a", "ack a", "told a"]);
     assert_eq!(watch.time_left(&told, at(10)), None);
     // A wait that begins afterwards has nothing to wait for.
-    assert_eq!(AnswerWatch::new(&told, WINDOW).time_left(&told, at(10)), None);
+    assert_eq!(NoticeWait::new(&told, WINDOW).time_left(&told, at(10)), None);
 }

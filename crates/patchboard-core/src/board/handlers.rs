@@ -1,4 +1,4 @@
-//! Commands that are answered at once.
+//! The handler of every command, and the bodies of those that need no file of their own.
 
 use crate::access::Guarded;
 use crate::command::{
@@ -7,7 +7,7 @@ use crate::command::{
     DeregisterApp, DescribeNode, DescribeServer, DescribeSession, DetachRun, ExplainRouting, FindRun, FindTool,
     ForgetApp, ListAgents, ListApprovals, ListApps, ListHostTools, ListMessages, ListModels, ListPlugins, ListSessions,
     ListTools, ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin, NextInboxEvent, OpenSession, PairApp,
-    ReadHistory, ReadMessage, ReadMessages, ReceiveWebhook, RegisterApp, RegisterTools, ReloadSettings,
+    ReadHistory, ReadMessage, ReadThread, ReceiveWebhook, RegisterApp, RegisterTools, ReloadSettings,
     RemoveWorkspaceThread, ResendMessage, SearchMemory, SetModel, StartRun, SubmitMessage, SummariseUsage,
     TouchSession, UnloadPlugin,
 };
@@ -76,7 +76,7 @@ handlers! {
     ListSessions(board, caller, request, _) => board.list_sessions(caller, request).await;
     ReadHistory(board, caller, request, _) => board.read_history(caller, request).await;
     ClearSession(board, caller, request, _) => board.clear_session(caller, request).await;
-    ReadMessages(board, caller, request, _) => board.read_messages(caller, request).await;
+    ReadThread(board, caller, request, _) => board.read_messages(caller, request).await;
     SearchMemory(board, _, request, stop) => board.search_memory(request, &stop).await;
     BudgetStatus(board, caller, request, _) => board.budget_status(caller, request).await;
     SummariseUsage(board, caller, request, _) => board.summarise_usage(caller, request).await;
@@ -168,7 +168,7 @@ impl Board {
         Ok(SessionHistory { turns: self.0.store.turns(query).await?, session })
     }
 
-    async fn read_messages(&self, caller: &Caller, request: ReadMessages) -> Result<ThreadPage, BoardError> {
+    async fn read_messages(&self, caller: &Caller, request: ReadThread) -> Result<ThreadPage, BoardError> {
         // A thread is one conversation, whatever agent works on it and wherever chats are routed.
         let session = match request.session {
             SessionRef::Key(key) => key,
