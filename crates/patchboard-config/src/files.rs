@@ -1,7 +1,7 @@
 //! Which configuration files there are, in the order they count, and how the text of one is read.
 //!
-//! Finding, reading and putting together are apart: [`find`] names the files, a [`FileReader`] gives the text of each or
-//! says that it does not count, and [`super::load`] parses and merges what it was given.
+//! [`find`] lists the files, a [`ConfigFileReader`] returns the text of each or leaves it out, and [`super::load`]
+//! parses and merges the texts.
 
 use std::{
     fmt,

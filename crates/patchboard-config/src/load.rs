@@ -113,7 +113,7 @@ impl Config {
     }
 }
 
-/// As [`examine`], and reads secrets.
+/// Like [`Config::load_for_start`], but returns what could be loaded together with all problems.
 pub fn load_with_secrets(request: LoadRequest) -> (LoadedConfig, Secrets, Vec<ConfigProblem>) {
     let reader = request.reader.clone();
     let (loaded, mut problems) = load_with_problems(request);

@@ -1,11 +1,11 @@
-//! Programs on the board: their sessions, the tools of their workers, what they keep, and what they tell about
-//! themselves. Knows nothing of how they are reached.
+//! Programs on the board: their sessions, the tools of their workers, their variables and their telemetry. Must not
+//! know the transport by which programs connect.
 //!
-//! - `sessions`: who has a session, for how long, with which tools; `life`: what happens when one begins and ends.
-//! - `tools`: what calls of worker tools go through besides the one path of every call; `cache`: results that may be
-//!   given out again.
-//! - `unregistered`: tools of workers that nobody registered.
-//! - `secret`: what a worker and the server show each other. `variables`: what a session keeps; `signal`: what is told to whoever listens; `agents`: agents as tools.
+//! - `sessions`: the table of sessions; `session_lifecycle`: opening and ending of sessions, with cleanup.
+//! - `tools`: wraps a pool's tools with session ids, caching and telemetry; `cache`: the results that may be reused.
+//! - `unregistered`: tools that workers run without having registered them.
+//! - `secret`: the secret by which a worker and the server authenticate each other; [`variables`]: the variables of a
+//!   session, and the tools for them; [`telemetry_events`]: events for current subscribers.
 
 use crate::worker::PoolReport;
 use std::collections::VecDeque;

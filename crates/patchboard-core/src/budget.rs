@@ -15,6 +15,7 @@ use crate::reloadable::Reloadable;
 use crate::store::{BudgetScope, Store};
 
 pub mod call_chain;
+pub(crate) mod charge;
 pub mod price;
 
 /// Accounts cached in memory; past this, accounts without reservations are dropped and read from the store again when

@@ -57,7 +57,7 @@ pub enum Event {
     },
     /// What a run that can be resumed was made from; follows `RunStarted`. Such runs tell of their nodes too.
     RunBriefed(Arc<RunSpec>),
-    /// A node was entered; the record carries its number. `again`: its first entry was cut short by a crash.
+    /// A node was entered; the record carries its number. `is_reentry`: a crash interrupted an earlier entry.
     NodeEntered {
         key: NodeKey,
         name: Arc<str>,
@@ -70,7 +70,7 @@ pub enum Event {
     DraftText(TextChunks),
     /// Pieces of the model's reasoning.
     ThoughtText(TextChunks),
-    /// Pieces of a call's arguments as the model wrote them. `begins`: the first record of that call.
+    /// Pieces of a call's arguments as the model wrote them. `is_first`: the first record of that call.
     ToolArguments {
         call: CallId,
         name: Arc<str>,
@@ -83,7 +83,7 @@ pub enum Event {
     FindingRecorded(StrategyFinding),
     /// The intent to run a tool, on record before it runs.
     ToolRequested(ToolCall),
-    /// The same where the call itself is already on record, in `Answered`.
+    /// The same where the call itself is already on record, in `ModelCallEnded`.
     ToolStarted {
         call: CallId,
         name: Arc<str>,

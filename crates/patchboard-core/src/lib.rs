@@ -3,22 +3,26 @@
 //!
 //! The vocabulary, which imports no engine:
 //!
-//! - [`id`], [`tool`], [`model`], [`conversation`], [`worker`], [`webhook`], [`plugin`], [`run_spec`], [`app`], [`caller`].
-//! - [`event`]: what is recorded and streamed; [`command`] and [`reply`]: what may be asked, and what is answered at once.
+//! - [`id`], [`tool`], [`model`], [`conversation`], [`worker`], [`webhook`], [`plugin`], [`run_spec`], [`app`],
+//!   [`caller`], [`error`].
+//! - [`event`]: what is recorded and streamed; [`command`]: what can be asked, each command with the type of its reply;
+//!   [`reply`]: replies without a type elsewhere.
 //! - [`store`]: rows and the port of the database; [`port`]: all other ports; [`record`]: the stored forms.
 //!
 //! The engines, each importing the vocabulary and the engines above it in this list:
 //!
-//! - [`access`]: which grant a request needs; [`log`]: the only place that numbers events; [`session`]: one turn at a time.
-//! - [`budget`], [`agent`], [`memory`], [`approval`]: what may be spent, who answers and with which model, what is recalled,
-//!   what needs a person's consent.
+//! - [`access`]: which grant a command needs; [`log`]: the only place that numbers events; [`session`]: one turn at a
+//!   time.
+//! - [`budget`], [`agent`], [`memory`], [`approval`]: what may be spent, which agent answers with which model, what is
+//!   recalled, what needs a person's consent; [`audit`]: audit rows that are written after the call returned.
 //! - [`executor`]: the one path of every tool call.
-//! - [`run`]: strategies (pure) and their driver.
+//! - [`run`]: strategies (pure), their driver and the recovery after a crash.
 //! - [`hub`]: apps, the routing of messages and their delivery; [`bridge`]: sessions of programs, their variables and
 //!   telemetry; [`channel`]: deliveries of webhooks; [`workspaces`]: threads that clients group.
 //! - [`board`]: the only way in.
 //!
-//! [`in_memory`] and [`scripted`] are in-process stand-ins for tests and demos.
+//! [`text`], [`tokens`], [`backoff`], [`loopback`], [`reloadable`], [`retry_after`] and [`trace`] are helpers for
+//! all of them. [`in_memory`] and [`scripted`] are in-process stand-ins for tests and demos.
 
 pub mod access;
 pub mod agent;

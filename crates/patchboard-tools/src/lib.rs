@@ -1,7 +1,6 @@
 //! Tools of the server, and the validation of tool arguments.
 //!
 //! * `builtin` – the built-in tools as one `ToolHost`: a table of tools, one file each.
-//! * `fetch` – the core's `HttpFetcher` port: web requests with SSRF protection.
 //! * `folder` – the folder that file tools work in, and the only way to open anything in it.
 //! * `guard` – keeps files that the server executes or obeys from being changed.
 //! * `launch` – how programs are started: jailed where the kernel supports jails.

@@ -1,6 +1,7 @@
 //! Patchboard: one board for people, apps, agents and tool workers.
 //!
-//! `cli` parses commands; `config` loads the configuration; `assemble` builds a board from it; `serve` runs it.
+//! `cli` parses commands; `patchboard_config` loads the configuration; `assemble` builds a board from it; `serve` runs
+//! it.
 
 mod assemble;
 mod cli;

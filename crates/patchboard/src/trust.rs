@@ -9,7 +9,6 @@
 //! * `store` – trusted content, fingerprints and exposed folders, on disk.
 //! * `config_file` – which text of a configuration file is used.
 //! * `fingerprint` – fingerprints of files and script folders; unchanged files are compared without reading them.
-//! * `program` – which files and folders a command consists of.
 //! * `guarded_files` – which paths a configuration makes the server execute or read.
 //! * `path_resolution` – how the system resolves a path, symlink by symlink.
 //! * `reach` – what a process with a set of writable folders could change.

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::AgentSpec;
 use crate::app::AppProfile;
+use crate::budget::charge::ReceivedAnswer;
 use crate::budget::price::PriceTable;
 use crate::budget::{Ledger, ReservationRequest};
 use crate::conversation::ConversationOrigin;
@@ -47,6 +48,8 @@ struct StreamAccumulator {
     usage: Option<TokenCount>,
     written: u64,
     stop: Option<StopReason>,
+    /// Cancelled or timed out by the server.
+    is_abandoned: bool,
 }
 
 impl ModelRouter {
@@ -114,7 +117,7 @@ impl ModelRouter {
         let request = prompt.request(agent.model.clone(), reservation.max_output);
         let result = read_stream(&agent, request, stop, &mut accumulator).await;
         let estimated = accumulator.stop.is_none() || accumulator.usage.is_none();
-        let tokens = accumulator.usage.unwrap_or(TokenCount { input, output: accumulator.written });
+        let tokens = accumulator.received(input).charged_tokens();
         let label = if result.is_ok() { "ok" } else { "failed" };
         crate::telemetry::model_call(label, tokens, started.elapsed());
         let model = accumulator.model.clone().unwrap_or_else(|| agent.model.clone());
@@ -159,10 +162,10 @@ fn session_of(agent: &AgentSpec, peer: &str) -> SessionKey {
 async fn read_stream(
     agent: &AgentSpec,
     request: ModelRequest,
-    stop: &CancellationToken,
+    cancelled: &CancellationToken,
     accumulator: &mut StreamAccumulator,
 ) -> Result<(), ModelError> {
-    let stop = stop.child_token();
+    let stop = cancelled.child_token();
     let reading = async {
         let mut events = agent.provider.stream(request, stop.clone()).await?;
         while let Some(event) = events.next().await {
@@ -175,17 +178,28 @@ async fn read_stream(
     };
     let result = tokio::select! {
         biased;
-        result = tokio::time::timeout(MODEL_TIMEOUT, reading) => {
-            result.unwrap_or_else(|_| Err(ModelError::Timeout("the model took too long to choose".into())))
-        }
-        () = stop.cancelled() => Err(ModelError::Cancelled),
+        result = tokio::time::timeout(MODEL_TIMEOUT, reading) => result.ok(),
+        () = cancelled.cancelled() => Some(Err(ModelError::Cancelled)),
     };
+    accumulator.is_abandoned = result.is_none() || cancelled.is_cancelled();
+    let result = result.unwrap_or_else(|| Err(ModelError::Timeout("the model took too long to choose".into())));
     // Ends the upstream call if it is still running.
     stop.cancel();
     result
 }
 
 impl StreamAccumulator {
+    fn received(&self, estimated_input: u64) -> ReceivedAnswer {
+        ReceivedAnswer {
+            usage: self.usage,
+            is_complete: self.stop.is_some(),
+            has_content: self.provider.is_some() || self.written > 0 || !self.calls.is_empty(),
+            is_abandoned: self.is_abandoned,
+            estimated_input,
+            estimated_output: self.written,
+        }
+    }
+
     fn apply(&mut self, event: ModelEvent) {
         match event {
             ModelEvent::ModelSelected { provider, model } => {

@@ -3,7 +3,7 @@
 //! 1. [`direct`]: the text begins with an app's name;
 //! 2. [`follow_up`]: an app asked a question a moment ago;
 //! 3. [`rules`]: the user's own aliases and rules;
-//! 4. [`super::matcher`]: words and training examples, with embeddings where an embedding model is configured;
+//! 4. [`patchboard_matcher`]: words and training examples, with embeddings where an embedding model is configured;
 //! 5. [`model_prompt`]: a language model with one tool per app;
 //! 6. the catch-all app, or none: then a person is asked.
 //!

@@ -15,6 +15,7 @@ use tracing::Instrument;
 use super::driver::Driver;
 use super::strategy::{AnswerKind, Completion, ToolAvailability};
 use crate::budget::call_chain::{BudgetExhausted, TokenHold};
+use crate::budget::charge::ReceivedAnswer;
 use crate::budget::{Headroom, Reservation, ReservationRequest};
 use crate::caller::Surface;
 use crate::error::{BoardError, ErrorKind};
@@ -493,26 +494,21 @@ impl StreamingAnswer {
         }
     }
 
-    /// The provider's usage for a complete answer; an estimate for an incomplete one, whose reported usage is partial
-    /// at best.
     fn count_tokens(&self, estimated_input: u64) -> TokenCount {
-        match (self.usage, self.stop) {
-            (Some(usage), Some(_)) => usage,
-            _ if !self.abandoned && self.provider.is_none() && self.text.is_empty() && self.calls.is_empty() => {
-                TokenCount::default()
-            }
-            (partial, _) => {
-                let arguments = self.calls.iter().map(|call| match &call.input {
-                    ToolInput::Json(value) => tokens::estimate(&value.to_string()),
-                    ToolInput::Malformed(text) => tokens::estimate(text),
-                });
-                let text_tokens = tokens::estimate(&self.text) + tokens::estimate(&self.reasoning);
-                let output = text_tokens + arguments.sum::<u64>();
-                let partial = partial.unwrap_or_default();
-                let input = if partial.input > 0 { partial.input } else { estimated_input };
-                TokenCount { input, output: output.max(partial.output) }
-            }
+        let arguments = self.calls.iter().map(|call| match &call.input {
+            ToolInput::Json(value) => tokens::estimate(&value.to_string()),
+            ToolInput::Malformed(text) => tokens::estimate(text),
+        });
+        let text_tokens = tokens::estimate(&self.text) + tokens::estimate(&self.reasoning);
+        ReceivedAnswer {
+            usage: self.usage,
+            is_complete: self.stop.is_some(),
+            has_content: self.provider.is_some() || !self.text.is_empty() || !self.calls.is_empty(),
+            is_abandoned: self.abandoned,
+            estimated_input,
+            estimated_output: text_tokens + arguments.sum::<u64>(),
         }
+        .charged_tokens()
     }
 }
 

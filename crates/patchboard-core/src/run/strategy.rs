@@ -29,7 +29,7 @@ mod tot;
 
 /// One reasoning strategy. Implementations hold the run's own conversation and their limits.
 pub trait Strategy: Send + fmt::Debug {
-    /// Takes one input and pushes the next steps. Not called again after `Step::Finish`.
+    /// Takes one input and pushes the next steps. Not called again after `StrategyStep::Finish`.
     fn advance(&mut self, input: StrategyInput, steps: &mut Vec<StrategyStep>);
 
     /// The messages of the run that are stored in the session's history: the user's message first, then model answers

@@ -185,6 +185,15 @@ async fn a_model_that_fails_is_asked_again_after_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_model_that_is_down_costs_nothing() {
+    let test_hub = with_model([fails(), fails()]);
+    test_hub.register(1, "lamp").await;
+    test_hub.submit(GIBBERISH).await;
+    let_others_run().await;
+    assert_eq!((usage(&test_hub).await.1, reserved(&test_hub).await), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_waits_for_the_model_expires_like_anything_else() {
     let test_hub = test_hub_with(|setup| {
         setup.hub.agent = Some("default".into());
