@@ -1,6 +1,6 @@
 //! Access control: one table of required grants, checked in one place before a command is executed.
 
-use crate::caller::{Caller, Grant, Surface};
+use crate::caller::{Caller, Grant, Principal, Surface};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -173,8 +173,8 @@ pub fn owns_session(caller: &Caller, owner: Option<&str>) -> bool {
 /// The principals whose sessions belong to this caller. When a gateway gets a token later, its clients keep the
 /// sessions they created without one.
 pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
-    let mut owners = vec![caller.principal.clone()];
-    if caller.surface == Surface::Gateway && &*caller.principal == "token" {
+    let mut owners = vec![caller.principal.text()];
+    if caller.surface == Surface::Gateway && caller.principal == Principal::Token {
         owners.push("local".into());
     }
     owners
@@ -182,7 +182,7 @@ pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
 
 /// May this caller see or steer what `principal` started?
 pub fn can_control(caller: &Caller, principal: &str) -> bool {
-    &*caller.principal == principal || caller.grants.has(Grant::Operate)
+    *caller.principal.text() == *principal || caller.grants.has(Grant::Operate)
 }
 
 fn name(grant: Grant) -> &'static str {

@@ -1,5 +1,6 @@
 //! Who sends a request, as a surface established it, and what that caller may do.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::id::ConnectionId;
@@ -9,9 +10,104 @@ use crate::id::ConnectionId;
 pub struct Caller {
     pub surface: Surface,
     /// Runs and their ids belong to a principal, not to a connection.
-    pub principal: Arc<str>,
+    pub principal: Principal,
     pub connection: ConnectionId,
     pub grants: GrantSet,
+}
+
+/// Who a caller is. Rows and the audit trail hold its text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Principal {
+    /// A client of a listener without a token, or of this machine's own user.
+    Local,
+    Operator,
+    /// A client with a listener's token.
+    Token,
+    /// A client of the bridge with a certificate.
+    Certificate,
+    Key(Arc<str>),
+    SignIn(Arc<str>),
+    App(Arc<str>),
+    Worker(Arc<str>),
+    /// A program, by its session on the bridge.
+    Program(Arc<str>),
+    Plugin(Arc<str>),
+    Channel(Arc<str>),
+    Schedule(Arc<str>),
+    Node(Arc<str>),
+    /// An account on whose behalf an agent acts.
+    Account(Arc<str>),
+}
+
+impl Principal {
+    /// What stands before the colon in the text of those that have a name.
+    fn prefix(&self) -> Option<(&'static str, &Arc<str>)> {
+        Some(match self {
+            Self::Local | Self::Operator | Self::Token | Self::Certificate | Self::Account(_) => return None,
+            Self::Key(name) => ("key", name),
+            Self::SignIn(id) => ("sign-in", id),
+            Self::App(name) => ("app", name),
+            Self::Worker(id) => ("worker", id),
+            Self::Program(session) => ("program", session),
+            Self::Plugin(name) => ("plugin", name),
+            Self::Channel(name) => ("channel", name),
+            Self::Schedule(name) => ("schedule", name),
+            Self::Node(id) => ("node", id),
+        })
+    }
+
+    /// As rows and the audit trail have it.
+    pub fn text(&self) -> Arc<str> {
+        match self {
+            Self::Local => "local".into(),
+            Self::Operator => "operator".into(),
+            Self::Token => "token".into(),
+            Self::Certificate => "certificate".into(),
+            Self::Account(text) => text.clone(),
+            Self::Key(_)
+            | Self::SignIn(_)
+            | Self::App(_)
+            | Self::Worker(_)
+            | Self::Program(_)
+            | Self::Plugin(_)
+            | Self::Channel(_)
+            | Self::Schedule(_)
+            | Self::Node(_) => self.to_string().into(),
+        }
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.prefix() {
+            Some((prefix, name)) => write!(f, "{prefix}:{name}"),
+            None => f.write_str(&self.text()),
+        }
+    }
+}
+
+/// The inverse of [`Principal::text`]; any other text is an account.
+impl From<&str> for Principal {
+    fn from(text: &str) -> Self {
+        let named = |prefix: &str| text.strip_prefix(prefix)?.strip_prefix(':').map(Arc::<str>::from);
+        match text {
+            "local" => Self::Local,
+            "operator" => Self::Operator,
+            "token" => Self::Token,
+            "certificate" => Self::Certificate,
+            _ => named("key")
+                .map(Self::Key)
+                .or_else(|| named("sign-in").map(Self::SignIn))
+                .or_else(|| named("app").map(Self::App))
+                .or_else(|| named("worker").map(Self::Worker))
+                .or_else(|| named("program").map(Self::Program))
+                .or_else(|| named("plugin").map(Self::Plugin))
+                .or_else(|| named("channel").map(Self::Channel))
+                .or_else(|| named("schedule").map(Self::Schedule))
+                .or_else(|| named("node").map(Self::Node))
+                .unwrap_or_else(|| Self::Account(text.into())),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,3 +179,6 @@ impl GrantSet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

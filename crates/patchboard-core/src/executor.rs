@@ -488,7 +488,7 @@ impl ToolExecutor {
     fn audit_row(&self, context: &CallContext, action: &str, subject: &Arc<str>, detail: &str) -> AuditRow {
         AuditRow {
             at: self.clock.now(),
-            principal: context.caller.principal.clone(),
+            principal: context.caller.principal.text(),
             surface: context.caller.surface.name().into(),
             action: action.into(),
             subject: subject.clone(),

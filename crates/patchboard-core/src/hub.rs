@@ -219,7 +219,7 @@ impl Hub {
             input,
             confidence,
             only_app: only.map(|name| self.canonical_name(&name).unwrap_or(name)),
-            principal: caller.principal.clone(),
+            principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             expires_at: self.0.clock.now().checked_add(expiry).unwrap_or(Timestamp::MAX),
         });
@@ -251,7 +251,7 @@ impl Hub {
         app: Option<Arc<str>>,
     ) -> Result<Arc<MessageReport>, BoardError> {
         let app = app.map(|name| self.canonical_name(&name)).transpose()?;
-        let by = caller.principal.clone();
+        let by = caller.principal.text();
         let (reply, answer) = oneshot::channel();
         self.send_to_actor(message, ActorInput::Resend { app: app.clone(), by, reply });
         let done = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;
@@ -262,7 +262,7 @@ impl Hub {
 
     pub(crate) async fn cancel(&self, caller: &Caller, message: MessageId) -> Result<Arc<MessageReport>, BoardError> {
         let (reply, answer) = oneshot::channel();
-        self.send_to_actor(message, ActorInput::Cancel { by: caller.principal.clone(), reply });
+        self.send_to_actor(message, ActorInput::Cancel { by: caller.principal.text(), reply });
         let done = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;
         self.record_audit(caller, "message.cancel", &message.to_string(), "".into()).await?;
         Ok(done)
@@ -320,7 +320,7 @@ impl Hub {
     ) -> Result<(), StoreError> {
         let audit = AuditRow {
             at: self.0.clock.now(),
-            principal: caller.principal.clone(),
+            principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             action: action.into(),
             subject: subject.into(),

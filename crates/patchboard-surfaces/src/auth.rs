@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use patchboard_core::caller::GrantSet;
+use patchboard_core::caller::{GrantSet, Principal};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
@@ -20,7 +20,7 @@ use crate::{listen, telemetry};
 /// The authenticated client of a connection or request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
-    pub principal: Arc<str>,
+    pub principal: Principal,
     pub grants: GrantSet,
 }
 
@@ -91,7 +91,7 @@ impl AuthGate {
     pub fn anonymous(&self) -> Option<ClientIdentity> {
         match self.token {
             Some(_) => None,
-            None => Some(ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }),
+            None => Some(ClientIdentity { principal: Principal::Local, grants: GrantSet::CLIENT }),
         }
     }
 
@@ -144,9 +144,9 @@ impl AuthGate {
         let is_operator = matches(&self.operator);
         let is_client = matches(&self.token);
         if is_operator {
-            return Some(ClientIdentity { principal: "operator".into(), grants: GrantSet::OPERATOR });
+            return Some(ClientIdentity { principal: Principal::Operator, grants: GrantSet::OPERATOR });
         }
-        is_client.then(|| ClientIdentity { principal: "token".into(), grants: GrantSet::CLIENT })
+        is_client.then_some(ClientIdentity { principal: Principal::Token, grants: GrantSet::CLIENT })
     }
 }
 

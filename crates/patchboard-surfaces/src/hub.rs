@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use patchboard_core::Board;
-use patchboard_core::caller::{GrantSet, Surface};
+use patchboard_core::caller::{GrantSet, Principal, Surface};
 use patchboard_core::loopback::is_loopback_address;
 use patchboard_core::port::Clock;
 use tokio::sync::Semaphore;
@@ -198,7 +198,7 @@ impl Hub {
             failed_attempts: wrong_tokens,
         };
         // Every connection is the local user's; the registration identifies the app.
-        let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
+        let identity = ClientIdentity { principal: Principal::Local, grants: GrantSet::CLIENT };
         let plan = SocketPlan {
             context: self.0.context.clone(),
             dialect: dialect(options),

@@ -14,7 +14,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, SinkExt, Stream, StreamExt, stream};
-use patchboard_core::caller::{Caller, Surface};
+use patchboard_core::caller::{Caller, Principal, Surface};
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{ConnectionId, Seq};
 use patchboard_core::log::FollowerPacing;
@@ -527,7 +527,7 @@ impl<D: Dialect> Pump<D> {
     fn caller(&self) -> Caller {
         let (principal, grants) = match &self.identity {
             Some(identity) => (identity.principal.clone(), identity.grants),
-            None => (Arc::from(""), patchboard_core::caller::GrantSet::NONE),
+            None => (Principal::Local, patchboard_core::caller::GrantSet::NONE),
         };
         Caller { surface: self.context.surface, principal, connection: self.connection, grants }
     }

@@ -12,7 +12,7 @@ use patchboard_config::section::{PairingPolicy, WebhookVerification};
 use patchboard_config::types::{ListenAddress, SystemUser};
 use patchboard_config::{Config, Secrets};
 use patchboard_core::board::{DrainReport, RetentionPolicy};
-use patchboard_core::caller::{Caller, GrantSet, Surface};
+use patchboard_core::caller::{Caller, GrantSet, Principal, Surface};
 
 use patchboard_core::command::ReloadSettings;
 use patchboard_core::reloadable::Reloadable;
@@ -282,7 +282,7 @@ impl Server {
 fn server_caller() -> Caller {
     Caller {
         surface: Surface::Cli,
-        principal: "operator".into(),
+        principal: Principal::Operator,
         connection: pump::next_connection(),
         grants: GrantSet::OPERATOR,
     }

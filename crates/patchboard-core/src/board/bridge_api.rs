@@ -11,7 +11,7 @@ use super::Board;
 use crate::access;
 use crate::bridge::{BridgeCaller, NameContext, NameForm, TelemetryEvent, clipped, session_not_found};
 use crate::budget::call_chain::CallChain;
-use crate::caller::{Caller, Surface};
+use crate::caller::{Caller, Principal, Surface};
 use crate::command::{CallInSession, FindTool, ListWorkers, OpenSession, RegisterTools, ToolFilter, ToolIds};
 use crate::error::{BoardError, ErrorKind};
 use crate::executor::CallContext;
@@ -257,8 +257,9 @@ fn check_filter(spec: &ToolSpec, filter: ToolFilter) -> Result<(), BoardError> {
 
 /// Workers call back on lines of their own, under names no client can have.
 pub(super) fn bridge_caller(caller: &Caller) -> BridgeCaller<'_> {
-    match caller.principal.strip_prefix("worker:") {
-        Some(worker) if caller.surface == Surface::Bridge => BridgeCaller::Worker(worker),
-        Some(_) | None => BridgeCaller::Client,
+    if let (Principal::Worker(worker), Surface::Bridge) = (&caller.principal, caller.surface) {
+        BridgeCaller::Worker(worker)
+    } else {
+        BridgeCaller::Client
     }
 }

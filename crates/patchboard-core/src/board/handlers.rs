@@ -91,14 +91,14 @@ handlers! {
     DescribeServer(board, caller, _, _) => board.describe_server(caller).await;
     ReloadSettings(board, caller, _, _) => board.reload_settings(caller).await;
 
-    ListWorkspaces(board, caller, _, _) => board.0.workspaces.list(&caller.principal).await;
-    CreateWorkspace(board, caller, request, _) => board.0.workspaces.create(&caller.principal, request.name).await;
+    ListWorkspaces(board, caller, _, _) => board.0.workspaces.list(&caller.principal.text()).await;
+    CreateWorkspace(board, caller, request, _) => board.0.workspaces.create(&caller.principal.text(), request.name).await;
     ListWorkspaceThreads(board, caller, request, _) =>
-        board.0.workspaces.list_threads(&caller.principal, &request.workspace).await;
+        board.0.workspaces.list_threads(&caller.principal.text(), &request.workspace).await;
     AddWorkspaceThread(board, caller, request, _) =>
-        board.0.workspaces.add(&caller.principal, &request.workspace, request.thread).await;
+        board.0.workspaces.add(&caller.principal.text(), &request.workspace, request.thread).await;
     RemoveWorkspaceThread(board, caller, request, _) =>
-        board.0.workspaces.remove(&caller.principal, &request.workspace, &request.thread).await;
+        board.0.workspaces.remove(&caller.principal.text(), &request.workspace, &request.thread).await;
 
     ListPlugins(board, _, _, _) => Ok(board.plugins());
     LoadPlugin(board, caller, request, stop) => board.load_plugin(caller, &request.named, stop).await;
@@ -339,7 +339,7 @@ impl Board {
         let approved = self.0.run_deps.registry.approve(server).await?;
         let audit = AuditRow {
             at: self.0.clock.now(),
-            principal: caller.principal.clone(),
+            principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             action: "tools.approve".into(),
             subject: server.into(),
@@ -360,7 +360,7 @@ impl Board {
         let at = self.0.clock.now();
         let audit = AuditRow {
             at,
-            principal: caller.principal.clone(),
+            principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             action: if purge { "session.purge".into() } else { "session.clear".into() },
             subject: session.as_str().into(),

@@ -51,7 +51,7 @@ impl Board {
     async fn audit_plugin(&self, caller: &Caller, action: &str, name: &str, detail: &str) -> Result<(), BoardError> {
         let audit = AuditRow {
             at: self.0.clock.now(),
-            principal: caller.principal.clone(),
+            principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             action: action.into(),
             subject: name.into(),

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::Board;
 use super::run_permits::RunPermit;
 use super::run_start::{LiveRunGuard, RunNameLease};
-use crate::caller::{Caller, GrantSet, Surface};
+use crate::caller::{Caller, GrantSet, Principal, Surface};
 use crate::command::{RunKind, RunPlan};
 use crate::error::BoardError;
 use crate::id::ConnectionId;
@@ -112,7 +112,7 @@ impl Board {
         };
         let caller = Caller {
             surface: Surface::Runs,
-            principal: row.principal.clone(),
+            principal: Principal::from(&*row.principal),
             // No connection of this process: only the operator answers its approvals.
             connection: ConnectionId(0),
             grants: GrantSet::CLIENT,

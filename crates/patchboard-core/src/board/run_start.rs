@@ -60,7 +60,7 @@ impl Board {
             if request.client_id.is_empty() {
                 request.client_id = format!("run-{}", request.run).into();
             }
-            name_lease = Some(self.lease_name(&caller.principal, &request.client_id, &request.control)?);
+            name_lease = Some(self.lease_name(&caller.principal.text(), &request.client_id, &request.control)?);
         }
         let slot = self.0.queues.enqueue(&request.session)?;
         if let QueueSlot::Waiting(_) = slot {
@@ -175,7 +175,7 @@ impl Board {
 
     pub(super) fn register_live(&self, request: &RunRequest, is_resumable: bool) -> LiveRunGuard {
         let live =
-            LiveRun { principal: request.caller.principal.clone(), control: request.control.clone(), is_resumable };
+            LiveRun { principal: request.caller.principal.text(), control: request.control.clone(), is_resumable };
         self.live_runs().insert(request.run, live);
         LiveRunGuard { board: self.clone(), run: request.run }
     }

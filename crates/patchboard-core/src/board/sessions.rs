@@ -55,7 +55,7 @@ impl Board {
         let row: Option<RunRow> = match wanted {
             RunRef::ClientId { id, within } => {
                 let within = within.map(|session| self.session_key(session)).transpose()?;
-                let found = self.0.store.latest_run_by_client_id(&caller.principal, &id).await?;
+                let found = self.0.store.latest_run_by_client_id(&caller.principal.text(), &id).await?;
                 found.filter(|row| within.is_none_or(|session| session == row.session))
             }
             RunRef::Session(session) => {

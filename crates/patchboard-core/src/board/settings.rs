@@ -63,7 +63,7 @@ impl Board {
         let outcome = if report.problems.is_empty() { report.changed.join(" ") } else { "refused".to_owned() };
         let audit = AuditRow {
             at: self.0.clock.now(),
-            principal: caller.principal.clone(),
+            principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             action: "server.reload".into(),
             subject: "configuration".into(),

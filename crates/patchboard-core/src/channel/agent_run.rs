@@ -62,7 +62,7 @@ impl DeliveryTask {
         let name = self.delivery.run_name();
         let found = match self
             .service
-            .with_store_retry(|| self.service.store.latest_run_by_client_id(&self.caller.principal, &name))
+            .with_store_retry(|| self.service.store.latest_run_by_client_id(&self.caller.principal.text(), &name))
             .await
         {
             Ok(found) => found,

@@ -11,7 +11,7 @@ use super::error_text;
 use super::load::LoadPermit;
 use super::retry::RetrySchedule;
 use super::service::{AcceptedDelivery, ChannelService, PermitKind};
-use crate::caller::{Caller, Grant, GrantSet, Surface};
+use crate::caller::{Caller, Grant, GrantSet, Principal, Surface};
 use crate::error::BoardError;
 use crate::id::ConnectionId;
 use crate::port::PluginRuntime;
@@ -65,7 +65,7 @@ impl DeliveryTask {
         let AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered } = accepted;
         let caller = Caller {
             surface: Surface::Webhook,
-            principal: format!("channel:{}", delivery.channel.name).into(),
+            principal: Principal::Channel(delivery.channel.name.clone()),
             // No connection: only the operator answers questions of its runs.
             connection: ConnectionId(0),
             grants: GrantSet::NONE.with(Grant::Converse),

@@ -168,7 +168,7 @@ impl StartedRun {
         let row = RunRow {
             run: *run,
             session: session.clone(),
-            principal: request.caller.principal.clone(),
+            principal: request.caller.principal.text(),
             client_id: client_id.clone(),
             surface: request.caller.surface.name().into(),
             started_at: deps.clock.now(),

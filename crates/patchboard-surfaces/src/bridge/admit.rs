@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use patchboard_core::bridge::WorkerSecret;
-use patchboard_core::caller::{Caller, Grant, GrantSet, Surface};
+use patchboard_core::caller::{Caller, Grant, GrantSet, Principal, Surface};
 use patchboard_core::loopback::is_loopback_address;
 use patchboard_proto::WORKER_SECRET_HEADER;
 use patchboard_proto::pb::bridge_service_server::BridgeServiceServer;
@@ -236,10 +236,10 @@ async fn identify(
     // Monitoring on this machine may check the health without a token.
     let watching = || {
         let is_watching = aim == RpcTarget::HealthCheck && is_local;
-        is_watching.then(|| ClientIdentity { principal: "local".into(), grants: GrantSet::NONE })
+        is_watching.then_some(ClientIdentity { principal: Principal::Local, grants: GrantSet::NONE })
     };
     match anonymous {
-        Some(identity) if is_certified => Ok(ClientIdentity { principal: "certificate".into(), ..identity }),
+        Some(identity) if is_certified => Ok(ClientIdentity { principal: Principal::Certificate, ..identity }),
         Some(identity) => Ok(identity),
         None => watching().ok_or_else(|| TokenRefusal::Unauthenticated.into()),
     }

@@ -14,6 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use patchboard_core::bridge::WorkerSecret;
+use patchboard_core::caller::Principal;
 use patchboard_core::id::ConnectionId;
 use patchboard_core::worker::WorkerId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -59,12 +60,12 @@ pub(super) enum ConnectionKind {
     /// From a process of the server's own user.
     Unix,
     /// From a worker, on its own listener.
-    Worker { worker: WorkerId, principal: Arc<str>, secret: WorkerSecret },
+    Worker { worker: WorkerId, principal: Principal, secret: WorkerSecret },
 }
 
 impl ConnectionKind {
     pub(super) fn worker(worker: WorkerId, secret: WorkerSecret) -> Self {
-        let principal = format!("worker:{worker}").into();
+        let principal = Principal::Worker(worker.0.clone());
         Self::Worker { worker, principal, secret }
     }
 }

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use patchboard_core::BoardError;
-use patchboard_core::caller::{Caller, Grant, GrantSet, Surface};
+use patchboard_core::caller::{Caller, Grant, GrantSet, Principal, Surface};
 use patchboard_core::command::ReceiveWebhook;
 use patchboard_core::port::Clock;
 use patchboard_core::webhook::Webhook;
@@ -140,7 +140,7 @@ impl ChannelEndpoint {
     fn caller(&self) -> Caller {
         Caller {
             surface: Surface::Webhook,
-            principal: format!("channel:{}", self.channel.name).into(),
+            principal: Principal::Channel(self.channel.name.clone()),
             connection: pump::next_connection(),
             grants: GrantSet::NONE.with(Grant::Converse),
         }

@@ -555,7 +555,7 @@ impl Dialect for RunsDialect {
 
     fn opened(&mut self, identity: Option<ClientIdentity>, _now: Duration, steps: &mut Vec<Step>) {
         match identity {
-            Some(identity) => self.account = Some(identity.principal),
+            Some(identity) => self.account = Some(identity.principal.text()),
             // Tokens are checked before the upgrade.
             None => steps.push(Step::Close { code: close::POLICY, reason: "not signed in" }),
         }

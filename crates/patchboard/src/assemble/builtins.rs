@@ -8,8 +8,8 @@ use patchboard_config::section::BashConfig;
 use patchboard_config::section::{self, ToolsConfig};
 use patchboard_config::{Config, Secrets};
 use patchboard_core::port::{HttpFetcher, ToolHost};
-#[cfg(target_os = "linux")]
 use patchboard_http::{GuardedFetch, PrivateHost};
+#[cfg(target_os = "linux")]
 use patchboard_tools::builtin::{BashOptions, bash};
 use patchboard_tools::builtin::{SearchEndpoint, SearchKind, SearchOptions, codesearch, web_fetcher, websearch};
 use patchboard_tools::guard::WriteGuard;

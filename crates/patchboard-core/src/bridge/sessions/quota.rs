@@ -25,7 +25,7 @@ pub(super) struct SessionQuota {
 impl SessionOpener {
     pub(in crate::bridge) fn of(caller: &Caller) -> Self {
         Self {
-            principal: caller.principal.clone(),
+            principal: caller.principal.text(),
             connection: caller.connection,
             is_operator: caller.grants.has(Grant::Operate),
         }
