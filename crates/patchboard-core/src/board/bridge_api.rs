@@ -178,7 +178,7 @@ impl Board {
         if is_workers {
             return self.call_tracked(&context, call, stop).await;
         }
-        // A call of a server tool ends with its session; worker calls are cancelled by the worker.
+        // A call of a server tool ends with its session; a worker is notified of the end instead.
         let stop = stop.child_token();
         let calling = self.call_tracked(&context, call, stop.clone());
         tokio::pin!(calling);
