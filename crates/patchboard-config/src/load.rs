@@ -151,7 +151,7 @@ fn load_with_problems(request: LoadRequest) -> (LoadedConfig, Vec<ConfigProblem>
         problems.extend(warning);
         match file_parser::read(&file, &*reader) {
             Ok(Some(node)) => merge::merge_file(&mut tree, node, root),
-            // Whoever names a file relies on its contents, such as a budget, so leaving it out is an error.
+            // A user who names a file relies on its contents, such as a budget, so leaving it out is an error.
             Ok(None) if is_withheld && file.layer == FileLayer::Named => {
                 let message = "the file that --config names does not count, and there is no other";
                 let problem = ConfigProblem::error(ProblemCode::UntrustedFile, KeyPath::default(), message);

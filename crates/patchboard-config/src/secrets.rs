@@ -188,7 +188,7 @@ impl SecretReader<'_> {
             // A process started by the server may have created the file; that must not keep the server from starting.
             let message =
                 format!("appeared where agents may write and is not used: {reason}; what needs it does not work");
-            let hint = format!("look at it and let it count with `patchboard trust {}`", file.display());
+            let hint = format!("look at it and allow it with `patchboard trust {}`", file.display());
             self.problems.push(ConfigProblem::warning(ProblemCode::MissingSecret, path(), message).with_hint(hint));
             self.untrusted_count += 1;
             return None;

@@ -3,10 +3,10 @@
 //! ```text
 //! local-model/
 //!   lock          held while preparing
-//!   launcher.py   runs the server, written anew by every preparation
+//!   launcher.py   runs the server, rewritten by every preparation
 //!   server/       the Python environment, with its stamp
 //!   weights/      the small model, with its stamp
-//!   staging-*/    exists only while something is being made
+//!   staging-*/    exists only during a build
 //! ```
 
 use std::fs::{DirBuilder, File, TryLockError};

@@ -75,7 +75,7 @@ fn invalid_pattern_reason(pattern: &str) -> Option<(&'static str, &'static str)>
     if pattern.chars().count() > MAX_PATTERN {
         Some(("is longer than 256 characters", "leave out the end: a `*` stands for any text"))
     } else if pattern.chars().all(|c| c.is_whitespace() || matches!(c, '*' | '?')) {
-        Some(("fits every message", "name a word, or set hub.catch_all for what fits nobody"))
+        Some(("fits every message", "name a word, or set hub.catch_all for messages that fit no app"))
     } else {
         None
     }

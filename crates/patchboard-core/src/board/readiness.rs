@@ -15,7 +15,7 @@ const READY_INTERVAL: Duration = Duration::from_secs(5);
 const READY_KEY: &str = "ready";
 
 impl Board {
-    /// Whether the board can serve now. Writes a small probe to the store, at most once per [`READY_INTERVAL`].
+    /// Whether the board can serve now. Writes a small probe to the store, at most once per `READY_INTERVAL`.
     pub async fn is_ready(&self) -> Result<(), BoardError> {
         if self.is_draining() {
             return Err(BoardError::shutting_down());

@@ -27,7 +27,7 @@ const KNOWN_APPS_KEY: &str = "hub/apps";
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Total size of an app's capabilities; the rest is dropped. Profiles are stored and compared on every message.
 const MAX_CAPABILITY_BYTES: usize = 4096;
-/// How long the announcement waits for one message before it goes on to the next.
+/// How long the announcement waits for one message before it continues with the next.
 const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Store key of one app's training data.
 fn training_key(app: &str) -> Arc<str> {

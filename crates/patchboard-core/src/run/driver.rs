@@ -176,7 +176,7 @@ impl StartedRun {
             tokio::select! {
                 ended = &mut work => ended,
                 () = abandoned => {
-                    tracing::debug!("nobody follows the run any more; cancelling it");
+                    tracing::debug!("the run has no subscribers any more; cancelling it");
                     driver.control.cancel.cancel();
                     work.await
                 }
