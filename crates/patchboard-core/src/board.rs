@@ -306,7 +306,7 @@ impl Board {
             bridge,
             plugins: parts.plugins,
             channels: Arc::new(channels),
-            audit_trail: trail,
+            audit_trail,
             queues,
             run_permits: RunPermits::new(parts.limits.concurrent_runs),
             nested_run_permits: RunPermits::new(parts.limits.concurrent_runs),

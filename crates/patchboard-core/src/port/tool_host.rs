@@ -116,7 +116,7 @@ impl ProgressSink {
     pub async fn send_text(&self, text: impl Into<String>) {
         if let Some(text_sender) = &self.text_sender {
             // A closed receiver discards the text.
-            drop(listener.send(text.into()).await);
+            drop(text_sender.send(text.into()).await);
         }
     }
 }
