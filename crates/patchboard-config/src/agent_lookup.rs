@@ -1,5 +1,4 @@
-//! Answers that need several sections: which provider and model an agent uses,
-//! and what a model costs.
+//! Queries over several sections: the provider and model of an agent, and the price of a model.
 
 use patchboard_core::{
     budget::price::{ModelPrice, PriceTable},
@@ -13,16 +12,16 @@ use super::{
     url,
 };
 
-/// The agent that always exists and answers what no binding claims.
+/// The agent that always exists and answers chats that no binding matches.
 pub const DEFAULT_AGENT: &str = "default";
 
-/// Provider names that win when an agent names none and several are configured.
+/// Provider names preferred if an agent names none and several are configured.
 const PREFERRED_PROVIDERS: [&str; 2] = ["default", "main"];
 
-/// The provider that exists without being configured.
+/// The provider that exists without configuration.
 pub const OFFLINE_PROVIDER: &str = "offline";
 
-/// A provider to call and the model to ask it for.
+/// A provider and the model to request from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelRoute {
     pub provider: String,
@@ -30,8 +29,7 @@ pub struct ModelRoute {
 }
 
 impl Config {
-    /// The provider an agent uses. None when no provider is configured and one
-    /// has yet to be chosen.
+    /// The agent's provider. `None` if no provider is configured and none has been chosen yet.
     pub fn provider_name<'a>(&'a self, agent: &'a AgentConfig) -> Option<&'a str> {
         agent.provider.as_deref().or_else(|| {
             let mut names = self.providers.keys();
@@ -50,8 +48,8 @@ impl Config {
             .or_else(|| (name == OFFLINE_PROVIDER).then(|| ProviderConfig::of_kind(ProviderKind::Offline)))
     }
 
-    /// The providers an agent calls, the first and then its fallbacks, each
-    /// with the model to ask for. Empty while no provider has been chosen.
+    /// The agent's provider and its fallbacks in order, each with the model to request. Empty if no provider has been
+    /// chosen.
     pub fn model_routes(&self, agent: &AgentConfig) -> Vec<ModelRoute> {
         let Some((first_name, first)) = self.provider_name(agent).and_then(|name| Some((name, self.provider(name)?)))
         else {
@@ -63,8 +61,7 @@ impl Config {
             let Some(provider) = self.provider(name) else {
                 continue;
             };
-            // Another account at the same vendor runs the same model; another
-            // vendor does not know its name.
+            // Another account at the same vendor has the same models; another vendor does not know the name.
             let model = match &provider.model {
                 None if provider.kind == first.kind => first_model,
                 Some(_) | None => provider.default_model(),
@@ -74,9 +71,8 @@ impl Config {
         routes
     }
 
-    /// What models cost, most decisive row first: prices of the providers that
-    /// agents use, then `[prices]`, then the built-in table. The built-in guess
-    /// for unknown models does not apply to local servers, which cost nothing.
+    /// Prices of models, highest precedence first: prices of the providers that agents use, then `[prices]`, then the
+    /// built-in table. The built-in estimate for unknown models does not apply to local servers, which are free.
     pub fn price_table(&self) -> PriceTable {
         let mut configured: Vec<(&str, PriceConfig)> =
             self.prices.iter().map(|(pattern, price)| (pattern.as_str(), *price)).collect();

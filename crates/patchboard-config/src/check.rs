@@ -1,6 +1,5 @@
-//! Checks the merged tree against the shape: unknown keys, types, ranges and
-//! forms. What is wrong is reported and taken out, so that one pass finds every
-//! problem and the rest can still be read.
+//! Checks the merged tree against the shape: unknown keys, types, ranges and forms. Invalid values are reported and
+//! removed, so that one pass finds every problem and the rest can still be read.
 
 mod leaf;
 
@@ -13,7 +12,7 @@ use super::{
 };
 use patchboard_core::text::nearest;
 
-/// Checks the whole tree, resolves paths in it, and removes what is wrong.
+/// Checks the whole tree, resolves its paths, and removes invalid values.
 pub(crate) fn check(tree: &mut ConfigNode, root: &SchemaEntry, rules: &PathRules) -> Vec<ConfigProblem> {
     let mut checker = TreeChecker { rules, problems: Vec::new() };
     checker.visit(tree, root, &KeyPath::default());
@@ -25,7 +24,7 @@ struct TreeChecker<'a> {
     problems: Vec<ConfigProblem>,
 }
 
-/// What becomes of a visited value.
+/// What happens to a visited value.
 #[derive(PartialEq)]
 enum NodeVerdict {
     Keep,
@@ -110,8 +109,7 @@ impl TreeChecker<'_> {
         for (index, child) in items.iter_mut().enumerate() {
             let mut verdict = self.visit(child, item, &path.index(index));
             if verdict == NodeVerdict::Drop && !item.is_leaf() {
-                // An empty table holds the place, so that later problems name
-                // the right element.
+                // An empty table keeps the index, so that later problems name the right element.
                 *child = ConfigNode::table(child.origin.clone());
                 verdict = NodeVerdict::Keep;
             }
@@ -141,7 +139,7 @@ impl TreeChecker<'_> {
     }
 }
 
-/// Says which key was probably meant, or which there are.
+/// Suggests the key that was probably meant, or lists the known ones.
 pub(crate) fn unknown_key_hint<'a>(
     parent: &KeyPath,
     key: &str,

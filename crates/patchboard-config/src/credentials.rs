@@ -16,7 +16,7 @@ use crate::types::SECRET_BYTES_MAX;
 #[cfg(test)]
 mod tests;
 
-/// Modes for the owner only.
+/// Access for the owner only.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
@@ -42,7 +42,7 @@ pub enum CredentialError {
     },
 }
 
-/// A folder of keys.
+/// A folder of stored keys.
 #[derive(Clone, Debug)]
 pub struct CredentialStore {
     folder: PathBuf,
@@ -139,8 +139,8 @@ impl PendingFile {
             fs::rename(temporary, &self.target).map_err(failed)?;
         }
         self.temporary = None;
-        // The new name must survive a power loss too. If the folder cannot be flushed the file is still complete, so
-        // that is not a failure.
+        // The rename must survive a power failure too. If the folder cannot be flushed, the file itself is still
+        // complete, so that is not an error.
         if let Some(folder) = self.target.parent() {
             File::open(folder).and_then(|folder| folder.sync_all()).unwrap_or_default();
         }
@@ -156,8 +156,8 @@ impl Drop for PendingFile {
     }
 }
 
-/// Creates a new file beside `target`, never following or reusing an existing one. Files left by a crash only use up a
-/// number.
+/// Creates a new file beside `target`, never following or reusing an existing one. A file left by a crash only occupies
+/// its number.
 fn create_beside(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);

@@ -1,13 +1,12 @@
-//! The process environment: every variable the program reads is a constant
-//! here, and nothing else in the program asks the process for one.
+//! The process environment: every variable that the program reads is a constant here, and no other code reads the
+//! environment.
 
 use std::{collections::BTreeMap, fmt};
 
-/// Start of variables that set configuration keys:
-/// `PATCHBOARD__SECTION__KEY`, case-insensitive, parts joined by `__`.
+/// Prefix of variables that set configuration keys: `PATCHBOARD__SECTION__KEY`, case-insensitive, parts joined by `__`.
 pub(crate) const CONFIG_PREFIX: &str = "PATCHBOARD__";
-/// Key for the Anthropic API, used by providers of kind `anthropic` that name
-/// neither `api_key` nor `base_url`, and to choose a provider when none is configured.
+/// Key for the Anthropic API, used by providers of kind `anthropic` that name neither `api_key` nor `base_url`, and to
+/// choose a provider if none is configured.
 pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
 /// API root for providers of kind `anthropic` that name no `base_url`.
 pub(crate) const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
@@ -15,25 +14,25 @@ pub(crate) const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
 pub const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
 /// API root for providers of kind `openai` that name no `base_url`.
 pub(crate) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
-/// Token that commands present to a server named with `--url`; a good name for `gateway.token` to refer to.
+/// Token that commands present to the server given by `--url`; also the conventional variable for `gateway.token`.
 pub const PATCHBOARD_TOKEN: &str = "PATCHBOARD_TOKEN";
-/// Folders where programs are looked for.
+/// Folders that are searched for programs.
 pub const PATH: &str = "PATH";
-/// Home folder: what `~` means and where defaults live.
+/// Home folder: the meaning of `~`, and the base of default paths.
 pub const HOME: &str = "HOME";
 /// Folder for configuration files instead of `~/.config`.
 pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 /// Folder for data instead of `~/.local/share`.
 pub(crate) const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
-/// The bus that desktop notifications are sent over.
+/// Address of the D-Bus session bus for desktop notifications.
 pub const DBUS_SESSION_BUS_ADDRESS: &str = "DBUS_SESSION_BUS_ADDRESS";
-/// Folder where that bus is looked for when it is not named.
+/// Folder of the session bus if its address is not set.
 pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// Log filter used when `log.filter` is not set.
 pub(crate) const RUST_LOG: &str = "RUST_LOG";
-/// Any non-empty value turns colour off.
+/// Any non-empty value disables colour.
 pub const NO_COLOR: &str = "NO_COLOR";
-/// Kind of the terminal; on a `dumb` one nothing is drawn in place.
+/// Terminal type; on `dumb` no progress is redrawn in place.
 pub const TERM: &str = "TERM";
 
 /// What each variable does, for the reference page.
@@ -52,22 +51,22 @@ pub(crate) const VARIABLES: [(&str, &str); 16] = [
     (OPENAI_BASE_URL, "API root of `openai` providers that name no `base_url`"),
     (PATCHBOARD_TOKEN, "token that commands present to a server named with `--url`"),
     (HOME, "what `~` means"),
-    (PATH, "where programs named by `command` are looked for"),
-    (XDG_CONFIG_HOME, "where `patchboard/patchboard.toml` and stored keys live, instead of `~/.config`"),
-    (XDG_DATA_HOME, "where the default data folder lives, instead of `~/.local/share`"),
+    (PATH, "folders that are searched for programs named by `command`"),
+    (XDG_CONFIG_HOME, "folder of `patchboard/patchboard.toml` and stored keys, instead of `~/.config`"),
+    (XDG_DATA_HOME, "parent of the default data folder, instead of `~/.local/share`"),
     (DBUS_SESSION_BUS_ADDRESS, "bus that desktop notifications are sent over"),
     (
         XDG_RUNTIME_DIR,
-        "where `bus` is looked for when `DBUS_SESSION_BUS_ADDRESS` is not set, instead of `/run/user/UID`",
+        "folder of the socket `bus` when `DBUS_SESSION_BUS_ADDRESS` is not set, instead of `/run/user/UID`",
     ),
     ("TZ", "time zone of `notifications.quiet`, instead of the system's"),
     (RUST_LOG, "log filter when `log.filter` is not set"),
-    (NO_COLOR, "any non-empty value turns colour off"),
-    (TERM, "where it is `dumb` or not set, nothing is drawn in place"),
+    (NO_COLOR, "any non-empty value disables colour"),
+    (TERM, "terminal type; if it is `dumb` or not set, no progress is redrawn in place"),
 ];
 
-/// A snapshot of environment variables. Tests make their own; the process'
-/// variables are read once, at start, and never changed.
+/// A snapshot of environment variables. Tests create their own; the process' variables are read once, at start, and
+/// never changed.
 #[derive(Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
@@ -90,8 +89,8 @@ impl Environment {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Variables that set configuration keys: the whole name, the part after
-    /// the prefix, and the value, in order of their names.
+    /// Variables that set configuration keys, in order of their names: the full name, the part after the prefix, and
+    /// the value.
     pub(crate) fn config_variables(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.variables.iter().filter_map(|(name, value)| {
             let (prefix, key) = name.split_at_checked(CONFIG_PREFIX.len())?;

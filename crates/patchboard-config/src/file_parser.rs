@@ -1,4 +1,4 @@
-//! Reads a TOML file into a tree whose values know their lines.
+//! Parses a TOML file into a tree whose values record their lines.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
     tree::{ConfigNode, NodeContent},
 };
 
-/// The tree that a file says, or `None` if it does not count. Problems name the file as it is shown.
+/// The parsed file, or `None` if it is left out. Problems name the file as it is shown.
 pub(crate) fn read(
     file: &Arc<ConfigFile>,
     reader: &dyn ConfigFileReader,
@@ -33,15 +33,14 @@ pub(crate) fn read(
     }
 }
 
-/// Parses TOML text. Messages carry positions but never lines of the file,
-/// which may hold a secret somebody wrote there by mistake.
+/// Parses TOML text. Messages contain positions but never text of the file, which may contain a secret by mistake.
 pub(crate) fn parse(text: &str, file: &Arc<ConfigFile>) -> Result<ConfigNode, Vec<ConfigProblem>> {
     let lines = LineIndex::new(text, file);
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut problems: Vec<ConfigProblem> = Vec::new();
     for error in errors {
         let origin = lines.origin(error.span().map_or(0, |span| span.start));
-        // One broken line can make the parser stumble several times.
+        // One broken line can cause several parser errors; only the first is reported.
         if problems.last().is_none_or(|last| last.origin != origin) {
             problems.push(
                 ConfigProblem::error(
@@ -112,7 +111,7 @@ fn content(
     NodeContent::Leaf(leaf)
 }
 
-/// Turns byte offsets into lines.
+/// Converts byte offsets to lines.
 struct LineIndex {
     file: Arc<ConfigFile>,
     starts: Vec<usize>,

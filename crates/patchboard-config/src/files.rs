@@ -1,7 +1,7 @@
-//! Which configuration files there are, in the order they count, and how the text of one is read.
+//! Locates configuration files in order of precedence and reads their text.
 //!
-//! [`find`] lists the files, a [`ConfigFileReader`] returns the text of each or leaves it out, and [`super::load`]
-//! parses and merges the texts.
+//! Locating, reading and merging are separate: [`find`] lists the files, a [`ConfigFileReader`] returns the text of
+//! each or leaves it out, and [`super::load`] parses and merges the results.
 
 use std::{
     fmt,
@@ -16,35 +16,35 @@ use rustix::fs::OFlags;
 
 use super::paths::{UserFolders, strip_current_dir_parts};
 
-/// Name of the file looked for in the user's configuration folder and in the current folder.
+/// Name of the configuration file in the user's configuration folder and in the current folder.
 pub const FILE_NAME: &str = "patchboard.toml";
 
-/// A larger file is not a configuration; it is refused unread.
+/// A larger file cannot be a configuration; it is rejected unread.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Whose file it is. Ordered as the files count: later ones win.
+/// The layer of a file, in order of precedence: later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileLayer {
-    /// The one in the user's configuration folder.
+    /// The file in the user's configuration folder.
     User,
-    /// `./patchboard.toml`. It may have come with a clone, so its author may be anybody.
+    /// `./patchboard.toml`. It may come from a cloned repository, so its author is not trusted.
     Project,
-    /// Named by `--config`; then there is no other.
+    /// Given by `--config`; it is then the only file.
     Named,
 }
 
-/// A place of configuration, whether or not there is a file.
+/// A path at which configuration is looked up, whether or not a file exists there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConfigFile {
     pub layer: FileLayer,
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// As messages show it: short where the file is in the current folder.
+    /// Path shown in messages: relative if the file is in the current folder.
     pub shown: PathBuf,
 }
 
 impl ConfigFile {
-    /// What relative paths in the file start from.
+    /// Base of relative paths in the file.
     pub fn folder(&self) -> PathBuf {
         self.path.parent().map(strip_current_dir_parts).unwrap_or_default()
     }
@@ -52,28 +52,28 @@ impl ConfigFile {
 
 /// Reads the text of configuration files.
 pub trait ConfigFileReader: fmt::Debug + Send + Sync {
-    /// The text of `file`; `None` if it does not count, as when there is none.
+    /// The text of `file`; `None` if it is left out, for example because it does not exist.
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>>;
 
-    /// Why a file with a secret is not used, if it is not: a fragment.
+    /// The reason, as a fragment, if a file with a secret is not used.
     fn untrusted_secret_reason(&self, _path: &Path) -> Option<String> {
         None
     }
 
-    /// What the operator should know if another text than the file's own counts, or none.
+    /// A warning for the operator if the file is left out or another text is used instead.
     fn warning(&self, _file: &ConfigFile) -> Option<FileWarning> {
         None
     }
 }
 
-/// Why a file does not count as it is.
+/// Why a file is not used as it is on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileWarning {
     pub message: String,
     pub hint: String,
 }
 
-/// What is on disk counts.
+/// Reads all files as they are on disk.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskReader;
 
@@ -87,14 +87,14 @@ impl ConfigFileReader for DiskReader {
     fn read(&self, file: &ConfigFile) -> io::Result<Option<String>> {
         match read_text(&file.path) {
             Ok(text) => Ok(Some(text)),
-            // What was only looked for need not be there; a named file must.
+            // Files at default paths may be missing; a named file must exist.
             Err(error) if file.layer != FileLayer::Named && is_absent(&file.path, &error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Or nobody lets us look. A link that leads to itself is there, and no file.
+/// Whether the file is missing or cannot be looked up. A symbolic link that leads to itself exists, but is not a file.
 fn is_absent(path: &Path, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || path.symlink_metadata().is_err()
 }
@@ -117,7 +117,7 @@ pub fn unreadable_reason(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::FileTooLarge { "larger than 1 MiB".to_owned() } else { plain_reason(error) }
 }
 
-/// Why the system refused, in words rather than numbers where they are usual.
+/// The reason of an I/O error; in words for common errors.
 pub fn plain_reason(error: &io::Error) -> String {
     const USUAL: [(io::ErrorKind, &str); 4] = [
         (io::ErrorKind::NotFound, "no such file"),
@@ -129,7 +129,8 @@ pub fn plain_reason(error: &io::Error) -> String {
     usual.map_or_else(|| format!("cannot be read: {error}"), |(_, words)| (*words).to_owned())
 }
 
-/// Opens what somebody else may have put there: a pipe must not hold up whoever looks, and what is no file is not read.
+/// Opens a file that an untrusted process may have created: does not block on a pipe, and rejects anything but regular
+/// files.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
@@ -143,7 +144,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The files that count for a command started in `cwd`, in order: the named one alone, or the user's and then the project's.
+/// The files for a command started in `cwd`, in order: the named one alone, or the user's and then the project's.
 pub fn find(named: Option<&Path>, cwd: &Path, folders: &UserFolders) -> Vec<ConfigFile> {
     match named {
         Some(named) => {
@@ -157,7 +158,7 @@ pub fn find(named: Option<&Path>, cwd: &Path, folders: &UserFolders) -> Vec<Conf
     }
 }
 
-/// Every place where this or the next start looks for configuration, whether or not there is a file.
+/// All paths at which this or the next start looks for configuration, whether or not a file exists there.
 pub(crate) fn search_paths(named: Option<&Path>, cwd: &Path, folders: &UserFolders) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = default_files(cwd, folders).into_iter().map(|file| file.path).collect();
     if let Some(named) =
@@ -174,7 +175,7 @@ fn default_files(cwd: &Path, folders: &UserFolders) -> Vec<ConfigFile> {
     let same = users.as_ref().is_some_and(|users| is_same_file(users, &here));
     let users = users.map(|path| ConfigFile { layer: FileLayer::User, shown: path.clone(), path });
     let here = ConfigFile { layer: FileLayer::Project, path: here, shown: PathBuf::from(FILE_NAME) };
-    // In the user's configuration folder the two are one, and the user's.
+    // In the user's configuration folder both are the same file, which then counts as the user's.
     users.into_iter().chain((!same).then_some(here)).collect()
 }
 

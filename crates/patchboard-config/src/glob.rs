@@ -1,5 +1,4 @@
-//! Patterns with `*` (any text) and `?` (one character), as the operator
-//! writes them. Matching is the core's.
+//! Checks and ranking of patterns with `*` (any text) and `?` (one character). The core does the matching.
 
 use std::cmp::Reverse;
 
@@ -10,7 +9,7 @@ pub(crate) fn specificity(pattern: &str) -> (Reverse<usize>, usize) {
     (Reverse(pattern.chars().count() - wildcards), wildcards)
 }
 
-/// Why `pattern` cannot be a pattern over names of tools or models.
+/// Why `pattern` is invalid as a pattern over names of tools or models.
 pub(crate) fn invalid_reason(pattern: &str) -> Option<&'static str> {
     if pattern.is_empty() {
         Some("an empty pattern fits nothing")

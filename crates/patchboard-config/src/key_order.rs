@@ -1,6 +1,5 @@
-//! The order in which section types declare their keys, so that the sample
-//! file and the reference read as the types do. Schemas and TOML tables are
-//! sorted by name and have lost it.
+//! The order in which section types declare their keys, used by the sample file and the reference. Schemas and TOML
+//! tables are sorted by name and do not preserve it.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -17,7 +16,7 @@ use super::{
     },
 };
 
-/// The declared order of a table's keys, found by the set of their names.
+/// The declared order of a table's keys, looked up by the set of their names.
 pub(crate) fn declared_order(names: &BTreeSet<&str>) -> Option<Vec<&'static str>> {
     let tables = [
         fields_of::<Config>(),
@@ -59,7 +58,7 @@ pub(crate) fn declared_order(names: &BTreeSet<&str>) -> Option<Vec<&'static str>
     tables.into_iter().find(|fields| fields.iter().copied().collect::<BTreeSet<_>>() == *names).map(<[_]>::to_vec)
 }
 
-/// Asks a type's own deserialization for its fields and stops there.
+/// Obtains a type's field names from its `Deserialize` implementation, without a value.
 fn fields_of<T: Deserialize<'static>>() -> &'static [&'static str] {
     match T::deserialize(FieldNameProbe) {
         Ok(_) => &[],

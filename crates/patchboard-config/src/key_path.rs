@@ -8,12 +8,12 @@ pub(crate) enum PathSegment {
     Index(usize),
 }
 
-/// Where a value sits in the configuration.
+/// Position of a value in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPath(Vec<PathSegment>);
 
 impl KeyPath {
-    /// A path of plain keys written with dots, as the program itself names them.
+    /// Parses a dotted path of plain keys, as the program itself writes them.
     pub fn dotted(text: &str) -> Self {
         Self(text.split('.').filter(|part| !part.is_empty()).map(|part| PathSegment::Key(part.to_owned())).collect())
     }
@@ -38,13 +38,13 @@ impl KeyPath {
         &self.0
     }
 
-    /// Whether one path leads to, or through, the other.
+    /// Whether one path is a prefix of the other, or equal.
     pub fn is_related_to(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(one, two)| one == two)
     }
 }
 
-/// Keys that are not bare in TOML are quoted, so a path can be pasted.
+/// Keys that are not bare in TOML are quoted, so that a path can be pasted.
 impl fmt::Display for KeyPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, step) in self.0.iter().enumerate() {
@@ -62,7 +62,7 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// A key as TOML writes it: bare where possible.
+/// A key in TOML syntax: bare if possible.
 pub(crate) fn quoted_key(key: &str) -> String {
     let bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if bare { key.to_owned() } else { toml::Value::String(key.to_owned()).to_string() }

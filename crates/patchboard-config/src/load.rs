@@ -1,5 +1,5 @@
-//! Puts the layers together: defaults, the user's file, the project's file, environment, flags. Later wins, as [`merge`]
-//! says.
+//! Loads the layers: defaults, the user's file, the project's file, environment, flags. Later layers win, by the rules
+//! of [`merge`].
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -19,27 +19,27 @@ use super::{
     validate,
 };
 
-/// What to load, and everything it may depend on.
+/// What to load, with all inputs that the result depends on.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
-    /// `--config`; without it the files are looked for.
+    /// From `--config`; without it the default paths are searched.
     pub config_path: Option<PathBuf>,
     pub env: Environment,
     /// Command-line flags, in order; later ones win.
     pub overrides: Vec<FlagOverride>,
-    /// Folder the command was started in, absolute.
+    /// Folder in which the command was started, absolute.
     pub cwd: PathBuf,
-    /// Gives the text of files that were found, and decides which of them count.
+    /// Returns the text of the files, and decides which are used.
     pub reader: Arc<dyn ConfigFileReader>,
 }
 
 impl LoadRequest {
-    /// What is found from `cwd`, as it is on disk.
+    /// Loads the files found from `cwd`, as they are on disk.
     pub fn new(config_path: Option<PathBuf>, env: Environment, cwd: PathBuf) -> Self {
         Self { config_path, env, overrides: Vec::new(), cwd, reader: DiskReader::shared() }
     }
 
-    /// The files that count for this request, in order, whether or not they are there.
+    /// The files of this request in order, whether or not they exist.
     pub fn files(&self) -> Vec<ConfigFile> {
         files::find(self.config_path.as_deref(), &self.cwd, &UserFolders::new(&self.env))
     }
@@ -49,37 +49,37 @@ impl LoadRequest {
 #[derive(Clone)]
 pub struct LoadedConfig {
     pub config: Config,
-    /// Worth telling the operator; nothing that stops the server.
+    /// Problems that do not keep the server from starting.
     pub warnings: ConfigProblems,
-    /// The files that were read and count, in order; later ones win.
+    /// The files that were read and used, in order; later ones win.
     pub files: Vec<ConfigFile>,
-    /// What a layer switched off, in the order of sections.
+    /// Entries that a layer disabled, in the order of sections.
     pub(crate) disabled: Vec<DisabledEntry>,
     pub folders: UserFolders,
     pub env: Environment,
-    /// Where this or the next start looks for configuration.
+    /// Paths at which this or the next start looks for configuration.
     search_paths: Vec<PathBuf>,
     pub(crate) tree: ConfigNode,
 }
 
 impl LoadedConfig {
-    /// Every place where this or the next start looks for configuration, whether or not there is a file.
+    /// All paths at which this or the next start looks for configuration, whether or not a file exists there.
     pub fn config_search_paths(&self) -> Vec<PathBuf> {
         self.search_paths.clone()
     }
 
-    /// Is the key set by anything but its default?
+    /// Whether a layer sets the key, so that it is not only a default.
     pub fn is_set(&self, path: &str) -> bool {
         self.tree.get(&KeyPath::dotted(path)).is_some()
     }
 
-    /// The files that say anything of an agent.
+    /// The files that set any value of an agent.
     pub fn agent_files(&self, name: &str) -> Vec<Arc<ConfigFile>> {
         let agent = self.tree.get(&KeyPath::dotted("agents").key(name));
         agent.map(ConfigNode::files).unwrap_or_default()
     }
 
-    /// Which layer set the value at a key such as `data_dir`.
+    /// The layer that set the value at a key such as `data_dir`.
     pub fn origin_of(&self, key: &str) -> ValueOrigin {
         self.tree.origin_of(&KeyPath::dotted(key))
     }
@@ -87,7 +87,7 @@ impl LoadedConfig {
 
 impl fmt::Debug for LoadedConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The tree repeats the configuration.
+        // `tree` is left out because it repeats the configuration.
         formatter
             .debug_struct("LoadedConfig")
             .field("config", &self.config)
@@ -98,22 +98,22 @@ impl fmt::Debug for LoadedConfig {
 }
 
 impl Config {
-    /// Loads and checks the configuration without reading secrets: for
-    /// commands that only look, and for clients of a running server.
+    /// Loads and checks the configuration without resolving secrets: for commands that only inspect it, and for clients
+    /// of a running server.
     pub fn load(request: LoadRequest) -> Result<LoadedConfig, ConfigProblems> {
         let (loaded, problems) = load_with_problems(request);
         into_result(loaded, problems)
     }
 
-    /// Loads the configuration for a server about to start: secrets are read
-    /// too, and a reference that leads nowhere is a problem like any other.
+    /// Loads the configuration for the start of a server: also resolves secrets, and reports unresolvable references
+    /// like other problems.
     pub fn load_for_start(request: LoadRequest) -> Result<(LoadedConfig, Secrets), ConfigProblems> {
         let (loaded, secrets, problems) = load_with_secrets(request);
         into_result(loaded, problems).map(|loaded| (loaded, secrets))
     }
 }
 
-/// Like [`Config::load_for_start`], but returns what could be loaded together with all problems.
+/// Loads as much as possible, resolves secrets, and returns all problems.
 pub fn load_with_secrets(request: LoadRequest) -> (LoadedConfig, Secrets, Vec<ConfigProblem>) {
     let reader = request.reader.clone();
     let (loaded, mut problems) = load_with_problems(request);
@@ -131,7 +131,7 @@ fn into_result(mut loaded: LoadedConfig, problems: Vec<ConfigProblem>) -> Result
     Ok(loaded)
 }
 
-/// Loads as much as can be made sense of, with everything that is wrong.
+/// Loads as much as possible and returns all problems.
 fn load_with_problems(request: LoadRequest) -> (LoadedConfig, Vec<ConfigProblem>) {
     let found = request.files();
     let LoadRequest { config_path, env, overrides, cwd, reader } = request;
@@ -151,7 +151,7 @@ fn load_with_problems(request: LoadRequest) -> (LoadedConfig, Vec<ConfigProblem>
         problems.extend(warning);
         match file_parser::read(&file, &*reader) {
             Ok(Some(node)) => merge::merge_file(&mut tree, node, root),
-            // Whoever names a file wants what it says, such as a budget: going on without it is not what was asked for.
+            // A user who names a file relies on its contents, such as a budget, so leaving it out is an error.
             Ok(None) if is_withheld && file.layer == FileLayer::Named => {
                 let message = "the file that --config names does not count, and there is no other";
                 let problem = ConfigProblem::error(ProblemCode::UntrustedFile, KeyPath::default(), message);
@@ -160,7 +160,7 @@ fn load_with_problems(request: LoadRequest) -> (LoadedConfig, Vec<ConfigProblem>
                 continue;
             }
             Ok(None) => continue,
-            // What else a broken file says cannot be judged; other layers can.
+            // The rest of a broken file cannot be checked; other layers can.
             Err(found) => problems.extend(found),
         }
         files.push(ConfigFile::clone(&file));
@@ -193,8 +193,8 @@ fn load_with_problems(request: LoadRequest) -> (LoadedConfig, Vec<ConfigProblem>
     (loaded, problems)
 }
 
-/// What is wrong with a certificate or key that is not used as it lies there: somebody whom the server ran may have put it there,
-/// and that is no reason not to start.
+/// Whether the problem concerns a certificate or key that is not trusted: a process started by the server may have
+/// replaced it, which must not keep the server from starting.
 fn is_about_untrusted_file(problem: &ConfigProblem, config: &Config, reader: &dyn ConfigFileReader) -> bool {
     let Some(tls) = &config.bridge.tls else { return false };
     let is_about = |key: &str| problem.path == KeyPath::dotted("bridge.tls").key(key);
@@ -207,8 +207,7 @@ fn is_about_untrusted_file(problem: &ConfigProblem, config: &Config, reader: &dy
         || (is_about("key") && reader.untrusted_secret_reason(&tls.key).is_some())
 }
 
-/// Gives problems the place they came from and drops those that only follow
-/// from another one.
+/// Adds origins to problems and drops problems that are only consequences of another one.
 fn attach_origins(found: Vec<ConfigProblem>, tree: &ConfigNode, known: &[ConfigProblem]) -> Vec<ConfigProblem> {
     found
         .into_iter()
@@ -220,9 +219,8 @@ fn attach_origins(found: Vec<ConfigProblem>, tree: &ConfigNode, known: &[ConfigP
         .collect()
 }
 
-/// Whether `problem` is about a value that `known` has already taken out, or
-/// about a table that lacks it for that reason. A key that was never there
-/// explains nothing but itself, and a warning has taken nothing out.
+/// Whether `problem` concerns a value that was removed because of `known`, or a table that lacks it for that reason. A
+/// key that was never present explains only its own problem, and a warning removes nothing.
 fn is_consequence_of(problem: &ConfigProblem, known: &ConfigProblem) -> bool {
     if known.severity == Severity::Warning && problem.severity == Severity::Error {
         return false;
@@ -233,9 +231,8 @@ fn is_consequence_of(problem: &ConfigProblem, known: &ConfigProblem) -> bool {
         && (inside || known.code != ProblemCode::MissingKey)
 }
 
-/// The typed form. [`check`] has already taken out what does not fit, so a
-/// failure here is a gap between the two; it is reported all the same and the
-/// offending value removed until the rest can be read.
+/// Deserialises the typed configuration. [`check`] has already removed invalid values, so an error here is a gap
+/// between the two; it is reported, and the value is removed until the rest can be read.
 fn deserialize_config(tree: &mut ConfigNode, problems: &mut Vec<ConfigProblem>) -> Config {
     loop {
         let failure = match serde_path_to_error::deserialize(tree.to_value()) {
@@ -263,7 +260,7 @@ fn key_path(path: &serde_path_to_error::Path) -> KeyPath {
     })
 }
 
-/// Fills in what depends on the machine rather than on a constant.
+/// Sets defaults that depend on the machine.
 fn fill_machine_defaults(
     config: &mut Config,
     tree: &ConfigNode,
@@ -310,7 +307,7 @@ fn fill_machine_defaults(
         *socket = strip_current_dir_parts(&config.data_dir.join(&*socket));
     }
     for (index, worker) in config.workers.iter_mut().enumerate() {
-        // Arguments of the command are looked for there, so it is the folder of the file that says the command.
+        // Arguments of the command are resolved there, so the default is the folder of the file that sets the command.
         let command = KeyPath::dotted("workers").index(index).key("command");
         worker.working_folder.get_or_insert_with(|| rules.base_folder(&tree.nearest_origin(&command)));
     }

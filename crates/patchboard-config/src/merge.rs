@@ -1,6 +1,6 @@
-//! How a layer is laid over those below it: key by key, lists of named tables by name, all other lists as a whole.
+//! Merges layers: key by key, lists of named tables by name, all other lists replaced as a whole.
 //!
-//! Between files there is one more rule: an address of one file never meets a secret of another.
+//! One more rule applies between files: an address from one file is never combined with a secret from another.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::{
     tree::{ConfigNode, NodeContent},
 };
 
-/// The key that switches a named thing off.
+/// The key that disables a named entry.
 const ENABLED_KEY: &str = "enabled";
-/// The key that elements of a list are known by.
+/// The key by which elements of a list are identified.
 const NAME_KEY: &str = "name";
 /// A provider is taken as a whole from the last file that names it.
 const PROVIDERS: &str = "providers";
 
-/// Lays what another file says over `tree`.
+/// Merges the next file into `tree`.
 pub(crate) fn merge_file(tree: &mut ConfigNode, over: ConfigNode, root: &SchemaEntry) {
     if let (NodeContent::Table(below), NodeContent::Table(above)) = (&mut tree.content, &over.content)
         && let Some(ConfigNode { content: NodeContent::Table(named), .. }) = above.get(PROVIDERS)
@@ -29,7 +29,7 @@ pub(crate) fn merge_file(tree: &mut ConfigNode, over: ConfigNode, root: &SchemaE
     LayerMerger { scope: MergeScope::Files }.merge_node(tree, over, Some(root));
 }
 
-/// Lays single keys over `tree`, as variables and flags set them.
+/// Merges single keys into `tree`, as set by variables and flags.
 pub(crate) fn merge_override(tree: &mut ConfigNode, over: ConfigNode, root: &SchemaEntry) {
     LayerMerger { scope: MergeScope::Layers }.merge_node(tree, over, Some(root));
 }
@@ -45,7 +45,7 @@ struct LayerMerger {
 }
 
 impl LayerMerger {
-    /// `entry` is what belongs there; `None` below a key that nobody knows, which is complained about later.
+    /// `entry` is the schema at this position; `None` below an unknown key, which is reported later.
     fn merge_node(&self, base: &mut ConfigNode, over: ConfigNode, entry: Option<&SchemaEntry>) {
         let shape = entry.map(|entry| &entry.shape);
         match (&mut base.content, over.content) {
@@ -89,7 +89,8 @@ impl LayerMerger {
             Some(ValueShape::List(item)) => Some(&**item),
             Some(ValueShape::Table { .. } | ValueShape::Map(_) | ValueShape::Leaf(_)) | None => None,
         };
-        // One name twice in one layer is a mistake that must stay visible, so each inherited element is met once.
+        // Each inherited element is matched only once, so that a name used twice in one layer stays visible as an
+        // error.
         let mut inherited: Vec<usize> = (0..base.len()).collect();
         for node in over {
             let met = name_of(&node)
@@ -102,7 +103,7 @@ impl LayerMerger {
     }
 }
 
-/// Whether elements of this list have names.
+/// Whether the elements of this list have names.
 fn is_named_list(shape: Option<&ValueShape>) -> bool {
     let Some(ValueShape::List(item)) = shape else { return false };
     matches!(&item.shape, ValueShape::Table { keys, .. } if keys.get(NAME_KEY).is_some())
@@ -116,7 +117,7 @@ fn name_of(node: &ConfigNode) -> Option<&str> {
     }
 }
 
-/// Where a file says another address, secrets that an earlier file meant for the old one are dropped.
+/// If a file sets another address, drops the secrets that an earlier file set for the old one.
 fn drop_secrets_of_other_address(
     base: &mut BTreeMap<String, ConfigNode>,
     over: &BTreeMap<String, ConfigNode>,
@@ -131,16 +132,16 @@ fn drop_secrets_of_other_address(
     }
 }
 
-/// Something named that is switched off.
+/// A named entry that is disabled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DisabledEntry {
-    /// The section it would be in.
+    /// The section that would contain it.
     pub section: String,
     pub name: String,
     pub origin: ValueOrigin,
 }
 
-/// Takes out what is switched off, wherever a table has a key for that.
+/// Removes disabled entries from all tables that have an `enabled` key.
 pub(crate) fn remove_disabled(tree: &mut ConfigNode, root: &SchemaEntry) -> Vec<DisabledEntry> {
     let mut found = Vec::new();
     let (NodeContent::Table(tree), ValueShape::Table { keys, .. }) = (&mut tree.content, &root.shape) else {
@@ -171,7 +172,7 @@ fn has_enabled_key(item: &SchemaEntry) -> bool {
     matches!(&item.shape, ValueShape::Table { keys, .. } if keys.get(ENABLED_KEY).is_some())
 }
 
-/// Where it was switched off, if it was.
+/// Where the entry was disabled, if it was.
 fn disabled_origin(node: &ConfigNode) -> Option<ValueOrigin> {
     let switch = node.get(&KeyPath::dotted(ENABLED_KEY))?;
     (switch.content == NodeContent::Leaf(toml::Value::Boolean(false))).then(|| switch.origin.clone())

@@ -1,10 +1,10 @@
-//! Which layer a value came from.
+//! The layer that set a value.
 
 use std::{fmt, sync::Arc};
 
 use super::files::{ConfigFile, FileLayer};
 
-/// Which layer set a value. Ordered as layers are.
+/// The layer that set a value, in the order of layers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ValueOrigin {
     Default,
@@ -14,7 +14,7 @@ pub enum ValueOrigin {
 }
 
 impl ValueOrigin {
-    /// Whose file set the value, if a file did.
+    /// The layer of the file that set the value, if a file did.
     pub fn file_layer(&self) -> Option<FileLayer> {
         match self {
             Self::File { file, .. } => Some(file.layer),

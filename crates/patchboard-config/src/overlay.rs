@@ -1,4 +1,4 @@
-//! The layers above the files: environment variables and command-line flags.
+//! The layers above files: environment variables and command-line flags.
 
 use super::{
     check::unknown_key_hint,
@@ -27,7 +27,7 @@ impl FlagOverride {
     }
 }
 
-/// Lays `PATCHBOARD__SECTION__KEY` variables over the tree.
+/// Merges `PATCHBOARD__SECTION__KEY` variables into the tree.
 pub(crate) fn apply_environment(
     tree: &mut ConfigNode,
     root: &SchemaEntry,
@@ -47,7 +47,7 @@ pub(crate) fn apply_environment(
     problems
 }
 
-/// Lays command-line flags over the tree.
+/// Merges command-line flags into the tree.
 pub(crate) fn apply_overrides(tree: &mut ConfigNode, root: &SchemaEntry, overrides: Vec<FlagOverride>) {
     for FlagOverride { flag, path, value } in overrides {
         let node = ConfigNode::from_value(value, &ValueOrigin::Flag(flag));
@@ -55,9 +55,8 @@ pub(crate) fn apply_overrides(tree: &mut ConfigNode, root: &SchemaEntry, overrid
     }
 }
 
-/// Finds the key that the rest of a variable's name means. Names chosen by the
-/// operator are matched with those already configured, whatever their case;
-/// new ones are lower case.
+/// Resolves the key of a variable's name. Names chosen by the operator are compared without case with those already
+/// configured; new ones are lower case.
 fn find_key<'s>(
     root: &'s SchemaEntry,
     tree: &ConfigNode,
@@ -101,9 +100,8 @@ fn find_key<'s>(
     Ok((path, entry))
 }
 
-/// Reads a variable's value as TOML where the key wants anything but text, so
-/// that `8080`, `true` and `["a", "b"]` mean what they say; text is taken as
-/// it is, with or without quotes.
+/// Parses a variable's value as TOML if the key is not text, so that `8080`, `true` and `["a", "b"]` are typed; text is
+/// taken verbatim, with or without quotes.
 fn parse_value(raw: &str, shape: &ValueShape) -> toml::Value {
     let text = || toml::Value::String(raw.to_owned());
     let parsed = parse_toml(raw);
@@ -121,6 +119,6 @@ fn parse_value(raw: &str, shape: &ValueShape) -> toml::Value {
 
 fn parse_toml(raw: &str) -> Option<toml::Value> {
     let mut table: toml::Table = format!("value = {raw}").parse().ok()?;
-    // A line break in the value must not smuggle in further keys.
+    // A line break in the value must not inject further keys.
     (table.len() == 1).then(|| table.remove("value")).flatten()
 }

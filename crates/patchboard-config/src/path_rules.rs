@@ -1,25 +1,24 @@
-//! What a relative path in a value means.
+//! Resolution of relative paths in values.
 
 use std::path::PathBuf;
 
 use super::{origin::ValueOrigin, paths::strip_current_dir_parts};
 
-/// What relative paths and `~` mean.
+/// Rules for relative paths and `~`.
 #[derive(Clone, Debug)]
 pub(crate) struct PathRules {
     pub home: Option<PathBuf>,
-    /// Folder the command was started in, absolute.
+    /// Folder in which the command was started, absolute.
     pub cwd: PathBuf,
 }
 
 impl PathRules {
-    /// The absolute path meant by `text`: relative to the file that says it,
-    /// or to the folder of the command for variables and flags.
+    /// The absolute path of `text`: relative to its file, or to the folder of the command for variables and flags.
     pub(crate) fn resolve(&self, text: &str, origin: &ValueOrigin) -> Result<PathBuf, String> {
         Ok(strip_current_dir_parts(&self.base_folder(origin).join(self.expand_home(text)?)))
     }
 
-    /// Where relative paths start that come from `origin`.
+    /// Base folder of relative paths from `origin`.
     pub(crate) fn base_folder(&self, origin: &ValueOrigin) -> PathBuf {
         match origin {
             ValueOrigin::File { file, .. } => file.folder(),
@@ -27,7 +26,7 @@ impl PathRules {
         }
     }
 
-    /// Replaces a leading `~`.
+    /// Expands a leading `~`.
     pub(crate) fn expand_home(&self, text: &str) -> Result<PathBuf, String> {
         let Some(rest) = text.strip_prefix('~') else {
             return Ok(PathBuf::from(text));

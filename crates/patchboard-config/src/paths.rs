@@ -1,15 +1,15 @@
-//! The folders of the user.
+//! Folders of the user.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::env::{Environment, HOME, XDG_CONFIG_HOME, XDG_DATA_HOME};
 
-/// Folders that follow from the environment.
+/// Folders derived from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserFolders {
     /// Holds `patchboard.toml` and `credentials/`.
     pub config_dir: Option<PathBuf>,
-    /// The data folder when none is configured.
+    /// The data folder if none is configured.
     pub default_data_dir: Option<PathBuf>,
     pub home: Option<PathBuf>,
 }
@@ -26,13 +26,13 @@ impl UserFolders {
         Self { config_dir, default_data_dir, home }
     }
 
-    /// Where `patchboard onboard` stores keys.
+    /// Folder in which `patchboard onboard` stores keys.
     pub fn credentials_dir(&self) -> Option<PathBuf> {
         self.config_dir.as_ref().map(|folder| folder.join("credentials"))
     }
 }
 
-/// Drops `.` parts. `..` stays: what it means depends on symbolic links.
+/// Removes `.` components. Keeps `..`, whose meaning depends on symbolic links.
 pub(crate) fn strip_current_dir_parts(path: &Path) -> PathBuf {
     path.components().filter(|component| *component != Component::CurDir).collect()
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, said so that it can be fixed.
+//! Problems of a configuration, with hints for fixing them.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{key_path::KeyPath, origin::ValueOrigin};
 
-/// One thing that is wrong, with everything needed to find and fix it.
+/// One problem, with its location and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub code: ProblemCode,
@@ -22,7 +22,7 @@ pub struct ConfigProblem {
 pub enum Severity {
     /// The server does not start.
     Error,
-    /// The server starts; the operator should know.
+    /// The server starts; the operator is warned.
     Warning,
 }
 
@@ -102,7 +102,7 @@ impl Serialize for ConfigProblem {
     }
 }
 
-/// All problems of one configuration, in the order a reader meets them.
+/// All problems of one configuration, in reading order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigProblems(Vec<ConfigProblem>);
 
@@ -138,7 +138,7 @@ impl fmt::Display for ConfigProblems {
 
 impl std::error::Error for ConfigProblems {}
 
-/// Declares the codes once: variant, code, and nothing that could drift.
+/// Declares each code once, as a variant and its text.
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal,)+) => {
         /// What kind of problem it is. Each code has a page in `docs/errors/`.
@@ -170,7 +170,7 @@ codes! {
     BadSize = "PB0106",
     /// A secret is written into the configuration.
     LiteralSecret = "PB0107",
-    /// A secret reference leads nowhere.
+    /// A secret reference that cannot be resolved.
     MissingSecret = "PB0108",
     /// Not an address to listen on.
     BadAddress = "PB0109",
@@ -178,11 +178,11 @@ codes! {
     UnknownChoice = "PB0110",
     /// A number outside its range.
     OutOfRange = "PB0111",
-    /// A name that nothing configured has.
+    /// A reference to a name that is not configured.
     UnknownReference = "PB0112",
-    /// A binding that matches nothing, or what another already takes.
+    /// A binding that matches nothing, or that an earlier one makes unreachable.
     UselessBinding = "PB0113",
-    /// A listener off loopback that anybody could use.
+    /// A listener off loopback without authentication.
     TokenNeeded = "PB0114",
     /// A listener off loopback without encryption.
     PlaintextOffLoopback = "PB0115",
@@ -192,9 +192,9 @@ codes! {
     MissingKey = "PB0117",
     /// A name that cannot be used.
     UnusableName = "PB0118",
-    /// A pattern or grant that is not understood.
+    /// An invalid pattern or grant.
     BadPattern = "PB0119",
-    /// A file or folder that is not there.
+    /// A missing file or folder.
     MissingFile = "PB0120",
     /// Not a web address, origin or host name.
     BadUrl = "PB0121",
@@ -202,11 +202,11 @@ codes! {
     Conflict = "PB0122",
     /// A setting that weakens protection.
     RiskySetting = "PB0123",
-    /// A file for TLS that is not what it should be.
+    /// An invalid certificate or key file.
     BadCertificate = "PB0124",
-    /// A key that a project's address does not get.
+    /// A key that is withheld from an address set by a project.
     WithheldKey = "PB0125",
-    /// A file that is not trusted, or not as it is now.
+    /// A file that is not trusted, or has changed since it was.
     UntrustedFile = "PB0126",
     /// A token that is easy to guess.
     ShortToken = "PB0127",

@@ -1,7 +1,7 @@
-//! Which key a provider gets, and where the user's own keys never go.
+//! Selects a provider's key, and keeps the user's own keys from foreign addresses.
 //!
-//! The vendors' variables and the keys that `patchboard onboard` stored are the user's. They go to the vendor, or to an
-//! address that the user chose; an address that came with a project gets none of them, whatever the project's file says.
+//! The vendors' variables and the keys stored by `patchboard onboard` belong to the user. They are sent to the vendor,
+//! or to an address that the user chose; an address from a project's file gets none of them, whatever that file says.
 
 use std::path::{Path, PathBuf};
 
@@ -21,22 +21,22 @@ use super::{
 };
 use crate::credentials::CredentialStore;
 
-/// What decides about a provider's key.
+/// Inputs of the selection of a provider's key.
 pub(crate) struct KeyResolver<'a> {
     pub environment: &'a Environment,
     pub folders: &'a UserFolders,
-    /// Where values came from.
+    /// The origins of values.
     pub tree: &'a ConfigNode,
 }
 
-/// Where a provider's key is.
+/// The selected key of a provider.
 pub(crate) enum KeyChoice<'a> {
-    /// Named in the configuration.
+    /// Referenced in the configuration.
     Named(&'a SecretRef),
-    /// Not named, but there.
+    /// Not referenced, but available.
     Implicit(SecretString),
     None,
-    /// The user's key, which the provider's address must not get.
+    /// A key of the user that must not be sent to the provider's address.
     Withheld(Box<ConfigProblem>),
 }
 
@@ -56,7 +56,7 @@ impl KeyResolver<'_> {
                 None => KeyChoice::None,
             },
             (None, None) => {
-                // A vendor's key goes to that vendor only, unless the user stored it for this very provider.
+                // A vendor's key is sent to that vendor only, unless the user stored it for this very provider.
                 let vendors = provider.base_url.is_none() || self.is_vendors_own(provider);
                 let from_environment = self.environment.get(variable).filter(|_| vendors).map(|key| key.trim().into());
                 let key = from_environment.or_else(|| self.stored_key(name));
@@ -65,7 +65,7 @@ impl KeyResolver<'_> {
         }
     }
 
-    /// The provider's address if a project's file says it and it is not the vendor's own.
+    /// The provider's address if it comes from a project's file and is not the vendor's own.
     fn project_address<'p>(&self, name: &str, provider: &'p ProviderConfig) -> Option<&'p str> {
         let address = provider.base_url.as_deref()?;
         let origin = self.tree.origin_of(&provider_path(name).key("base_url"));
@@ -83,7 +83,7 @@ impl KeyResolver<'_> {
         root(provider) == root(&ProviderConfig::of_kind(provider.kind))
     }
 
-    /// Whether a reference leads to a key of the user's, under whatever name.
+    /// Whether a reference resolves to a key of the user, under whatever name.
     fn is_users_key(&self, reference: &SecretRef) -> bool {
         match reference {
             SecretRef::Env(name) => [ANTHROPIC_API_KEY, OPENAI_API_KEY].contains(&name.as_str()),
@@ -94,8 +94,8 @@ impl KeyResolver<'_> {
         }
     }
 
-    /// The key that a provider of the user's would have found here, in words. A server on this machine rarely needs the
-    /// vendor's, so that one is not missed there.
+    /// Describes the key that a provider of the user would get here. For a local server the vendor's key is rarely
+    /// needed, so its absence is not reported.
     fn implicit_key_source(&self, name: &str, variable: &str, address: &str) -> Option<String> {
         let from_environment = self.environment.get(variable).filter(|_| !url::is_loopback(address));
         let stored = || self.stored_key(name).map(|_| format!("the key stored for `{name}`"));

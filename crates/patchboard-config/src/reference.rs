@@ -1,4 +1,4 @@
-//! The reference page `docs/configuration.md`, made from the types.
+//! Generates the reference page `docs/configuration.md` from the types.
 
 use std::fmt::Write;
 
@@ -27,13 +27,13 @@ pub(crate) fn reference() -> String {
     page
 }
 
-/// What a running server takes over, from the table that decides it.
+/// The section on reloading, generated from the table of reload classes.
 fn reload(page: &mut String) {
     page.push_str(RELOAD);
     for (class, meaning) in [
-        (ReloadClass::Live, "at once: calls and runs that have begun go on with what they began with"),
-        (ReloadClass::Content, "what the file says is read again; to name another file takes a restart"),
-        (ReloadClass::Restart, "with the next start; until then the old value counts"),
+        (ReloadClass::Live, "at once: calls and runs that have already started keep the old values"),
+        (ReloadClass::Content, "the content of the file is read again; naming another file requires a restart"),
+        (ReloadClass::Restart, "at the next start; the old value applies until then"),
     ] {
         let rows: Vec<String> = rows_of(class).iter().map(|row| format!("`{row}`")).collect();
         push(page, &format!("| {} | {meaning} |", rows.join(", ")));
@@ -142,7 +142,7 @@ fn form(entry: &SchemaEntry) -> String {
 fn bounds<T: std::fmt::Display>(what: &str, min: Option<T>, max: Option<T>) -> String {
     let max = max.map(|max| max.to_string());
     match (min, max) {
-        // The bound of the type itself tells the reader nothing.
+        // The bound of the type itself carries no information.
         (Some(min), Some(max)) if max != u32::MAX.to_string() => format!("{what}, {min} to {max}"),
         (Some(min), _) => format!("{what} from {min}"),
         (None, Some(max)) => format!("{what} up to {max}"),
@@ -150,7 +150,7 @@ fn bounds<T: std::fmt::Display>(what: &str, min: Option<T>, max: Option<T>) -> S
     }
 }
 
-/// Text inside a table cell.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,6 +1,6 @@
-//! Which keys a running server takes over, and what of a new configuration that leaves.
+//! Determines which keys a running server can apply, and the configuration that results.
 //!
-//! One table decides: `patchboard reload`, the reference page and the tests read it.
+//! One table decides: `patchboard reload`, the reference page and the tests use it.
 
 use std::path::{Path, PathBuf};
 
@@ -19,20 +19,20 @@ mod secret_changes;
 
 pub use secret_changes::secret_changes;
 
-/// When a changed key counts.
+/// When a changed key takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReloadClass {
-    /// With the reload, for what begins after it.
+    /// On reload, for work that starts afterwards.
     Live,
-    /// It names a file that is read again; to name another one takes a restart.
+    /// The key names a file whose content is read again; naming another file requires a restart.
     Content,
-    /// With the next start.
+    /// At the next start.
     Restart,
 }
 
 use ReloadClass::{Content, Live, Restart};
 
-/// Every key belongs to one row. `*` is a name that the user chose, a last `**` everything below.
+/// Every key matches one row. `*` stands for a name chosen by the user, a trailing `**` for all keys below.
 pub(crate) const RELOAD_CLASSES: &[(&str, ReloadClass)] = &[
     ("data_dir", Restart),
     ("data_dir_group", Restart),
@@ -122,7 +122,7 @@ pub(crate) const RELOAD_CLASSES: &[(&str, ReloadClass)] = &[
     ("telemetry.**", Restart),
 ];
 
-/// The class of a key; what no row knows waits for a restart.
+/// The class of a key; an unknown key requires a restart.
 pub fn class_of(path: &KeyPath) -> ReloadClass {
     RELOAD_CLASSES.iter().find(|(row, _)| row_matches(row, path)).map_or(Restart, |(_, class)| *class)
 }
@@ -141,18 +141,18 @@ fn row_matches(row: &str, path: &KeyPath) -> bool {
     steps.next().is_none()
 }
 
-/// A new configuration as far as a running server can take it over.
+/// A new configuration, reduced to what a running server can apply.
 #[derive(Debug)]
 pub struct MergedConfig {
     pub config: Config,
-    /// Keys that changed and are in `config`.
+    /// Changed keys that are applied in `config`.
     pub changed: Vec<KeyPath>,
-    /// Keys that changed and wait for a restart; `config` has their old values.
+    /// Changed keys that require a restart; `config` has their old values.
     pub needs_restart: Vec<KeyPath>,
 }
 
 impl MergedConfig {
-    /// Problems that `new` by itself does not have.
+    /// Problems of the merged configuration that `new` alone does not have.
     pub fn errors_from_deferred_keys(&self, new: &Config) -> Vec<ConfigProblem> {
         if self.needs_restart.is_empty() {
             return Vec::new();
@@ -162,13 +162,13 @@ impl MergedConfig {
         found.filter(|problem| problem.severity == Severity::Error && !known.contains(problem)).collect()
     }
 
-    /// Is the provider as the new configuration has it?
+    /// Whether the provider is applied from the new configuration.
     pub fn applies_provider(&self, name: &str) -> bool {
         !self.needs_restart.contains(&KeyPath::dotted("providers").key(name))
     }
 }
 
-/// Neither configuration should be one that cannot be written down, such as one with paths that are no text.
+/// A configuration could not be serialised, for example because of a path that is not UTF-8.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     #[error("the configuration cannot be compared with the one in effect")]
@@ -177,7 +177,8 @@ pub enum CompareError {
     Read(#[from] toml::de::Error),
 }
 
-/// `is_protected` knows the files that nothing the server runs can read: a key may come from those only.
+/// `is_protected` returns whether a file is unreadable for all processes that the server starts; only such files may
+/// supply a key.
 pub fn merge(old: &Config, new: &Config, is_protected: &dyn Fn(&Path) -> bool) -> Result<MergedConfig, CompareError> {
     let (old, mut merged) = (Value::try_from(old)?, Value::try_from(new)?);
     let mut found = ConfigDiff { is_protected, entries: Vec::new() };
@@ -194,7 +195,7 @@ pub fn merge(old: &Config, new: &Config, is_protected: &dyn Fn(&Path) -> bool) -
     Ok(MergedConfig { config: Config::deserialize(merged)?, changed, needs_restart })
 }
 
-/// The files that hold secrets a server knows of, and the folders that are closed as a whole.
+/// Whether a path is a known file with a secret, or inside a folder that is closed as a whole.
 pub fn is_protected(path: &Path, known_files: &[PathBuf], closed_folders: &[PathBuf]) -> bool {
     let in_closed_folder = |folder: &PathBuf| path.starts_with(folder) && !path.components().any(is_upwards);
     known_files.iter().any(|known| known == path) || closed_folders.iter().any(in_closed_folder)
@@ -241,19 +242,19 @@ impl ConfigDiff<'_> {
         }
     }
 
-    /// An entry of a table whose keys the user chose.
+    /// Compares an entry of a table whose keys are chosen by the user.
     fn compare_named(&mut self, entry: &SchemaEntry, old: Option<&Value>, new: Option<&Value>, path: &KeyPath) {
         let before = self.entries.len();
         self.compare_entry(entry, old, new, path);
         let found = self.entries.split_off(before);
         let is_provider = *path == KeyPath::dotted("providers").key(last_key(path));
         if is_provider && found.iter().any(|difference| !difference.is_live) {
-            // As a whole or not at all: no key ever meets the address of another configuration.
+            // As a whole or not at all, so that a key is never combined with an address from another configuration.
             self.entries.push(KeyDifference { path: path.clone(), is_live: false });
         } else if old.is_none() || new.is_none() {
             let is_taken = found.iter().any(|difference| difference.is_live);
             self.entries.push(KeyDifference { path: path.clone(), is_live: is_taken });
-            // What of a new one has to wait is told by itself.
+            // For a new entry, keys that require a restart are listed separately.
             if is_taken && old.is_none() {
                 self.entries
                     .extend(found.into_iter().filter(|difference| !difference.is_live && difference.path != *path));
@@ -288,7 +289,7 @@ fn value_at<'a>(value: &'a Value, steps: &[PathSegment]) -> Option<&'a Value> {
     })
 }
 
-/// Puts back what was there; tables that hold nothing any more go.
+/// Restores the old value; tables that become empty are removed.
 fn restore_value(value: &mut Value, steps: &[PathSegment], old: Option<&Value>) {
     let (Value::Table(table), Some((PathSegment::Key(key), rest))) = (value, steps.split_first()) else { return };
     match (rest, old) {
@@ -311,7 +312,7 @@ fn restore_value(value: &mut Value, steps: &[PathSegment], old: Option<&Value>) 
     }
 }
 
-/// The rows of a class, as a list for people: `agents.NAME.model`.
+/// The rows of a class in readable form, such as `agents.NAME.model`.
 #[cfg(test)]
 pub(crate) fn rows_of(class: ReloadClass) -> Vec<String> {
     let of_class = RELOAD_CLASSES.iter().filter(|(_, of_row)| *of_row == class);

@@ -1,4 +1,4 @@
-//! `config check`: every problem of a configuration, and a line that sums up.
+//! `config check`: all problems of a configuration, and a summary line.
 
 use std::{fmt, path::PathBuf};
 
@@ -8,7 +8,7 @@ use super::{
     problem::{ConfigProblem, ConfigProblems, Severity},
 };
 
-/// The outcome of `config check`.
+/// Result of `config check`.
 #[derive(Clone, Debug)]
 pub struct CheckReport {
     /// The files that were read, in order.
@@ -16,7 +16,7 @@ pub struct CheckReport {
     pub problems: ConfigProblems,
 }
 
-/// Checks everything that starting a server would, secrets included.
+/// Makes all checks of a server's start, including secrets.
 pub fn check(request: LoadRequest) -> CheckReport {
     let (loaded, _secrets, problems) = load_with_secrets(request);
     CheckReport {
@@ -31,7 +31,7 @@ impl CheckReport {
         !self.problems.has_errors()
     }
 
-    /// The same for programs, on one line.
+    /// JSON on one line.
     pub fn to_json(&self) -> String {
         let problems: Vec<&ConfigProblem> = self.problems.iter().collect();
         serde_json::json!({ "ok": self.is_ok(), "files": self.files, "problems": problems }).to_string()

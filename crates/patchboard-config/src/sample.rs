@@ -1,7 +1,6 @@
-//! A complete `patchboard.toml` with every key explained and commented out.
+//! Generates a complete `patchboard.toml` with every key explained and commented out.
 //!
-//! Explanations start with `# `, settings with `#` alone, so that removing one
-//! character turns a setting on.
+//! Explanations start with `# `, settings with `#` alone, so that removing one character enables a setting.
 
 use std::fmt::Write;
 
@@ -19,10 +18,10 @@ key to set it; the values shown are the defaults, or examples where a key has
 no default. Relative paths start at the folder of this file.
 ";
 
-/// Width of explanations, so that they can be read beside code.
+/// Width of explanations.
 const WIDTH: usize = 96;
 
-/// The sample file. As it stands it changes nothing.
+/// The sample file. Unedited, it changes nothing.
 pub fn sample() -> String {
     let mut text = String::new();
     for line in PREFACE.lines() {
@@ -36,9 +35,9 @@ pub fn sample() -> String {
 #[derive(Clone, Copy, PartialEq)]
 enum SampleHeader {
     None,
-    /// `[name]`: a table that is always there.
+    /// `[name]`: a table that always exists.
     Live,
-    /// `#[name]`: one the operator may add.
+    /// `#[name]`: a table that the operator may add.
     Commented,
     /// `#[[name]]`: an element of a list.
     Element,
@@ -77,7 +76,7 @@ fn section(text: &mut String, entry: &SchemaEntry, name: &str, parent: SampleHea
     push_explanation(text, &entry.description);
     match &entry.shape {
         ValueShape::Table { .. } => {
-            // A table without a default is one that may be left out.
+            // A table without a default may be left out.
             let live = entry.default.is_some() && matches!(parent, SampleHeader::None | SampleHeader::Live);
             let header = if live { SampleHeader::Live } else { SampleHeader::Commented };
             table(text, entry, name, header);
@@ -102,7 +101,7 @@ fn section(text: &mut String, entry: &SchemaEntry, name: &str, parent: SampleHea
     }
 }
 
-/// The default, or an example where there is none or where it is empty.
+/// The default, or an example if there is none or it is empty.
 fn sample_value(entry: &SchemaEntry) -> String {
     match (&entry.default, &entry.example) {
         (Some(Value::Array(items)), Some(example)) if items.is_empty() => {
@@ -119,7 +118,7 @@ pub(crate) fn inline_toml(value: &Value) -> String {
     toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string())
 }
 
-/// An explanation, wrapped.
+/// Appends an explanation, wrapped.
 fn push_explanation(text: &mut String, words: &str) {
     let indent: String = words.chars().take_while(|c| *c == ' ').collect();
     let mut line = format!("#{indent}");

@@ -1,11 +1,11 @@
-//! The JSON schema of `patchboard.toml`, made from the section types.
+//! Generates the JSON schema of `patchboard.toml` from the section types.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::Config;
 
-/// The schema, without references so that every consumer can walk it plainly.
+/// The schema, without references so that consumers need not resolve any.
 pub fn schema() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<Config>().to_value();
@@ -19,8 +19,7 @@ pub fn schema_text() -> String {
     format!("{:#}\n", schema())
 }
 
-/// Brings the generated schema to one plain form: TOML has no null, so an
-/// optional key is simply one that is not required.
+/// Simplifies the generated schema: TOML has no null, so an optional key is one that is not required.
 fn normalize(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(normalize),
@@ -52,7 +51,7 @@ fn normalize(value: &mut Value) {
             drop_defaults_of_required(map);
             for (key, value) in map.iter_mut() {
                 match (key.as_str(), value) {
-                    // Its keys are names of settings, not words of the schema.
+                    // The keys of `properties` are names of settings, not schema keywords.
                     ("properties", Value::Object(properties)) => {
                         properties.values_mut().for_each(normalize);
                     }
@@ -71,7 +70,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// `anyOf: [X, null]` becomes X; what is said beside it wins.
+/// Replaces `anyOf: [X, null]` by X; keys beside it take precedence.
 fn unwrap_optional(map: &mut Map<String, Value>) {
     let Some(Value::Array(options)) = map.get("anyOf") else {
         return;
@@ -101,7 +100,7 @@ fn drop_defaults_of_required(map: &mut Map<String, Value>) {
     }
 }
 
-/// Sorted keys, whatever order the JSON library keeps.
+/// Sorts keys, independent of the order in the JSON library.
 fn sort_keys(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(sort_keys).collect()),

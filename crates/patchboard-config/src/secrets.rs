@@ -1,4 +1,4 @@
-//! Reads the secrets that the configuration refers to.
+//! Resolves the secrets that the configuration refers to.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -17,18 +17,18 @@ use super::{
 
 mod token_length;
 
-/// Secrets by what they are for. They are zeroed when dropped and never shown.
+/// Secrets by purpose. Zeroed on drop and never displayed.
 #[derive(Clone, Default)]
 pub struct Secrets {
     pub gateway_token: Option<SecretString>,
-    /// The runs token, or else the gateway's.
+    /// The runs token; the gateway's if none is configured.
     pub runs_token: Option<SecretString>,
     pub bridge_token: Option<SecretString>,
-    /// Keys by provider name; a provider that needs none, or has none, is absent.
+    /// Keys by provider name; providers without a key are absent.
     pub provider_keys: BTreeMap<String, SecretString>,
     /// Key of the search endpoint.
     pub search_key: Option<SecretString>,
-    /// Bearer tokens by the webhook's place in the list.
+    /// Bearer tokens by the index of the webhook in its list.
     pub webhook_tokens: BTreeMap<usize, SecretString>,
     pub ntfy_token: Option<SecretString>,
     /// Bearer tokens by MCP server name.
@@ -37,17 +37,16 @@ pub struct Secrets {
     pub mcp_env: BTreeMap<String, BTreeMap<String, SecretString>>,
     /// Environment of each worker pool, by name; references are resolved.
     pub worker_env: BTreeMap<String, BTreeMap<String, SecretString>>,
-    /// What plugins may send and not read, by the plugin's name and theirs.
+    /// Secrets that plugins may send but not read, by plugin and secret name.
     pub plugin_secrets: BTreeMap<String, BTreeMap<String, SecretString>>,
-    /// What webhooks are checked with, by channel.
+    /// Secrets that verify webhooks, by channel.
     pub channel_secrets: BTreeMap<String, SecretString>,
-    /// Those values of environments that are references.
+    /// Values of environment variables that are references.
     pub referenced_env: Vec<SecretString>,
 }
 
 impl Secrets {
-    /// Every one of them, for whoever must keep them out of sight. Of environments, what is plainly written in the
-    /// configuration is no secret.
+    /// All secrets, for redaction. Plain-text environment values in the configuration are not secrets.
     pub fn all(&self) -> impl Iterator<Item = &SecretString> {
         let tokens = [&self.gateway_token, &self.runs_token, &self.bridge_token, &self.search_key, &self.ntfy_token];
         tokens
@@ -69,7 +68,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Config {
-    /// Files that hold a secret: tools must not read them, wherever they lie.
+    /// Files that contain a secret: tools must not read them, wherever they are.
     pub fn secret_files(&self) -> Vec<PathBuf> {
         let tokens = [&self.gateway.token, &self.runs.token, &self.bridge.token];
         let keys = self.providers.values().map(|provider| &provider.api_key);
@@ -96,7 +95,7 @@ impl Config {
     }
 }
 
-/// Reads every secret; what cannot be read is a problem at its key. What waits to be trusted is only a warning.
+/// Resolves all secrets. An unreadable one is a problem at its key; a file that waits to be trusted is only a warning.
 pub(crate) fn resolve(
     config: &Config,
     tree: &ConfigNode,
@@ -174,9 +173,9 @@ struct SecretReader<'a> {
     environment: &'a Environment,
     files: &'a dyn ConfigFileReader,
     problems: Vec<ConfigProblem>,
-    /// Files that are not used because they wait to be trusted.
+    /// Number of files that are not used because they wait to be trusted.
     untrusted_count: usize,
-    /// What variables of child processes referred to.
+    /// Values referenced by variables of child processes.
     referenced_env: Vec<SecretString>,
 }
 
@@ -186,10 +185,10 @@ impl SecretReader<'_> {
         if let SecretRef::File(file) = reference
             && let Some(reason) = self.files.untrusted_secret_reason(file)
         {
-            // Somebody whom the server ran may have put it there; that must not keep it from starting.
+            // A process started by the server may have created the file; that must not keep the server from starting.
             let message =
                 format!("appeared where agents may write and is not used: {reason}; what needs it does not work");
-            let hint = format!("look at it and let it count with `patchboard trust {}`", file.display());
+            let hint = format!("look at it and allow it with `patchboard trust {}`", file.display());
             self.problems.push(ConfigProblem::warning(ProblemCode::MissingSecret, path(), message).with_hint(hint));
             self.untrusted_count += 1;
             return None;
@@ -203,8 +202,8 @@ impl SecretReader<'_> {
         }
     }
 
-    /// What those who come are checked with. A missing one would mean that everybody is let in; while its file waits, nobody
-    /// knows the one in its place.
+    /// A secret that verifies callers. Without one every caller would be accepted; while its file waits to be trusted,
+    /// a random secret that no caller knows takes its place.
     fn read_verifier(&mut self, reference: Option<&SecretRef>, path: impl FnOnce() -> KeyPath) -> Option<SecretString> {
         let before = self.untrusted_count;
         let read = self.read(reference, path);
@@ -233,12 +232,12 @@ impl SecretReader<'_> {
     }
 }
 
-/// A secret of 64 characters. A version 4 UUID has six fixed bits; two of them have 244 random ones.
+/// A secret of 64 characters: two version 4 UUIDs, each with six fixed bits, give 244 random bits.
 pub fn random_secret() -> String {
     format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
-/// A child process' variable that refers to a secret, rather than being text.
+/// A child process' variable that refers to a secret instead of being plain text.
 pub(crate) fn parse_reference(value: &str) -> Option<SecretRef> {
     value.parse().ok()
 }

@@ -1,8 +1,7 @@
 //! The sections of `patchboard.toml`, one file each.
 //!
-//! A doc comment on a key is its description in the schema, the sample file and
-//! the reference, so it speaks to the operator. Every struct refuses unknown
-//! keys and has defaults; keys that cannot have one are named in `required`.
+//! The doc comment of a key is its description in the schema, the sample file and the reference, so it addresses the
+//! operator. Every struct rejects unknown keys and has defaults; keys without a default are listed in `required`.
 
 pub(crate) mod agents;
 pub(crate) mod bindings;

@@ -1,5 +1,5 @@
-//! What the configuration may contain, read from its schema: the one source
-//! for checks, environment variables, the sample file and the reference.
+//! The shape of the configuration, read from its schema: the single source for checks, environment variables, the
+//! sample file and the reference.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -14,7 +14,7 @@ pub(crate) struct SchemaEntry {
     pub description: String,
     pub default: Option<Value>,
     pub example: Option<Value>,
-    /// For a table of named things: a name to show in examples.
+    /// For a map: the name of an entry in examples.
     pub example_name: Option<String>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum ValueShape {
         keys: TableKeys,
         required: BTreeSet<String>,
     },
-    /// Names chosen by the operator.
+    /// Keys are names chosen by the operator.
     Map(Box<SchemaEntry>),
     List(Box<SchemaEntry>),
     Leaf(LeafKind),
@@ -53,7 +53,7 @@ impl TableKeys {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LeafKind {
     Text,
-    /// Text that may be empty and is not shown back: it may hold anything.
+    /// Text that may be empty and is not displayed, because it may contain a secret.
     Variable,
     Flag,
     Integer(NumberRange<i64>),
@@ -64,12 +64,12 @@ pub(crate) enum LeafKind {
     },
     Size,
     Listen,
-    /// Of the day.
+    /// A range of hours of the day.
     Hours,
-    /// Of this machine, by name or number.
+    /// A user of this machine, by name or number.
     User,
     Secret,
-    /// Relative to the file that says it, or to the folder of the command.
+    /// Relative to its file, or to the folder of the command.
     Path,
     /// Relative to the data folder.
     DataPath,
@@ -197,7 +197,7 @@ impl LeafKind {
     }
 }
 
-/// The words of an enum, whether or not its variants are documented.
+/// The allowed words of an enum, whether or not its variants are documented.
 fn choices(schema: &Value) -> Vec<AllowedWord> {
     let choice = |word: &Value, meaning: Option<&Value>| {
         word.as_str().map(|word| AllowedWord {

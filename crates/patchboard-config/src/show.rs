@@ -1,5 +1,5 @@
-//! Prints the effective configuration as TOML, with or without where each
-//! value came from. Secrets appear as the references they are.
+//! Prints the effective configuration as TOML, optionally with the origin of each value. Secrets are printed as
+//! references.
 
 use std::fmt::Write;
 
@@ -10,20 +10,20 @@ use super::{
     shape::{self, LeafKind, SchemaEntry, ValueShape},
 };
 
-/// Whether each line says which layer set it.
+/// Whether each line shows the layer that set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShowOrigin {
     Yes,
     No,
 }
 
-/// The effective configuration as TOML that could be loaded again.
+/// The effective configuration as TOML that can be loaded again.
 pub fn show(loaded: &LoadedConfig, origin: ShowOrigin) -> String {
     let mut printer = TomlPrinter { loaded, origin, text: String::new() };
     if let Ok(value) = toml::Value::try_from(&loaded.config) {
         printer.table(shape::root(), &value, &KeyPath::default(), &TableHeader::default());
     }
-    // Comments, so that the text can still be loaded.
+    // As comments, so that the text can still be loaded.
     for off in &loaded.disabled {
         let origin = match origin {
             ShowOrigin::Yes => format!(": {}", off.origin),
@@ -34,7 +34,7 @@ pub fn show(loaded: &LoadedConfig, origin: ShowOrigin) -> String {
     printer.text
 }
 
-/// A table's header: keys as TOML writes them, without list positions.
+/// A table's header in TOML syntax, without list indices.
 #[derive(Clone, Default)]
 struct TableHeader {
     keys: Vec<String>,
@@ -56,7 +56,7 @@ struct TomlPrinter<'a> {
 }
 
 impl TomlPrinter<'_> {
-    /// Plain keys first: in TOML they belong to the header above them.
+    /// Plain keys first, because in TOML they belong to the preceding header.
     fn table(&mut self, entry: &SchemaEntry, value: &toml::Value, path: &KeyPath, header: &TableHeader) {
         let toml::Value::Table(table) = value else {
             return;
@@ -96,8 +96,7 @@ impl TomlPrinter<'_> {
 
     fn key_value(&mut self, key: &str, entry: &SchemaEntry, value: &toml::Value, path: &KeyPath) {
         let shown = match (&entry.shape, value) {
-            // A variable of a child process may hold anything, so only
-            // references are shown.
+            // A variable of a child process may contain a secret, so only references are shown.
             (ValueShape::Leaf(LeafKind::Variable), toml::Value::String(text)) if parse_reference(text).is_none() => {
                 "\"(set)\"".to_owned()
             }
@@ -116,7 +115,7 @@ impl TomlPrinter<'_> {
     }
 }
 
-/// Whether a value fits on the line of its key.
+/// Whether a value is written on the line of its key.
 pub(crate) fn is_plain(entry: &SchemaEntry) -> bool {
     match &entry.shape {
         ValueShape::Leaf(_) => true,

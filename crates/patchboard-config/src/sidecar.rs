@@ -1,5 +1,5 @@
-//! `NAME.toml` beside `NAME.wasm` in the plugins folder: what a plugin that is not in the configuration may reach, and its
-//! settings. Secrets are named in the configuration only.
+//! Sidecar files, `NAME.toml` beside `NAME.wasm` in the plugins folder: grants and settings of a plugin without a
+//! configuration entry. Secrets can be named only in the configuration.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ struct PluginSidecar {
     settings: BTreeMap<String, String>,
 }
 
-/// Reads such a file. `Err` is a sentence for the operator, and says nothing of what stands in the file but its keys.
+/// Parses a sidecar file. `Err` is a sentence for the operator; it repeats keys of the file but no values.
 pub fn parse_sidecar(text: &str) -> Result<(Vec<PluginGrant>, BTreeMap<String, String>), String> {
     let PluginSidecar { grants, settings } = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());

@@ -1,4 +1,4 @@
-//! Values with where they came from: the untyped form that layers merge in.
+//! Values with their origins: the untyped form in which layers are merged.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -65,7 +65,7 @@ impl ConfigNode {
         }
     }
 
-    /// The files that this or anything in it came from.
+    /// The files of this value and of all values in it.
     pub(crate) fn files(&self) -> Vec<Arc<ConfigFile>> {
         let own = match &self.origin {
             ValueOrigin::File { file, .. } => vec![Arc::clone(file)],
@@ -78,9 +78,8 @@ impl ConfigNode {
         }
     }
 
-    /// Where the value at `path` came from; for a key nobody set, where the
-    /// innermost table around it did, so that a complaint about an absent key
-    /// points at its section.
+    /// The origin of the value at `path`; for a missing key, the origin of the innermost enclosing table, so that a
+    /// problem about it points to its section.
     pub(crate) fn nearest_origin(&self, path: &KeyPath) -> ValueOrigin {
         let mut node = self;
         for step in path.segments() {
@@ -92,12 +91,12 @@ impl ConfigNode {
         node.origin.clone()
     }
 
-    /// Where the value at `path` came from: a layer that set it, or the default.
+    /// The origin of the value at `path`: the layer that set it, or the default.
     pub(crate) fn origin_of(&self, path: &KeyPath) -> ValueOrigin {
         self.get(path).map_or(ValueOrigin::Default, |node| node.origin.clone())
     }
 
-    /// A layer that says nothing but `node` at a path of keys.
+    /// A layer that contains only `node`, at a path of keys.
     pub(crate) fn nested(path: &KeyPath, node: Self) -> Self {
         path.segments().iter().rev().fold(node, |inner, step| {
             let origin = inner.origin.clone();
@@ -109,7 +108,7 @@ impl ConfigNode {
         })
     }
 
-    /// Removes the value at `path`; reports whether there was one.
+    /// Removes the value at `path`; returns whether it existed.
     pub(crate) fn remove(&mut self, path: &KeyPath) -> bool {
         let Some((last, parents)) = path.segments().split_last() else {
             return false;
@@ -136,7 +135,7 @@ impl ConfigNode {
         }
     }
 
-    /// What a value is called in messages.
+    /// Name of the value's type, for messages.
     pub(crate) fn type_name(&self) -> &'static str {
         match &self.content {
             NodeContent::Table(_) => "a table",

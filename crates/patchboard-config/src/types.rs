@@ -1,5 +1,5 @@
-//! Small value types of the configuration: each is written as a string in the
-//! file, checked when it is read, and plain data afterwards.
+//! Value types of the configuration: written as strings in the file, parsed and validated on load, plain data
+//! afterwards.
 
 mod hours;
 mod listen;
@@ -18,14 +18,13 @@ pub use size::ByteSize;
 pub use timespan::TimeSpan;
 pub use user::SystemUser;
 
-/// Names the kind of a string value in the schema, so that checks, the sample
-/// file and the reference can tell a duration from plain text.
+/// The schema attribute for the kind of a string value, by which checks, the sample file and the reference distinguish
+/// a duration from plain text.
 pub(crate) const KIND: &str = "x-kind";
 
-/// Serde and schema glue for a type that is written as a string.
+/// Serde and schema implementations for a type that is written as a string.
 ///
-/// The parse error text becomes the serde error, so every such type has one
-/// wording wherever it is read.
+/// The parse error becomes the serde error, so every such type has the same wording wherever it is read.
 macro_rules! string_value {
     ($type:ty, kind: $kind:literal, expects: $expects:literal, pattern: $pattern:literal) => {
         impl serde::Serialize for $type {

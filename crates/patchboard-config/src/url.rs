@@ -1,9 +1,9 @@
-//! Web addresses, origins and host names.
+//! Validation of web addresses, origins and host names.
 
 use http::Uri;
 use patchboard_core::loopback::is_loopback_host;
 
-/// What is wrong with an address, without repeating what may be a password.
+/// Why an address is invalid, without repeating it, because it may contain a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidUrl {
     pub message: String,
@@ -18,7 +18,7 @@ impl InvalidUrl {
 
 const URL_HINT: &str = "write it whole: https://api.example.com/v1";
 
-/// Why `text` cannot be the root of a web API.
+/// Why `text` is invalid as the root of a web API.
 pub fn invalid_reason(text: &str) -> Option<InvalidUrl> {
     let Ok(uri) = text.parse::<Uri>() else {
         return Some(InvalidUrl::new("is not a web address", URL_HINT));
@@ -41,7 +41,7 @@ pub fn invalid_reason(text: &str) -> Option<InvalidUrl> {
     None
 }
 
-/// Why `text` cannot be a browser's origin.
+/// Why `text` is invalid as a browser's origin.
 pub(crate) fn invalid_origin(text: &str) -> Option<InvalidUrl> {
     let hint = "write scheme and host only: https://console.example.com";
     if text == "*" {
@@ -56,7 +56,7 @@ pub(crate) fn invalid_origin(text: &str) -> Option<InvalidUrl> {
     (!scheme_fits || invalid_host(rest).is_some()).then(wrong)
 }
 
-/// Why `text` cannot be a host, with or without a port.
+/// Why `text` is invalid as a host, with or without a port.
 pub(crate) fn invalid_host(text: &str) -> Option<InvalidUrl> {
     let wrong = || {
         InvalidUrl::new(
@@ -75,13 +75,13 @@ pub(crate) fn invalid_host(text: &str) -> Option<InvalidUrl> {
 
 fn split_port(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once(':') {
-        // The last colon of a bracketed IPv6 address is not a port's.
+        // The last colon of a bracketed IPv6 address does not start a port.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         Some(_) | None => (text, None),
     }
 }
 
-/// Whether a web address leads to this machine.
+/// Whether a web address refers to this machine.
 pub(crate) fn is_loopback(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else {
         return false;

@@ -1,5 +1,5 @@
-//! What the sections must mean together. Every rule is a plain function over
-//! the typed configuration; where a value came from is added by the loader.
+//! Rules across sections. Every rule is a plain function over the typed configuration; the loader adds the origin of
+//! values.
 
 mod agents;
 mod channels;
@@ -20,7 +20,7 @@ use super::{
 };
 use patchboard_core::text::nearest;
 
-/// Every broken rule.
+/// Returns all violated rules.
 pub(crate) fn validate(config: &Config) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     listeners::validate(config, &mut problems);
@@ -35,8 +35,8 @@ pub(crate) fn validate(config: &Config) -> Vec<ConfigProblem> {
     problems
 }
 
-/// Names of agents, providers, plugins, workers and MCP servers become parts
-/// of tool names, URLs and file names, so one narrow alphabet serves all.
+/// Names of agents, providers, plugins, workers and MCP servers are parts of tool names, URLs and file names, so they
+/// share one narrow alphabet.
 fn invalid_name_reason(name: &str) -> Option<&'static str> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.is_empty() || name.len() > 64 {
@@ -54,7 +54,7 @@ fn check_name(name: &str, path: KeyPath, problems: &mut Vec<ConfigProblem>) {
     }
 }
 
-/// Warns where a key would be readable on its way to another machine.
+/// Warns if a key would be sent unencrypted to another machine.
 fn warn_unencrypted_key(address: &str, path: KeyPath, problems: &mut Vec<ConfigProblem>) {
     if address.starts_with("http://") && !url::is_loopback(address) {
         problems.push(
@@ -68,7 +68,7 @@ fn warn_unencrypted_key(address: &str, path: KeyPath, problems: &mut Vec<ConfigP
     }
 }
 
-/// A name that refers to something which is not configured.
+/// A reference to a name that is not configured.
 fn unknown_reference<'a>(
     what: &str,
     name: &str,
@@ -90,7 +90,7 @@ fn unknown_reference<'a>(
     ConfigProblem::error(ProblemCode::UnknownReference, path, message).with_hint(hint)
 }
 
-/// Elements whose name an earlier one already has, with the earlier index.
+/// Elements with the name of an earlier element, each with the earlier index.
 fn duplicates<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, usize)> {
     let mut seen: Vec<&str> = Vec::new();
     let mut repeats = Vec::new();

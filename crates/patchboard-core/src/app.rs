@@ -1,4 +1,4 @@
-//! Apps on the hub, the messages they are sent, and the notices they show.
+//! Apps on the hub, deliveries to them, and notices to the user.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub mod message;
 
 pub use patchboard_matcher::AppProfile;
 
-/// How the user said it.
+/// How the user entered the utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputMethod {
     Text,
@@ -24,12 +24,12 @@ pub enum NoticePriority {
     High,
 }
 
-/// A message as an app gets it.
+/// A message as delivered to an app.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppDelivery {
     pub message: MessageId,
     pub text: Arc<str>,
-    /// When this delivery was made: a redelivery has the same id and a time of its own.
+    /// When this delivery was made: a redelivery has the same id and its own time.
     pub at: Timestamp,
     pub input: InputMethod,
     pub confidence: Option<f32>,
@@ -37,24 +37,24 @@ pub struct AppDelivery {
     pub routing_reason: Option<Arc<str>>,
 }
 
-/// Something for the user to see.
+/// A notice for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserNotice {
-    /// Who says so: an app, or the hub itself (`None`).
+    /// The app it comes from; `None` for the hub itself.
     pub app: Option<Arc<str>>,
-    /// Never empty: an app's name stands in for a title it did not give.
+    /// Never empty: the app's name if the app gave no title.
     pub title: Arc<str>,
     pub body: Arc<str>,
     pub priority: NoticePriority,
-    /// The utterance it is about.
+    /// The utterance it concerns.
     pub message: Option<MessageId>,
     pub at: Timestamp,
 }
 
-/// SHA-256 of a token. Tokens themselves are neither kept nor compared.
+/// SHA-256 of a token. Tokens themselves are neither stored nor compared.
 pub type TokenHash = [u8; 32];
 
-/// What is stored of an app across restarts.
+/// The stored record of an app.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownApp {
     pub(crate) profile: Arc<AppProfile>,

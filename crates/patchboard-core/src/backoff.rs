@@ -1,13 +1,13 @@
-//! Delays between attempts at something that fails: how they grow, and after how many retries to give up. Pure: it knows
-//! neither a clock nor chance, and the caller sleeps.
+//! Retry delays: how they grow, and after how many retries to give up. Pure: uses neither clock nor randomness, and the
+//! caller sleeps.
 
 use std::time::Duration;
 
-/// How long to wait before each retry. Retries are counted from 0.
+/// Delays before retries. Retries are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackoffSchedule {
     growth: DelayGrowth,
-    /// The first retry follows at once; only further ones wait.
+    /// The first retry has no delay.
     is_first_immediate: bool,
     max_retries: u32,
 }
@@ -18,17 +18,17 @@ enum DelayGrowth {
         first: Duration,
         ceiling: Duration,
     },
-    /// The last one repeats.
+    /// The last delay repeats.
     Listed(&'static [Duration]),
 }
 
 impl BackoffSchedule {
-    /// `first`, then twice as long each time up to `ceiling`, without end.
+    /// `first`, doubled for each retry up to `ceiling`, without end.
     pub const fn doubling(first: Duration, ceiling: Duration) -> Self {
         Self::new(DelayGrowth::Doubling { first, ceiling })
     }
 
-    /// These delays, the last of them without end.
+    /// The listed delays; the last one repeats without end.
     pub const fn listed(delays: &'static [Duration]) -> Self {
         Self::new(DelayGrowth::Listed(delays))
     }
@@ -37,17 +37,17 @@ impl BackoffSchedule {
         Self { growth, is_first_immediate: false, max_retries: u32::MAX }
     }
 
-    /// The same after a retry without a delay.
+    /// Inserts a first retry without a delay.
     pub const fn with_immediate_first(self) -> Self {
         Self { is_first_immediate: true, ..self }
     }
 
-    /// [`retries`](Self::retries) and [`Backoff::next_retry`] end after so many.
+    /// Ends [`retries`](Self::retries) and [`Backoff::next_retry`] after `max_retries`.
     pub const fn with_max_retries(self, max_retries: u32) -> Self {
         Self { max_retries, ..self }
     }
 
-    /// The delay before a retry, whether or not the schedule gives up before it.
+    /// The delay before a retry, even past the maximum number of retries.
     pub fn delay(&self, retry: u32) -> Duration {
         let Some(index) = retry.checked_sub(u32::from(self.is_first_immediate)) else { return Duration::ZERO };
         match self.growth {
@@ -65,7 +65,7 @@ impl BackoffSchedule {
     }
 }
 
-/// A schedule and how far it has got.
+/// A schedule with the number of retries so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backoff {
     schedule: BackoffSchedule,
@@ -77,26 +77,26 @@ impl Backoff {
         Self { schedule, retries: 0 }
     }
 
-    /// For what is tried until it works.
+    /// The next delay, ignoring the maximum number of retries.
     pub fn next_delay(&mut self) -> Duration {
         let delay = self.schedule.delay(self.retries);
         self.retries = self.retries.saturating_add(1);
         delay
     }
 
-    /// `None`: give up.
+    /// The next delay; `None` once the retries are used up.
     pub fn next_retry(&mut self) -> Option<Duration> {
         (self.retries < self.schedule.max_retries).then(|| self.next_delay())
     }
 
-    /// It worked: the next failure waits for the first delay again.
+    /// Restarts the schedule, after a success.
     pub fn reset(&mut self) {
         self.retries = 0;
     }
 }
 
-/// Between half of a delay and all of it, so that callers which failed together do not come again together. `chance` is
-/// a number from 0 up to 1.
+/// A random delay between half and all of `delay`, so that callers that failed together do not retry together. `chance`
+/// is a random number from 0 to 1.
 pub fn with_jitter(delay: Duration, chance: f64) -> Duration {
     delay - (delay / 2).mul_f64(1.0 - chance.clamp(0.0, 1.0))
 }

@@ -1,4 +1,5 @@
-//! The board: the only way in. `ask` authorises, then answers; `follow` replays, then tails; `drain` lets go in order.
+//! The board, the single entry point: `ask` authorises and executes commands, `follow` replays and tails a topic,
+//! `drain` shuts down in order.
 
 use crate::executor::plugin_tools::NestedCaller;
 use crate::executor::registry::RegisteredHost;
@@ -71,7 +72,7 @@ pub use recovery::RecoveryReport;
 use run_permits::RunPermits;
 pub use settings::BoardSettings;
 
-/// Everything a board is made of.
+/// Dependencies and options of a board.
 #[derive(Debug)]
 pub struct BoardParts {
     pub store: Arc<dyn Store>,
@@ -80,18 +81,18 @@ pub struct BoardParts {
     pub agents: AgentTable,
     /// In order of precedence: built-ins first.
     pub tools: Vec<Arc<dyn ToolHost>>,
-    /// One for each pool of workers.
+    /// One host per worker pool.
     pub pools: Vec<Arc<dyn ToolHost>>,
     pub workers: Option<Arc<dyn WorkerSupervisor>>,
-    /// `None` where none can be loaded.
+    /// `None` if plugins cannot be loaded.
     pub plugins: Option<Arc<dyn PluginRuntime>>,
     pub channels: Vec<ChannelOptions>,
-    /// What the server and its workers tell about themselves.
+    /// Telemetry events of the server and its workers.
     pub telemetry: TelemetryBus,
     pub bridge: BridgeOptions,
     pub hub: HubOptions,
     pub notices: NoticeOptions,
-    /// Where notices are shown.
+    /// Sinks that show notices to the user.
     pub sinks: Vec<Arc<dyn NoticeSink>>,
     pub schemas: Arc<dyn SchemaValidator>,
     pub souls: Arc<dyn SoulSource>,
@@ -110,9 +111,9 @@ pub struct BoardLimits {
     pub run: RunLimits,
     pub tool: ToolLimits,
     pub approval_expiry: Duration,
-    /// Requests that may wait for one session; the next one is refused.
+    /// Most requests queued for one session; the next one is refused.
     pub session_queue: usize,
-    /// Runs at work at once; further ones wait.
+    /// Most runs active at once; further ones wait.
     pub concurrent_runs: usize,
 }
 
@@ -131,7 +132,7 @@ impl Default for BoardLimits {
 #[derive(Debug, Clone)]
 pub struct Board(Arc<BoardShared>);
 
-/// For what belongs to a board and works on it.
+/// A weak reference, for parts that the board owns and that call it.
 #[derive(Debug, Clone)]
 struct WeakBoard(Weak<BoardShared>);
 
@@ -148,7 +149,7 @@ struct BoardShared {
     ids: Arc<dyn IdGenerator>,
     agents: Reloadable<AgentTable>,
     agent_tools: Arc<AgentToolHost>,
-    /// The hub's own, where it has one: a name, and the agent of that name.
+    /// The hub's routing agent, if configured: its name and its current specification.
     routing_agent: Option<(Arc<str>, Arc<Reloadable<AgentSpec>>)>,
     log: Arc<EventLog>,
     ledger: Arc<Ledger>,
@@ -161,20 +162,20 @@ struct BoardShared {
     audit_trail: AuditTrail,
     workspaces: WorkspaceService,
     queues: SessionQueues,
-    /// Places for runs at work.
+    /// Permits of top-level runs.
     run_permits: RunPermits,
-    /// Places for runs that others wait for; there are as many, and nobody waits for one.
+    /// Permits of nested runs: a separate pool of the same size. A nested run never waits for a permit.
     nested_run_permits: RunPermits,
     live_runs: Mutex<HashMap<RunId, LiveRun>>,
-    /// Names of live and waiting runs, by principal, and whether the run is over.
+    /// Names of live and queued runs by principal, each with the flag that is set when the run has ended.
     run_names: Mutex<HashMap<RunName, Arc<AtomicBool>>>,
     tracker: TaskTracker,
     draining: AtomicBool,
-    /// Cancelled when a drain has waited long enough: ends what is under way and is no run.
+    /// Cancelled when the drain timeout has passed: ends tool calls and deliveries that belong to no run.
     closing: CancellationToken,
-    /// When the store last took what `is_ready` wrote.
+    /// When the store last accepted the write of `is_ready`.
     last_write_at: Mutex<Option<Instant>>,
-    /// What of the server lies outside of the board.
+    /// Reloads settings that lie outside the board.
     control: OnceLock<Arc<dyn ServerControl>>,
     version: &'static str,
 }
@@ -183,18 +184,18 @@ struct BoardShared {
 struct LiveRun {
     principal: Arc<str>,
     control: RunControl,
-    /// Can the next process go on with it?
+    /// Whether the next process can resume it.
     is_resumable: bool,
 }
 
-/// A principal and what it calls a run.
+/// A principal and its name for a run.
 type RunName = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrainReport {
-    /// Runs that did not end in time and were cancelled.
+    /// Runs that did not end within the timeout and were cancelled.
     pub cancelled: usize,
-    /// Runs that did not end in time and go on at the next start.
+    /// Runs that did not end within the timeout and will resume at the next start.
     pub suspended: usize,
 }
 
@@ -246,9 +247,9 @@ impl Board {
         let (plugins, store) = (parts.plugins.clone(), parts.store.clone());
         let channels = ChannelService::new(parts.channels, plugins, store, parts.clock.clone(), parts.ids.clone());
         let tracker = TaskTracker::new();
-        let trail = AuditTrail::new(parts.store.clone(), tracker.clone());
+        let audit_trail = AuditTrail::new(parts.store.clone(), tracker.clone());
         let agent_tools = Arc::new(AgentToolHost::new(&parts.agents, &exposed));
-        // First, so that nothing takes their names.
+        // Core hosts come first, so that no other host can take their tool names.
         let mut hosts = vec![
             RegisteredHost::Plain(Arc::new(CoreToolHost::new(memory.clone()))),
             RegisteredHost::Plain(Arc::new(AppToolHost(hub.clone()))),
@@ -309,7 +310,7 @@ impl Board {
             bridge,
             plugins: parts.plugins,
             channels: Arc::new(channels),
-            audit_trail: trail,
+            audit_trail,
             queues,
             run_permits: RunPermits::new(parts.limits.concurrent_runs),
             nested_run_permits: RunPermits::new(parts.limits.concurrent_runs),
@@ -330,15 +331,15 @@ impl Board {
         WeakBoard(Arc::downgrade(&self.0))
     }
 
-    /// Executes one command. Rights are checked, and a place in a session's queue or mailbox is taken, before this
-    /// returns: the order of calls is the order of execution. Cancelling `stop` withdraws the request and, when it
+    /// Executes one command. Access is checked, and the slot in a session's queue or mailbox is taken, before this
+    /// returns: the order of calls is the order of execution. Cancelling `stop` withdraws the request and, if it
     /// started a run, cancels the run; merely dropping the future does not stop a run that has started.
     pub fn ask<C: BoardCommand>(&self, caller: &Caller, command: C, stop: CancellationToken) -> CommandFuture<C> {
         self.ask_traced(caller, command, stop, None)
     }
 
-    /// `ask` for a client that gave its position in a trace: the span of the request continues from there. Commands that
-    /// only look something up or keep a connection going have no span.
+    /// `ask` for a client that sent a `traceparent`: the request's span continues that trace. Queries and keep-alives
+    /// have no span.
     pub fn ask_traced<C: BoardCommand>(
         &self,
         caller: &Caller,
@@ -400,12 +401,12 @@ impl Board {
         }
     }
 
-    /// Accepts nothing new, gives running work `timeout` to end, cancels the rest, then closes the store.
+    /// Refuses new commands, gives active work `timeout` to end, cancels the rest, then closes the store.
     pub async fn drain(&self, timeout: Duration) -> Result<DrainReport, BoardError> {
         self.0.draining.store(true, Ordering::SeqCst);
         // Apps are disconnected at once; their pending messages continue at the next start.
         self.0.hub.close().await;
-        // So do deliveries of channels.
+        // Channel deliveries are suspended too, and continue at the next start.
         self.0.channels.drain();
         self.0.tracker.close();
         let (mut cancelled, mut suspended) = (0, 0);
@@ -444,7 +445,7 @@ impl Board {
     }
 }
 
-/// Commands that help running work to its end, and those of workers, which finish the calls they have.
+/// Commands that help active work to its end, and commands of workers, which finish their calls.
 fn is_accepted_while_draining<C: Guarded>(caller: &Caller, _command: &C) -> bool {
     C::WHILE_DRAINING || matches!(bridge_api::bridge_caller(caller), BridgeCaller::Worker(_))
 }

@@ -1,11 +1,10 @@
-//! Programs on the board: their sessions, the tools of their workers, their variables and their telemetry. Must not
-//! know the transport by which programs connect.
+//! The bridge: sessions of clients, tools of workers, session variables and telemetry. Independent of the transport.
 //!
-//! - `sessions`: the table of sessions; `session_lifecycle`: opening and ending of sessions, with cleanup.
-//! - `tools`: wraps a pool's tools with session ids, caching and telemetry; `cache`: the results that may be reused.
-//! - `unregistered`: tools that workers run without having registered them.
-//! - `secret`: the secret by which a worker and the server authenticate each other; [`variables`]: the variables of a
-//!   session, and the tools for them; [`telemetry_events`]: events for current subscribers.
+//! - `sessions`: the session table with its expiry and tools; `session_lifecycle`: opening and cleaning up.
+//! - `tools`: what worker calls do besides the common executor path; `cache`: reusable results.
+//! - `unregistered`: worker tools that were never registered.
+//! - `secret`: mutual authentication of a worker and the server; `variables`: per-session variables;
+//!   `telemetry_events`: events for subscribers.
 
 use crate::worker::PoolReport;
 use std::collections::VecDeque;
@@ -42,17 +41,17 @@ pub(crate) use variables::VariableToolHost;
 use cache::ResultCache;
 use sessions::SessionTable;
 
-/// As many folders as programs' calls commonly work in at once.
+/// Bridge calls seldom use more working folders than this at once.
 const MAX_CACHED_TOOL_SETS: usize = 8;
 
-/// How long a call of a tool that is not there waits for pools that are still starting.
+/// How long a call of an unknown tool waits for pools that are starting.
 const POOL_START_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
 pub struct BridgeOptions {
     pub session_ttl: Duration,
     pub max_sessions: usize,
-    /// Tools of the server that programs may call besides those offered to every one.
+    /// Server tools that clients may call, besides those that are open to every client.
     pub expose: Vec<Glob>,
 }
 
@@ -70,11 +69,11 @@ pub(crate) struct Bridge(Arc<BridgeShared>);
 struct BridgeShared {
     options: BridgeOptions,
     sessions: Mutex<SessionTable>,
-    /// Told when a session that was over is cleaned up.
+    /// Notified when the cleanup of an ended session has finished.
     cleanup_done: Notify,
-    /// Never locked before `sessions`.
+    /// Lock order: `sessions` before `cache`.
     cache: Mutex<ResultCache>,
-    /// What there was, and what of it programs may reach, newest first.
+    /// Pairs of a full tool set and its exposed subset, newest first.
     exposed_cache: Mutex<VecDeque<(ToolSet, ToolSet)>>,
     variables: variables::VariableStore,
     telemetry: TelemetryBus,
@@ -112,12 +111,12 @@ impl Bridge {
         &self.0.variables
     }
 
-    /// Waits for pools that are still starting, but not for long. `false` when none are.
+    /// Waits a bounded time for pools that are starting. Returns `false` at once if none are.
     pub(crate) async fn wait_for_pools(&self) -> bool {
         let Some(startup) = self.0.workers.as_ref().and_then(|workers| workers.startup_complete()) else {
             return false;
         };
-        // Whoever has not come by then is found when it has.
+        // A pool that starts later is found by later calls.
         drop(tokio::time::timeout(POOL_START_TIMEOUT, startup).await);
         true
     }
@@ -126,7 +125,8 @@ impl Bridge {
         self.0.workers.as_ref().map(|workers| workers.report()).unwrap_or_default()
     }
 
-    /// What of `all` programs may reach. Everything they call leads through this, whatever it calls in turn.
+    /// The subset of `all` that clients may reach. Every tool reached from a client's call, nested calls included,
+    /// passes this filter.
     pub(crate) fn exposed_tools(&self, all: &ToolSet, policy: &ApprovalPolicy) -> ToolSet {
         let mut cache = self.0.exposed_cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, tool_set)) = cache.iter().find(|(cached_from, _)| cached_from.is_same(all)) {
@@ -138,7 +138,7 @@ impl Bridge {
         reachable
     }
 
-    /// May programs see it? What policy denies them is not there for them.
+    /// Whether clients may see it. Tools that the policy denies are hidden.
     fn is_exposed(&self, spec: &ToolSpec, policy: &ApprovalPolicy) -> bool {
         let is_named = || self.0.options.expose.iter().any(|glob| glob.matches(&spec.name));
         let is_offered = spec.kind == ToolKind::Worker || is_open_to_programs(spec) || is_named();
@@ -154,7 +154,7 @@ impl Bridge {
     }
 }
 
-/// A program's session among all sessions.
+/// The session key of a bridge session.
 pub(crate) fn session_key(id: &str) -> SessionKey {
     SessionKey::bridge(id)
 }

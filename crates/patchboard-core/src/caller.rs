@@ -1,4 +1,4 @@
-//! Who sends a request, as a surface established it, and what that caller may do.
+//! Callers: who sends a request, as established by a surface, and what they may do.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Channels: people of other services who talk to agents through webhooks. What came in is on record before it is
-//! acknowledged, and stays on record until its answer is out.
+//! Channels: users of external services talk to agents through webhooks. A message is recorded before it is
+//! acknowledged, and stays recorded until its answer is sent.
 
 mod agent_run;
 mod dedup_key;

@@ -1,5 +1,5 @@
-//! What the board can be asked, each command a type with the type of its reply. A command needs a row in `access` and a
-//! handler of the board, or asking it does not compile.
+//! Commands of the board, each a type with its reply type. A command without a row in `access` and a handler in `board`
+//! does not compile.
 
 use std::fmt;
 
@@ -36,11 +36,11 @@ pub use workspaces::{
     AddWorkspaceThread, CreateWorkspace, ListWorkspaceThreads, ListWorkspaces, RemoveWorkspaceThread,
 };
 
-/// One thing a caller can ask of the board.
+/// A request to the board.
 pub trait Command: fmt::Debug + Send + 'static {
     type Reply: fmt::Debug + Send + 'static;
 
-    /// The name of its span, for commands that start work of agents, tools or apps. Others get no span.
+    /// Name of the request's span, for commands that start work of agents, tools or apps; other commands get no span.
     const SPAN: Option<&'static str> = None;
 }
 
@@ -52,7 +52,7 @@ pub struct PageRequest {
 
 impl PageRequest {
     pub const DEFAULT_LIMIT: usize = 50;
-    /// A larger limit is cut to this, not refused.
+    /// A larger limit is lowered to this, not refused.
     pub const MAX_LIMIT: usize = 500;
 
     pub fn new(limit: Option<usize>, cursor: Option<PageCursor>) -> Self {

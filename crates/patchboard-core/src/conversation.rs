@@ -1,4 +1,4 @@
-//! Where a message comes from, and the workspaces in which a client groups its threads.
+//! Origins of messages, and the workspaces in which a client groups its threads.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The one error table. Each surface maps `ErrorKind` to its own codes, exhaustively.
+//! The error type of the core. Each surface maps `ErrorKind` to its own codes, exhaustively.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The request itself is wrong; sending it again changes nothing.
+    /// The request itself is invalid; repeating it changes nothing.
     Invalid,
     Unauthenticated,
     Forbidden,
     NotFound,
-    /// The request clashes with the present state (an id in use, a finished run).
+    /// The request conflicts with the current state (an id in use, a finished run).
     Conflict,
     /// A limit: budget, rate, queue.
     Exhausted,
     Timeout,
     Cancelled,
     Unavailable,
-    /// A provider or tool outside failed, not Patchboard.
+    /// An external provider or tool failed, not Patchboard.
     Upstream,
     Internal,
 }
@@ -70,7 +70,7 @@ impl BoardError {
         self
     }
 
-    /// Everything below it, for the log: what a client is told says what failed, not why.
+    /// All causes, for the log: the error of a client says what failed, not why.
     pub fn source_chain(&self) -> Option<String> {
         let first = self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static));
         let chain = std::iter::successors(first, |error| error.source());
@@ -78,12 +78,12 @@ impl BoardError {
         (!causes.is_empty()).then(|| causes.join(": "))
     }
 
-    /// The request was withdrawn before it began.
+    /// The request was withdrawn before it started.
     pub fn cancelled() -> Self {
         Self::new(ErrorKind::Cancelled, "cancelled")
     }
 
-    /// The run is not over; the next process goes on with it.
+    /// The run has not ended; the next process resumes it.
     pub fn suspended() -> Self {
         let message = "server is shutting down; the run goes on at its next start: attach again then";
         Self::new(ErrorKind::Unavailable, message).retry(RetryHint::After(Duration::from_secs(5)))
@@ -104,7 +104,7 @@ impl From<StoreError> for BoardError {
             StoreError::Failed { .. } | StoreError::Corrupt { .. } => (ErrorKind::Internal, RetryHint::Never),
         };
         let message = match &error {
-            // About what was asked, not about the storage.
+            // Concerns the request, not the storage.
             StoreError::BadCursor => error.to_string(),
             StoreError::Full => format!("{error}: the disk of the server's data directory has no room left"),
             StoreError::Busy | StoreError::Closed | StoreError::Failed { .. } | StoreError::Corrupt { .. } => {

@@ -1,4 +1,4 @@
-//! What the board tells over time. Every event is numbered in its topic and stored before anyone hears of it.
+//! Events of the board. Every event is numbered within its topic and stored before subscribers receive it.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::run_spec::RunSpec;
 use crate::run_spec::finding::StrategyFinding;
 use crate::tool::ToolOutput;
 
-/// What can be followed.
+/// A subject that can be followed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Topic {
     Run(RunId),
     Message(MessageId),
 }
 
-/// One stored record of the log. A record of `n` pieces takes the numbers `seq … seq + n - 1`.
+/// One stored record of the log. A record of `n` chunks takes the numbers `seq … seq + n - 1`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
     pub topic: Topic,
     pub seq: Seq,
     pub at: Timestamp,
-    /// The node of the run it happened in; runs that only chat have none.
+    /// The node of the run in which it occurred; `None` in chat runs.
     pub node: Option<NodeId>,
     pub event: Event,
 }
 
-/// An event with its node, before it is numbered.
+/// An event with its node, not numbered yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
     pub node: Option<NodeId>,
@@ -55,40 +55,40 @@ pub enum Event {
         session: SessionKey,
         agent: Arc<str>,
     },
-    /// What a run that can be resumed was made from; follows `RunStarted`. Such runs tell of their nodes too.
+    /// The inputs of a resumable run; follows `RunStarted`. Such runs record their nodes too.
     RunBriefed(Arc<RunSpec>),
-    /// A node was entered; the record carries its number. `is_reentry`: a crash interrupted an earlier entry.
+    /// A node was entered; the record carries its number. `is_reentry`: a crash interrupted its first entry.
     NodeEntered {
         key: NodeKey,
         name: Arc<str>,
         is_reentry: bool,
     },
     NodeLeft(NodeOutcome),
-    /// Pieces of the answer as the model sent them, several to a record.
+    /// Chunks of the answer as the model sent them, several to a record.
     AnswerText(TextChunks),
-    /// Pieces of what the model wrote on the way to the answer: plans, candidates, votes, results of tasks.
+    /// Chunks of intermediate model output: plans, candidates, votes, results of tasks.
     DraftText(TextChunks),
-    /// Pieces of the model's reasoning.
+    /// Chunks of the model's reasoning.
     ThoughtText(TextChunks),
-    /// Pieces of a call's arguments as the model wrote them. `is_first`: the first record of that call.
+    /// Chunks of a call's arguments as the model wrote them. `is_first`: the first record of that call.
     ToolArguments {
         call: CallId,
         name: Arc<str>,
         is_first: bool,
         pieces: TextChunks,
     },
-    /// A model call of the node came to its end; the words before it, back to the last such event, are its answer.
+    /// A model call of the node ended; the text records since the previous such event are its answer.
     ModelCallEnded(ModelCallOutcome),
-    /// What a strategy found out.
+    /// An intermediate result of a strategy.
     FindingRecorded(StrategyFinding),
-    /// The intent to run a tool, on record before it runs.
+    /// The intent to run a tool, recorded before it runs.
     ToolRequested(ToolCall),
-    /// The same where the call itself is already on record, in `ModelCallEnded`.
+    /// The same for a call that is already recorded, in `ModelCallEnded`.
     ToolStarted {
         call: CallId,
         name: Arc<str>,
     },
-    /// What a tool says while it works.
+    /// Progress text of a running tool.
     ToolProgress {
         call: CallId,
         name: Arc<str>,
@@ -106,20 +106,20 @@ pub enum Event {
     },
     /// One per model call.
     ModelUsage(ModelCallUsage),
-    /// Why the run is about to end badly. `RunEnded` always follows.
+    /// Why the run is about to fail. `RunEnded` always follows.
     RunFailed {
         message: Arc<str>,
     },
-    /// Always last, exactly once.
+    /// Always the last event, exactly once.
     RunEnded {
         outcome: RunOutcome,
     },
-    /// What happened to an utterance on its way to apps.
+    /// A change of an utterance's delivery to apps.
     Message(MessageEvent),
 }
 
 impl Event {
-    /// How many sequence numbers the record takes. Never zero.
+    /// Number of sequence numbers the record takes. Never zero.
     pub fn seq_count(&self) -> u64 {
         match self {
             Self::AnswerText(pieces)
@@ -127,7 +127,7 @@ impl Event {
             | Self::ThoughtText(pieces)
             | Self::ToolArguments { pieces, .. }
             | Self::ToolProgress { pieces, .. } => (pieces.len() as u64).max(1),
-            // One for each call, so that every call can be told under a number of its own.
+            // One per call, so that every call has a sequence number of its own on the wire.
             Self::ModelCallEnded(ModelCallOutcome::Completed { calls, .. }) => (calls.len() as u64).max(1),
             Self::RunStarted { .. }
             | Self::RunBriefed(_)
@@ -147,7 +147,7 @@ impl Event {
         }
     }
 
-    /// About how many bytes the record takes in memory.
+    /// Approximate size of the record in memory.
     pub fn approximate_bytes(&self) -> usize {
         /// Ids, names and the record itself.
         const RECORD_OVERHEAD: usize = 256;
@@ -208,20 +208,20 @@ pub enum RunOutcome {
     Completed,
     Failed,
     Cancelled,
-    /// The server died under it.
+    /// The server process ended during the run.
     Interrupted,
 }
 
-/// How a node came to its end.
+/// The result of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeOutcome {
     Done,
     Failed(Arc<str>),
-    /// The server died while it was at work; it is entered again if the run goes on.
+    /// The server process ended while the node was active; a resumed run enters it again.
     Interrupted,
 }
 
-/// How a model call came to its end.
+/// The result of a model call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelCallOutcome {
     Completed { stop: StopReason, calls: Vec<ToolCall> },
@@ -233,12 +233,12 @@ pub struct ApprovalRequest {
     pub approval: ApprovalId,
     pub call: ToolCall,
     pub expires_at: Timestamp,
-    /// The server died while the call was at work: nobody knows whether it took effect.
+    /// The server process ended during the call: whether it took effect is unknown.
     pub may_have_run: bool,
 }
 
 impl ApprovalRequest {
-    /// Why a person is asked, where that is more than the policy. Said wherever the question is.
+    /// Additional reason for the approval request, besides the policy; shown with every request.
     pub fn reason(&self) -> Option<String> {
         let name = &self.call.name;
         self.may_have_run.then(|| {
@@ -255,11 +255,11 @@ pub struct ModelCallUsage {
     pub tokens: TokenCount,
     pub provider: Arc<str>,
     pub model: Arc<str>,
-    /// True when the provider gave no figures and we had to count ourselves.
+    /// True if the provider reported no figures and the count is an estimate.
     pub estimated: bool,
 }
 
-/// Many short strings in one allocation: streamed text arrives in pieces and must leave in the same pieces.
+/// Many short strings in one allocation: streamed text must be delivered in the same chunks in which it arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TextChunks {
     text: String,
@@ -267,7 +267,7 @@ pub struct TextChunks {
 }
 
 impl TextChunks {
-    /// A record never holds more text than this; longer text takes several records.
+    /// Most text in one record; longer text takes several records.
     pub const MAX_BYTES: usize = 256 * 1024;
 
     pub fn of_single(piece: &str) -> Self {
@@ -298,12 +298,13 @@ impl TextChunks {
         &self.text
     }
 
-    /// Where each piece ends in `text`.
+    /// End offset of each chunk in `text`.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// The inverse of `text` and `ends`; `None` when the ends do not cut the text at characters, in order.
+    /// The inverse of `text` and `ends`; `None` unless the ends are ascending character boundaries up to the text's
+    /// length.
     pub fn from_parts(text: String, ends: Vec<u32>) -> Option<Self> {
         let mut previous = 0;
         for &end in &ends {

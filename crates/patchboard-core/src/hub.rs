@@ -153,10 +153,10 @@ struct HubState {
 impl Hub {
     pub(crate) fn new(parts: HubParts) -> Self {
         let HubParts { options, store, log, clock, ids, embedder, router, notices } = parts;
-        let pipeline =
+        let local_router =
             LocalRouter { rules: options.rules.clone(), catch_all: options.catch_all.clone(), policy: options.policy };
         Self(Arc::new(HubState {
-            local_router: pipeline,
+            local_router,
             store,
             log,
             clock,
@@ -198,9 +198,9 @@ impl Hub {
     pub(crate) async fn submit(
         &self,
         caller: &Caller,
-        wanted: SubmitMessage,
+        request: SubmitMessage,
     ) -> Result<Arc<MessageReport>, BoardError> {
-        let SubmitMessage { text, input, confidence, only_app: only } = wanted;
+        let SubmitMessage { text, input, confidence, only_app } = request;
         check_text(&text)?;
         if confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return Err(BoardError::invalid("confidence is out of range: it lies between 0 and 1"));
@@ -218,13 +218,13 @@ impl Hub {
             text,
             input,
             confidence,
-            only_app: only.map(|name| self.canonical_name(&name).unwrap_or(name)),
+            only_app: only_app.map(|name| self.canonical_name(&name).unwrap_or(name)),
             principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             expires_at: self.0.clock.now().checked_add(expiry).unwrap_or(Timestamp::MAX),
         });
-        let (taken, answer) = oneshot::channel();
-        self.spawn_actor(MessageId(self.0.ids.next()), ActorStart::New { utterance, reply: taken });
+        let (reply, answer) = oneshot::channel();
+        self.spawn_actor(MessageId(self.0.ids.next()), ActorStart::New { utterance, reply });
         answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))
     }
 
@@ -254,32 +254,33 @@ impl Hub {
         let by = caller.principal.text();
         let (reply, answer) = oneshot::channel();
         self.send_to_actor(message, ActorInput::Resend { app: app.clone(), by, reply });
-        let done = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;
+        let report = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;
         let detail = app.map_or_else(|| Arc::from(""), |app| format!("to {app}").into());
         self.record_audit(caller, "message.resend", &message.to_string(), detail).await?;
-        Ok(done)
+        Ok(report)
     }
 
     pub(crate) async fn cancel(&self, caller: &Caller, message: MessageId) -> Result<Arc<MessageReport>, BoardError> {
         let (reply, answer) = oneshot::channel();
         self.send_to_actor(message, ActorInput::Cancel { by: caller.principal.text(), reply });
-        let done = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;
+        let report = answer.await.unwrap_or_else(|_| Err(BoardError::shutting_down()))?;
         self.record_audit(caller, "message.cancel", &message.to_string(), "".into()).await?;
-        Ok(done)
+        Ok(report)
     }
 
     /// Runs background work until `stop` or [`close`](Self::close): notices to their sinks, training data to the store.
     pub(crate) fn run_background(&self, stop: CancellationToken) {
         let hub = self.clone();
         self.0.background_tasks.spawn(async move {
-            let over = hub.0.background_stop.child_token();
-            let keeping = async { tokio::join!(hub.0.notices.run(over.clone()), hub.run_training_saver(over.clone())) };
-            tokio::pin!(keeping);
+            let cancel = hub.0.background_stop.child_token();
+            let workers =
+                async { tokio::join!(hub.0.notices.run(cancel.clone()), hub.run_training_saver(cancel.clone())) };
+            tokio::pin!(workers);
             tokio::select! {
-                _ = &mut keeping => return,
-                () = stop.cancelled() => over.cancel(),
+                _ = &mut workers => return,
+                () = stop.cancelled() => cancel.cancel(),
             }
-            keeping.await;
+            workers.await;
         });
     }
 
@@ -293,11 +294,11 @@ impl Hub {
         // Only now: the last responses of apps are still shown and learned from.
         self.0.background_stop.cancel();
         self.0.background_tasks.close();
-        let ending = async {
+        let flush = async {
             self.0.background_tasks.wait().await;
             self.save_training().await;
         };
-        if tokio::time::timeout(SHUTDOWN_TIMEOUT, ending).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, flush).await.is_err() {
             tracing::warn!("some notices could not be shown in time");
         }
     }

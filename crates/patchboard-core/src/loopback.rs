@@ -1,9 +1,9 @@
-//! Which host names and addresses mean this machine. Every decision about trust asks here: who may connect without a
-//! token, where a key may travel unencrypted, what a proxy must not see. Pure: nothing is resolved.
+//! Decides which host names and addresses are loopback. All trust decisions use this module: which clients may connect
+//! without a token, where a key may be sent unencrypted, what must bypass a proxy. Pure: resolves nothing.
 //!
-//! Names count by RFC 6761: `localhost` and every name below it, in any case, with or without the root's dot. Browsers
+//! Names follow RFC 6761: `localhost` and every name below it, in any case, with or without the trailing dot. Browsers
 //! resolve them to loopback themselves, so they are safe in a `Host` or `Origin` header. Other resolvers may ask a name
-//! server for `app.localhost`, so what connects to such a name must connect to [`addresses`] and not ask a resolver.
+//! server for `app.localhost`, so a client of such a name must connect to [`addresses`] instead of resolving it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ pub fn is_loopback_address(address: IpAddr) -> bool {
     }
 }
 
-/// Whether a host without its port, as a URL or a header writes it, is a loopback name or address. IPv6 may stand in
+/// Whether a host without its port, as written in a URL or header, is a loopback name or address. IPv6 may be in
 /// brackets.
 pub fn is_loopback_host(host: &str) -> bool {
     match literal(host) {
@@ -26,12 +26,12 @@ pub fn is_loopback_host(host: &str) -> bool {
     }
 }
 
-/// Where to connect to reach a loopback host, in the order to try; empty for any other host.
+/// Addresses of a loopback host, in the order to try; empty for any other host.
 pub fn addresses(host: &str) -> Vec<IpAddr> {
     match literal(host) {
         Some(address) if is_loopback_address(address) => vec![address],
         Some(_) => Vec::new(),
-        // The order in which system resolvers give them.
+        // The order that system resolvers use.
         None if is_loopback_name(host) => vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()],
         None => Vec::new(),
     }
@@ -47,7 +47,7 @@ fn literal(host: &str) -> Option<IpAddr> {
 fn is_loopback_name(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let mut labels = name.rsplit('.');
-    // Whatever has a character that no host name has, such as `user@app.localhost`, is not one.
+    // Names with a character that is invalid in host names, such as `user@app.localhost`, are rejected.
     let is_label = |label: &str| {
         !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };

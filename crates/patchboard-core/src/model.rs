@@ -1,4 +1,4 @@
-//! What is said to a model and what comes back, in no provider's dialect.
+//! Requests to models and their responses, independent of any provider's wire format.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::id::CallId;
 use crate::tool::ToolSpec;
 
-/// Who said a message. Tool results travel in `User` messages, as parts of their own.
+/// The author of a message. Tool results are parts of `User` messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MessageRole {
     User,
@@ -20,7 +20,7 @@ pub struct ModelMessage {
     pub parts: Vec<ContentPart>,
 }
 
-/// One piece of a message. Parts keep their origin: a tool's words never become the user's.
+/// One part of a message. Parts keep their origin: a tool's text never becomes the user's.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentPart {
     Text(Arc<str>),
@@ -28,7 +28,7 @@ pub enum ContentPart {
     ToolResult(ToolResult),
 }
 
-/// A call the model asked for.
+/// A tool call requested by the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
     pub id: CallId,
@@ -36,7 +36,7 @@ pub struct ToolCall {
     pub input: ToolInput,
 }
 
-/// Arguments as the model wrote them. Models do write broken JSON; that is told back to them, it does not end a run.
+/// Arguments as the model wrote them. Malformed JSON is reported to the model and does not end the run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolInput {
     Json(Arc<Value>),
@@ -44,7 +44,7 @@ pub enum ToolInput {
 }
 
 impl ToolInput {
-    /// About how many bytes the arguments take.
+    /// Approximate size in bytes.
     pub fn approximate_bytes(&self) -> usize {
         match self {
             Self::Json(value) => json_bytes(value),
@@ -67,7 +67,7 @@ fn json_bytes(value: &Value) -> usize {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResult {
     pub call: CallId,
-    /// The tool's name, for dialects that want it beside the id.
+    /// The tool's name, for wire formats that require it beside the id.
     pub name: Arc<str>,
     pub content: Arc<str>,
     pub is_error: bool,
@@ -82,7 +82,7 @@ impl ModelMessage {
         Self { role: MessageRole::Assistant, parts: vec![ContentPart::Text(text.into())] }
     }
 
-    /// The message's text parts joined; tool calls and results left out.
+    /// The message's text parts joined, without tool calls and results.
     pub fn text(&self) -> String {
         let mut joined = String::new();
         for part in &self.parts {
@@ -95,39 +95,39 @@ impl ModelMessage {
     }
 }
 
-/// One call to a model. `messages` alternate roles and end with a user message.
+/// One call of a model. `messages` alternate roles and end with a user message.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
-    /// Empty means "the provider's own default model".
+    /// Empty: the provider's default model.
     pub model: Arc<str>,
-    /// System text: soul, then facts. Empty means none.
+    /// System text: soul, then facts; may be empty.
     pub system: Arc<str>,
     pub messages: Vec<ModelMessage>,
     pub tools: Arc<[ToolSpec]>,
-    /// Hard limit on the answer, already cut to what the budget leaves.
+    /// Hard limit of the answer, already reduced to the remaining budget.
     pub max_tokens: u32,
     pub temperature: Option<f32>,
 }
 
-/// What a model's stream yields, in order. A stream that ends without `Stop` was cut.
+/// Items of a model's stream, in order. A stream that ends without `Stop` was cut off.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
-    /// Which provider and model really answer (after fallbacks); comes first.
+    /// The provider and model that answer (after fallbacks); the first item.
     ModelSelected {
         provider: Arc<str>,
         model: Arc<str>,
     },
     Text(String),
-    /// Reasoning text, where a provider tells it apart.
+    /// Reasoning text, if the provider separates it.
     Thought(String),
-    /// A piece of a call's arguments as it is written; the first of an index may be empty. `Call` follows with the same
-    /// index once the call is whole; providers that send whole calls only send no pieces.
+    /// A chunk of a call's arguments; the first of an index may be empty. `ToolCall` follows with the same index once
+    /// the call is complete. Providers that send only complete calls send no chunks.
     ToolCallChunk {
         index: u32,
         name: Arc<str>,
         text: String,
     },
-    /// A complete tool call. `id` is the provider's own and is replaced before anyone else sees it.
+    /// A complete tool call. `id` is the provider's and is replaced before it leaves the run.
     ToolCall {
         index: u32,
         id: Arc<str>,
@@ -139,12 +139,12 @@ pub enum ModelEvent {
     Stop(StopReason),
 }
 
-/// A model as its provider lists it.
+/// A model in a provider's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedModel {
-    /// What a request names it by.
+    /// The id used in requests.
     pub id: Arc<str>,
-    /// For people, where the provider has such a name.
+    /// Display name, if the provider has one.
     pub name: Option<Arc<str>>,
 }
 
@@ -155,10 +155,10 @@ pub struct TokenCount {
 }
 
 impl TokenCount {
-    /// No model has so many in one call; thousands of calls still add up in what they are counted with.
+    /// No model uses so many in one call, and thousands of calls still add up without overflow.
     pub const MAX: u64 = 1 << 32;
 
-    /// What a provider says, which may be anything.
+    /// Clamps a provider's figures, which are not trusted.
     pub fn from_provider(input: u64, output: u64) -> Self {
         Self { input: input.min(Self::MAX), output: output.min(Self::MAX) }
     }
@@ -173,14 +173,15 @@ pub enum StopReason {
     EndOfTurn,
     ToolCalls,
     MaxTokens,
-    /// The provider declined to go on (content filter, refusal).
+    /// The provider declined to continue (content filter, refusal).
     Refused,
 }
 
-/// Why a model call failed. Messages never hold upstream bodies, keys or URLs with credentials.
+/// Why a model call failed. Messages never contain upstream bodies, keys or URLs with credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// Nothing was asked: no key. A plain error, not a stream. Text says which variable to set.
+    /// No request was sent: the key is missing. The text names the variable to set. Returned as an error, not in the
+    /// stream.
     #[error("{0}")]
     NotConfigured(String),
     #[error("{0}")]
@@ -191,7 +192,7 @@ pub enum ModelError {
     Unavailable(String),
     #[error("{0}")]
     Timeout(String),
-    /// The stream ended before its terminator: whatever came so far is not an answer.
+    /// The stream ended before its terminator: the text so far is not an answer.
     #[error("{0}")]
     Truncated(String),
     #[error("cancelled")]
@@ -199,7 +200,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// May the same request be sent again (or to a fallback) as long as no token has been seen?
+    /// Whether the same request may be sent again (or to a fallback) as long as no token was received.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::RateLimited(_) | Self::Unavailable(_) | Self::Timeout(_) | Self::Truncated(_) => true,

@@ -1,4 +1,4 @@
-//! Plugins: what they may reach and what is known about them.
+//! Plugins: grants, states and reports.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::error::{BoardError, ErrorKind};
 mod grant;
 pub use grant::{GrantParseError, HostGrant, PluginGrant};
 
-/// Under this name the metadata of a tool names its plugin.
+/// Key of the plugin's name in a tool's metadata.
 pub const PLUGIN_METADATA_KEY: &str = "plugin";
 
-/// What a plugin is doing.
+/// State of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PluginState {
     /// Its file is being read and compiled.
     Loading,
     Ready,
-    /// Its file has changed in a way the operator has to approve, and no earlier version is at work.
+    /// Its file has changed in a way that needs the operator's approval, and no earlier version is active.
     AwaitingApproval,
-    /// Its file cannot be used.
+    /// Its file is invalid.
     Refused,
     Unloaded,
 }
@@ -41,21 +41,21 @@ impl PluginState {
 pub struct PluginReport {
     pub name: Arc<str>,
     pub state: PluginState,
-    /// Where it comes from: a path.
+    /// Path of its file.
     pub source: Arc<str>,
-    /// Of the version at work or, if none is, of the last one seen. Lower-case hex.
+    /// SHA-256 in lower-case hex of the active version or, if none is active, of the last version read.
     pub sha256: Option<Arc<str>>,
     pub has_tools: bool,
     pub has_channel: bool,
     pub grants: Vec<PluginGrant>,
     pub tools: Vec<Arc<str>>,
     pub loaded_at: Option<Timestamp>,
-    /// Calls since the server started, and those that failed.
+    /// Calls since the server started; `failures` is the number of failed ones.
     pub calls: u64,
     pub failures: u64,
-    /// Why it is refused, or why its newest file is.
+    /// Why it, or its newest file, is refused.
     pub problem: Option<Arc<str>>,
-    /// What a newer version of it wants that was not approved; empty when none waits.
+    /// What a newer version requires beyond the approval; empty if none waits.
     pub changes: Vec<Arc<str>>,
 }
 
@@ -64,10 +64,10 @@ pub struct PluginReport {
 pub enum PluginError {
     #[error("{0}")]
     Unknown(String),
-    /// Its file cannot be used.
+    /// Its file is invalid.
     #[error("{0}")]
     Refused(String),
-    /// It was read, and waits for approval.
+    /// Loaded, but waits for approval.
     #[error("{0}")]
     AwaitingApproval(String),
     #[error("{0}")]

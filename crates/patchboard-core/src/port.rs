@@ -1,4 +1,5 @@
-//! What the core needs from outside. Every trait is object-safe, so that leaves stay out of each other's builds.
+//! Ports: the core's interfaces to the outside. Every trait is object-safe, so that crates that implement one do not
+//! recompile those that use it.
 
 use std::any::Any;
 use std::fmt;
@@ -27,11 +28,11 @@ pub use tool_host::{ProgressSink, ToolHost, ToolNameStatus, ToolScope, Unregiste
 
 pub type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = T> + Send>>;
 
-/// A language model behind some API. Retries and fallbacks are inside, up to the first token; none after it.
+/// A language model behind some API. Implementations retry and fall back before the first token, never after it.
 pub trait ModelProvider: Send + Sync + fmt::Debug {
     fn name(&self) -> &str;
 
-    /// Can it be asked at all? `Err(NotConfigured)` says what is missing (a key) without asking anyone.
+    /// Whether it can be called at all. `Err(NotConfigured)` names what is missing (a key) without a request.
     fn check(&self) -> Result<(), ModelError>;
 
     /// Starts one call. The stream ends after `ModelEvent::Stop` or its first error; dropping it, or cancelling
@@ -42,58 +43,58 @@ pub trait ModelProvider: Send + Sync + fmt::Debug {
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<BoxStream<Result<ModelEvent, ModelError>>, ModelError>>;
 
-    /// The models it offers now, in its own order. `Err` says why it cannot tell; then any name may be one.
+    /// Lists the models it offers now, in its own order. On `Err` the list is unknown and any name may be valid.
     fn models(&self, _stop: CancellationToken) -> BoxFuture<'_, Result<Vec<ListedModel>, ModelError>> {
         let silent = ModelError::Unavailable("this provider does not list its models".to_owned());
         Box::pin(std::future::ready(Err(silent)))
     }
 }
 
-/// Programs that offer tools, started and watched by the server. Their tools are called through `ToolHost`s.
+/// Supervises worker processes. Their tools are called through `ToolHost`s.
 pub trait WorkerSupervisor: Send + Sync + fmt::Debug {
-    /// What each pool and each of its workers is doing now.
+    /// Current state of each pool and its workers.
     fn report(&self) -> Vec<PoolReport>;
 
-    /// A worker says which tools it has.
+    /// A worker has registered its tools.
     fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>);
 
-    /// Done when every pool has shown its tools, or has failed to; `None` when that is so already.
+    /// Resolves when every pool has registered its tools or failed to start; `None` if that is already so.
     fn startup_complete(&self) -> Option<BoxFuture<'static, ()>> {
         None
     }
 
-    /// A session is over; the workers that saw it are told, in their own time.
+    /// A session has ended; workers that took part in it are notified asynchronously.
     fn session_closed(&self, session: &str);
 
-    /// Pools whose workers may be called by names that they never registered, in the order of the configuration. A pool
-    /// that decides by its workers is missing until it has had one.
+    /// Pools whose workers may be called by unregistered names, in configuration order. A pool whose workers decide
+    /// that is missing until its first worker has started.
     fn pools_taking_unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
         Vec::new()
     }
 }
 
-/// Sandboxed plugins. A version that is at work when another takes over finishes the calls it has.
+/// Sandboxed plugins. A version that is replaced finishes its calls.
 pub trait PluginRuntime: Send + Sync + fmt::Debug {
-    /// Of all plugins that are ready. Cheap: called for every run.
+    /// Tools of all ready plugins. Must be cheap: called for every run.
     fn tools(&self) -> Arc<[ToolSpec]>;
 
-    /// Runs one call whose tool came from `tools`. Failures are outputs with `is_error`.
+    /// Calls a tool from `tools`. Failures are outputs with `is_error`.
     fn call(&self, call: PluginCall, stop: CancellationToken) -> BoxFuture<'_, ToolOutput>;
 
-    /// In the order of the configuration, then those of the folder.
+    /// Plugins of the configuration in their order, then those of the folder.
     fn list(&self) -> Vec<PluginReport>;
 
-    /// Reads a plugin's file anew, and takes it over if that needs no approval. `named`: a plugin's name, or the path
+    /// Reads a plugin's file again, and activates it if that needs no approval. `named`: a plugin's name, or the path
     /// of its file.
     fn load<'a>(&'a self, named: &'a str, stop: CancellationToken) -> BoxFuture<'a, Result<PluginReport, PluginError>>;
 
-    /// Takes no more calls; those under way end in their own time. It stays away until it is loaded again.
+    /// Refuses new calls; active ones finish. The plugin stays unloaded until it is loaded again.
     fn unload<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), PluginError>>;
 
-    /// Takes over the version that waits for it.
+    /// Activates the version that waits for approval.
     fn approve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<PluginReport, PluginError>>;
 
-    /// The adapter's reading of a webhook.
+    /// Parses a webhook with the channel's adapter.
     fn parse_incoming<'a>(
         &'a self,
         plugin: &'a str,
@@ -108,7 +109,7 @@ pub trait PluginRuntime: Send + Sync + fmt::Debug {
         stop: CancellationToken,
     ) -> BoxFuture<'a, Result<FormattedReply, ChannelError>>;
 
-    /// Sends what an adapter wrote, under its grants and with its secrets.
+    /// Sends an adapter's request, under its grants and with its secrets.
     fn send<'a>(
         &'a self,
         plugin: &'a str,
@@ -117,19 +118,19 @@ pub trait PluginRuntime: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<FetchResponse, FetchError>>;
 }
 
-/// One call of a plugin's tool.
+/// One call of a plugin tool.
 #[derive(Debug, Clone)]
 pub struct PluginCall {
-    /// As it was offered: its own name, or `PLUGIN.NAME`.
+    /// The offered name: the tool's own, or `PLUGIN.NAME`.
     pub tool: Arc<str>,
-    /// A JSON object that fits the schema.
+    /// A JSON object that matches the schema.
     pub arguments: Arc<str>,
-    /// For what the plugin calls in turn.
+    /// Host functions available to the plugin during the call.
     pub functions: Arc<dyn HostFunctions>,
 }
 
-/// The server's tools, for a plugin that works on somebody's behalf. Whether the plugin was granted a tool has been
-/// checked before.
+/// The server's tools for a plugin, on behalf of the plugin's caller. The plugin's grant of the tool has already been
+/// checked.
 pub trait HostFunctions: Send + Sync + fmt::Debug {
     fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput>;
 }
@@ -143,14 +144,14 @@ pub trait SchemaValidator: Send + Sync + fmt::Debug {
 /// Why arguments do not fit a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaViolation {
-    /// The first parameter that is wrong, with a sentence about it alone; `None` where it is none in particular.
+    /// The first wrong parameter with a sentence about it; `None` if no parameter in particular is wrong.
     pub parameter: Option<(Arc<str>, String)>,
-    /// Sentences for the model: what is wrong, at which path.
+    /// Sentences for the model: the errors and their paths.
     pub text: String,
 }
 
 impl SchemaViolation {
-    /// One that is not about a parameter.
+    /// A violation that concerns no parameter in particular.
     pub fn new(text: impl Into<String>) -> Self {
         Self { parameter: None, text: text.into() }
     }
@@ -162,59 +163,57 @@ impl fmt::Display for SchemaViolation {
     }
 }
 
-/// The character document of an agent, read anew when its file changes.
+/// Character documents of agents, read again when their file changes.
 pub trait SoulSource: Send + Sync + fmt::Debug {
     fn soul(&self, agent: &str) -> Option<Arc<str>>;
 }
 
-/// The folders runs may work in.
+/// Folders that runs may work in.
 pub trait WorkingFolders: Send + Sync + fmt::Debug {
-    /// Opens a folder to one run or call that the operator asked for, beneath a configured root or not. `Err` is a sentence
-    /// for the client.
+    /// Grants one run or call a folder that the operator requested, beneath a configured root or not. `Err` is a
+    /// sentence for the client.
     fn grant<'a>(&'a self, named: &'a str) -> BoxFuture<'a, Result<GrantedFolder, String>>;
 
-    /// The folder a request names, or the configured one, if it exists and lies where runs may work.
-    /// `Err` is a sentence for the client.
+    /// The requested folder, or the configured one, if it exists and is allowed. `Err` is a sentence for the client.
     fn resolve<'a>(&'a self, named: Option<&'a str>) -> BoxFuture<'a, Result<Arc<Path>, String>>;
 
-    /// What the folder itself has to say to agents that work in it.
+    /// The folder's own documents for agents.
     fn documents<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, FolderDocuments>;
 }
 
-/// A folder that the operator opened to one run or call.
+/// A folder that the operator granted to one run or call.
 #[derive(Debug, Clone)]
 pub struct GrantedFolder {
     pub path: Arc<Path>,
-    /// `None` when a configured root contains it, so that no more than the configuration is needed.
+    /// `None` if a configured root contains the folder, so that no grant is needed.
     pub grant: Option<FolderGrant>,
 }
 
-/// The right to work in a folder outside the configured roots. It lasts until the last copy is dropped.
+/// The right to work in a folder outside the configured roots. Ends when its last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct FolderGrant {
     _lease: Arc<dyn Any + Send + Sync>,
-    /// Commands cannot be confined on this machine, so every tool that writes asks first.
+    /// Commands cannot be sandboxed on this machine, so every writing tool requires approval.
     pub asks_before_writing: bool,
 }
 
 impl FolderGrant {
-    /// `lease` ends the right when it is dropped.
+    /// Dropping `lease` ends the grant.
     pub fn new(lease: impl Any + Send + Sync, asks_before_writing: bool) -> Self {
         Self { _lease: Arc::new(lease), asks_before_writing }
     }
 }
 
-/// Documents of a working folder, cut to a bearable length.
+/// Documents of a working folder, cut to a maximum length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FolderDocuments {
-    /// `SOUL.md`: who to be.
+    /// `SOUL.md`: the agent's character.
     pub soul: Option<Arc<str>>,
-    /// `AGENTS.md`: how to work here.
+    /// `AGENTS.md`: instructions for work in the folder.
     pub notes: Option<Arc<str>>,
 }
 
-/// The one way out to the web for tools and plugins: addresses are checked, redirects are checked again, size and time
-/// are bounded.
+/// The only HTTP client for tools and plugins: checks addresses, checks every redirect again, bounds size and time.
 pub trait HttpFetcher: Send + Sync + fmt::Debug {
     fn fetch(&self, request: FetchRequest, stop: CancellationToken)
     -> BoxFuture<'_, Result<FetchResponse, FetchError>>;
@@ -222,36 +221,36 @@ pub trait HttpFetcher: Send + Sync + fmt::Debug {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// Upper case.
+    /// In upper case.
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
     /// For the whole exchange, redirects included.
     pub timeout: Duration,
-    /// A longer body is cut.
+    /// A longer body is truncated.
     pub max_bytes: usize,
-    /// Only these hosts, on every hop; `None` for all that may be reached from here.
+    /// Restricts every hop to these hosts; `None` allows all reachable ones.
     pub only_hosts: Option<Arc<[HostGrant]>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchResponse {
     pub status: u16,
-    /// Where the answer came from, after redirects.
+    /// The final URL, after redirects.
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// The body went on.
+    /// The body was longer.
     pub is_truncated: bool,
 }
 
-/// Sentences for the model; they name hosts, never credentials.
+/// Sentences for the model; they contain host names, never credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     #[error("{0}")]
     BadRequest(String),
-    /// The address may not be reached from here.
+    /// The address is not allowed.
     #[error("{0}")]
     Refused(String),
     #[error("{0}")]
@@ -262,35 +261,36 @@ pub enum FetchError {
     Cancelled,
 }
 
-/// Turns text into vectors for finding facts by meaning.
+/// Computes embeddings, for retrieval of facts by meaning.
 pub trait Embedder: Send + Sync + fmt::Debug {
-    /// Names the vector space; vectors of different spaces are never compared.
+    /// Name of the vector space; vectors of different spaces are never compared.
     fn space(&self) -> &str;
     fn embed(&self, texts: Vec<String>, stop: CancellationToken) -> BoxFuture<'_, Result<Vec<Vec<f32>>, ModelError>>;
 }
 
-/// Shows notices to the user in one way: on the desktop, in the log, over HTTP.
+/// Shows notices to the user through one medium: desktop, log, HTTP.
 pub trait NoticeSink: Send + Sync + fmt::Debug {
-    /// One of a closed set: `desktop`, `console`, `webhook`, `ntfy`.
+    /// One of: `desktop`, `console`, `webhook`, `ntfy`.
     fn name(&self) -> &'static str;
 
-    /// `Err` is a sentence for the log. Bounded in time by itself; when `stop` is cancelled it returns promptly.
+    /// `Err` is a sentence for the log. Implementations bound their own time and return promptly when `stop` is
+    /// cancelled.
     fn show(&self, notice: Arc<UserNotice>, stop: CancellationToken) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// What of a running server lies outside of the board.
+/// Control of the parts of the server outside the board.
 pub trait ServerControl: Send + Sync + fmt::Debug {
-    /// Reads the configuration anew and takes over what can change while the server works, or nothing of it. One reload
-    /// after the other.
+    /// Reads the configuration again and applies what can change at run time, all of it or nothing. Reloads are
+    /// serialised.
     fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, BoardError>>;
 }
 
-/// Wall time. Timers use `tokio::time`, which tests pause.
+/// Wall-clock time. Timers use `tokio::time`, which tests can pause.
 pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
 }
 
-/// Fresh identifiers, time-ordered.
+/// Generates unique, time-ordered identifiers.
 pub trait IdGenerator: Send + Sync + fmt::Debug {
     fn next(&self) -> Uuid;
 }

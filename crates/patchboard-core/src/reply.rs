@@ -23,18 +23,18 @@ pub struct SessionHistory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadPage {
     pub messages: Vec<ThreadMessage>,
-    /// There are older ones.
+    /// There are older messages.
     pub has_more: bool,
 }
 
-/// Why a connection did not become an app.
+/// Why a registration was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistrationRefusal {
-    /// This connection is an app already.
+    /// The connection is already registered as an app.
     AlreadyRegistered,
-    /// Another living connection has the name.
+    /// Another live connection has the name.
     NameTaken,
-    /// The operator has to approve it first.
+    /// Requires the operator's approval.
     NotApproved,
     WrongToken,
 }
@@ -42,7 +42,7 @@ pub enum RegistrationRefusal {
 #[derive(Debug, Clone, PartialEq)]
 pub enum InboxEvent {
     Deliver(Arc<AppDelivery>),
-    /// Another connection wants the name: prove within two seconds that this one is alive.
+    /// Another connection requests the name: this one must prove within two seconds that it is alive.
     ProveAlive,
 }
 
@@ -51,11 +51,11 @@ pub struct AppSummary {
     pub profile: AppProfile,
     pub is_connected: bool,
     pub is_approved: bool,
-    /// When it registered or, if it is gone, when it was last seen.
+    /// When it registered or, if disconnected, was last seen.
     pub since: Timestamp,
-    /// Messages it has not answered yet.
+    /// Deliveries without a response so far.
     pub pending: usize,
-    /// How many messages the matcher learned from about it.
+    /// Number of training examples of the matcher for this app.
     pub training_examples: u64,
 }
 
@@ -67,10 +67,10 @@ pub struct RunSummary {
     pub last_seq: Seq,
 }
 
-/// What a user or an agent said, without tool calls and results.
+/// A text message of a user or an agent, without tool calls and results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadMessage {
-    /// Grows along the thread; not every number is used.
+    /// Ascending along the thread, with gaps.
     pub seq: u64,
     pub role: MessageRole,
     pub text: String,
@@ -83,12 +83,12 @@ pub struct AgentSummary {
     pub source: AgentSource,
 }
 
-/// The models a run can be given.
+/// The models that a run can use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelReport {
     /// Grouped by provider.
     pub models: Vec<ModelSummary>,
-    /// Providers that could not say what they offer: any model of theirs may be chosen.
+    /// Providers that could not list their models: any name may be chosen.
     pub unavailable: Vec<UnlistedProvider>,
 }
 
@@ -96,10 +96,10 @@ pub struct ModelReport {
 pub struct ModelSummary {
     /// `provider/model`
     pub id: Arc<str>,
-    /// For people.
+    /// Display name.
     pub name: Arc<str>,
     pub provider: Arc<str>,
-    /// What the agent works with unless told otherwise.
+    /// The agent's default model.
     pub is_default: bool,
 }
 
@@ -120,20 +120,20 @@ pub struct PendingApproval {
 pub struct NodeReport {
     pub version: &'static str,
     pub plugins: u64,
-    /// Stored conversations of chats and channels that are not cleared.
+    /// Stored sessions of chats and channels that are not cleared.
     pub sessions: u64,
     pub live_runs: u64,
 }
 
-/// What the operator wants to know of a server.
+/// Status of the server, for the operator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerReport {
     pub node: NodeReport,
-    /// It takes no new work.
+    /// It accepts no new work.
     pub is_draining: bool,
-    /// In the order of the configuration.
+    /// In configuration order.
     pub agents: Vec<AgentModel>,
-    /// Tool calls that wait for an answer.
+    /// Number of open approvals.
     pub approvals: u64,
     pub budget: BudgetReport,
     pub pools: Vec<PoolReport>,
@@ -141,25 +141,25 @@ pub struct ServerReport {
     pub known_apps: u64,
 }
 
-/// With which model an agent works.
+/// The model of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentModel {
     pub agent: Arc<str>,
     pub provider: Arc<str>,
-    /// Empty means the provider's own default.
+    /// Empty: the provider's default.
     pub model: Arc<str>,
 }
 
-/// What came of reading the configuration anew. Keys are written as in the configuration; values are never told.
+/// Result of reading the configuration again. Contains configuration keys, never values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReloadReport {
-    /// Set, nothing was taken over: what is wrong, with the place and what to do.
+    /// If not empty, nothing was applied: the errors, each with its location and a remedy.
     pub problems: Vec<Arc<str>>,
-    /// Worth knowing: what does not count as it is, and which provider is used where none is configured.
+    /// Remarks: settings without effect, and the provider that is used if none is configured.
     pub notes: Vec<Arc<str>>,
-    /// Taken over.
+    /// Keys that were applied.
     pub changed: Vec<Arc<str>>,
-    /// Changed as well; they count from the next start on.
+    /// Changed keys that take effect at the next start.
     pub needs_restart: Vec<Arc<str>>,
 }
 

@@ -1,13 +1,13 @@
-//! When a server asks a client to come back, as HTTP headers say it. Pure: headers and time are handed in.
+//! Parses HTTP's `retry-after` headers. Pure: headers and the current time are parameters.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-/// Milliseconds in `retry-after-ms`, or seconds or a date in `retry-after`. `header` finds a header by its lowercase
-/// name. A date counts from the response's own `date`, so that a wrong clock does not matter, or else from `now`; one
-/// that is over means at once. `None` if there is no such header or it cannot be read.
+/// The delay from `retry-after-ms` (milliseconds) or `retry-after` (seconds or a date). `header` looks a header up by
+/// its lowercase name. A date is relative to the response's own `date`, so that clock skew does not matter, or else to
+/// `now`; a past date gives zero. `None` if the headers are missing or invalid.
 pub fn retry_after<'a>(header: impl Fn(&str) -> Option<&'a str>, now: Option<Timestamp>) -> Option<Duration> {
     let header = |name: &str| header(name).map(str::trim);
     if let Some(milliseconds) = header("retry-after-ms").and_then(|text| text.parse().ok()) {

@@ -1,4 +1,4 @@
-//! Agent runs: a strategy decides (pure), a driver carries it out (async), recovery goes on with what a crash cut short.
+//! Agent runs: a strategy decides (pure), a driver executes (async), recovery resumes runs after a crash.
 
 pub(crate) mod agent_tools;
 pub mod driver;

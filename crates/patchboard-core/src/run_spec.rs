@@ -42,14 +42,14 @@ impl RunSpec {
     /// Approximate size in bytes.
     pub fn weight(&self) -> usize {
         let parts = self.history.iter().flat_map(|message| &message.parts);
-        let said: usize = parts
+        let history_bytes: usize = parts
             .map(|part| match part {
                 ContentPart::Text(text) => text.len(),
                 ContentPart::ToolCall(call) => call.input.approximate_bytes(),
                 ContentPart::ToolResult(result) => result.content.len(),
             })
             .sum();
-        512 + self.message.len() + self.system.len() + said
+        512 + self.message.len() + self.system.len() + history_bytes
     }
 }
 

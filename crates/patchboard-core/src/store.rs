@@ -1,4 +1,4 @@
-//! The store port: one way to write (a batch, in one transaction) and narrow, bounded ways to read.
+//! The store port: writes are batches, each one transaction; reads are narrow and bounded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
 use crate::model::{ModelMessage, TokenCount};
 use crate::webhook::{DeliveryId, DeliveryState};
 
-/// Durable state. A commit that returned `Ok` survives `kill -9`; a `Boundary` commit survives a power cut too.
+/// Durable state. A commit that returned `Ok` survives `kill -9`; a `Boundary` commit also survives a power failure.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Writes all of the batch or nothing. Commits asked for one after the other are applied in that order.
+    /// Writes all of the batch or nothing. Commits are applied in call order.
     fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Records of a topic whose last number is at or after `from`, in order, at most `limit` records.
+    /// Records of a topic whose last number is at or after `from`, in order, at most `limit`.
     fn events(&self, topic: &Topic, from: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Envelope>>, StoreError>>;
-    /// The topic's last used number; `Seq(0)` when nothing is stored.
+    /// The topic's last used number; `Seq(0)` if nothing is stored.
     fn last_seq(&self, topic: &Topic) -> BoxFuture<'_, Result<Seq, StoreError>>;
 
     fn run(&self, run: RunId) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
-    /// That principal's newest run of that client-given id.
+    /// The principal's newest run with that client id.
     fn latest_run_by_client_id(
         &self,
         principal: &str,
@@ -31,7 +31,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
     /// The session's newest run.
     fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
-    /// Runs no `CloseRun` was written for, oldest first, each with its open model calls.
+    /// Runs without a `CloseRun`, oldest first, each with its open model calls.
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>>;
 
     fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>>;
@@ -42,18 +42,18 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
         cursor: Option<PageCursor>,
     ) -> BoxFuture<'_, Result<ResultPage<SessionRow>, StoreError>>;
-    /// Stored conversations that are not cleared, besides those of these channels.
+    /// Number of sessions that are not cleared, except those of the given channels.
     fn count_sessions(&self, excluded_channels: &'static [&'static str]) -> BoxFuture<'_, Result<u64, StoreError>>;
     /// Turns after the session's clear marker.
     fn turns(&self, query: TurnQuery) -> BoxFuture<'_, Result<ResultPage<TurnRow>, StoreError>>;
 
-    /// Facts of one owner that are still true: the best matches for the text first, then the newest.
+    /// Current facts of one owner: best matches for the text first, then the newest.
     fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<ResultPage<FactRow>, StoreError>>;
 
-    /// What is kept under that key.
+    /// The value under that key.
     fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
 
-    /// Keys of that space that begin with `prefix` and come after `after`, in the order of their bytes.
+    /// Keys of the namespace that begin with `prefix` and follow `after`, in byte order.
     fn kv_keys(
         &self,
         space: &KvNamespace,
@@ -63,14 +63,14 @@ pub trait Store: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>>;
 
-    /// The delivery of that channel and key.
+    /// The delivery with that channel and key.
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>>;
-    /// Deliveries in no final state, oldest first.
+    /// Deliveries that are not in a final state, oldest first.
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>>;
 
     /// Newest first.
     fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<ResultPage<MessageRow>, StoreError>>;
-    /// Messages in no final state, oldest first.
+    /// Messages that are not in a final state, oldest first.
     fn open_messages(&self) -> BoxFuture<'_, Result<Vec<MessageRow>, StoreError>>;
 
     /// Tokens counted so far, one figure per scope, in order.
@@ -83,10 +83,10 @@ pub trait Store: Send + Sync + fmt::Debug {
         cursor: Option<PageCursor>,
     ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>>;
 
-    /// Deletes what is kept longer than it should be. Bounded work per call; `true` when more is left.
+    /// Deletes data past its retention. Bounded work per call; `true` if more is left.
     fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Finishes what was asked for and closes. Later calls answer `Closed`.
+    /// Finishes pending requests and closes. Later calls return `Closed`.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
@@ -96,10 +96,10 @@ pub enum StoreError {
     Busy,
     #[error("the store is closed")]
     Closed,
-    /// Cursors come back from clients; anything can be in them.
+    /// Cursors come from clients and may contain anything.
     #[error("the cursor is not one of this list")]
     BadCursor,
-    /// There is no room left on the disk.
+    /// The disk is full.
     #[error("storage is full")]
     Full,
     #[error("failed to {attempted}")]
@@ -116,12 +116,12 @@ pub enum StoreError {
     },
 }
 
-/// How far back things are kept. Turns, facts, usage and audit rows are not pruned.
+/// Retention. Turns, facts, usage and audit rows are not pruned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionCutoffs {
-    /// Runs and messages that ended before this go altogether.
+    /// Runs and messages that ended before this are deleted with all their data.
     pub runs_before: Timestamp,
-    /// Of runs that ended before this the events go: the whole answer is in the turn, its pieces are not needed.
+    /// The events of runs that ended before this are deleted: the turn holds the whole answer.
     pub events_before: Timestamp,
 }
 
@@ -131,12 +131,12 @@ pub struct WriteBatch {
     pub writes: Vec<StoreWrite>,
 }
 
-/// Ordered: a group commit takes the strictest of its batches.
+/// Ordered: a group commit uses the strictest level of its batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Text and argument pieces: survive the death of the process.
+    /// For text and argument chunks: survives the end of the process.
     Delta,
-    /// Everything a client may act on: survives a power cut.
+    /// For everything a client may act on: survives a power failure.
     Boundary,
 }
 
@@ -150,64 +150,64 @@ pub enum StoreWrite {
         outcome: RunOutcome,
         at: Timestamp,
     },
-    /// A model call is about to be made; its tokens are reserved until it is settled.
+    /// A model call is about to start; its tokens are reserved until it is settled.
     OpenModelCall(ModelCallRow),
-    /// Closes the model call of the same id and adds its tokens to every scope it counts in.
+    /// Closes the model call with the same id and adds its tokens to each of its scopes.
     SettleModelCall(UsageRow),
     AddTurn(NewTurn),
-    /// Replaces (supersedes, keeps) the owner's current fact of the same subject and predicate.
-    /// A fact equal to the current one changes nothing.
+    /// Supersedes the owner's current fact with the same subject and predicate, which stays stored. A fact equal to the
+    /// current one changes nothing.
     LearnFact(NewFact),
-    /// Hides all turns so far; `purge` deletes the session with its turns, runs and events instead.
+    /// Hides all turns so far; with `purge`, deletes the session with its turns, runs and events instead.
     ClearSession {
         session: SessionKey,
         at: Timestamp,
         purge: bool,
     },
     Audit(AuditRow),
-    /// The message's state as its events now add up to; the first one makes it known.
+    /// The message's state, as derived from its events; the first write creates the row.
     Message(MessageRow),
-    /// Replaces what is kept under that key; `None` deletes it.
+    /// Replaces the value under that key; `None` deletes it.
     PutValue {
         namespace: KvNamespace,
         key: Arc<str>,
         value: Option<Vec<u8>>,
         at: Timestamp,
     },
-    /// Puts a delivery on record, or changes it. A second one of the same channel and key is refused.
+    /// Creates or updates a delivery. A second delivery with the same channel and key is refused.
     Delivery(DeliveryRow),
 }
 
-/// A message of a channel on its way to an agent, and its answer on the way back.
+/// A channel message on its way to an agent, and its answer on the way back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeliveryRow {
     pub id: DeliveryId,
     pub channel: Arc<str>,
-    /// What tells it from others of its channel.
+    /// Deduplication key within the channel.
     pub key: Arc<str>,
     pub state: DeliveryState,
     pub received_at: Timestamp,
-    /// When the state last changed; final ones are pruned by it.
+    /// When the state last changed; final rows are pruned by it.
     pub changed_at: Timestamp,
-    /// What it says and what is to be sent, as `record` wrote it.
+    /// The message and the requests to send, encoded by `record`.
     pub body: Vec<u8>,
 }
 
-/// How much is kept in a space.
+/// Usage of a namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KvUsage {
     pub keys: u64,
-    /// Of all keys and values.
+    /// Total size of keys and values.
     pub bytes: u64,
 }
 
-/// What messages are found by; all else is in their events.
+/// Indexed fields of a message; the rest is in its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageRow {
     pub message: MessageId,
     pub state: MessageState,
     pub submitted_at: Timestamp,
-    /// When the state last changed; final ones are pruned by it.
+    /// When the state last changed; final rows are pruned by it.
     pub changed_at: Timestamp,
 }
 
@@ -218,17 +218,17 @@ pub struct MessageQuery {
     pub cursor: Option<PageCursor>,
 }
 
-/// Small things kept under a key. Clearing a session with `purge` deletes its space.
+/// Namespaces of the key-value store. Clearing a session with `purge` deletes its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KvNamespace {
     Session(SessionKey),
-    /// Of the server itself, such as what was pinned.
+    /// The server's own values, such as pins.
     Server,
-    /// A store that plugins share, by its name.
+    /// A key-value store shared by plugins, by name.
     Plugins(Arc<str>),
 }
 
-/// Opaque position in a list, as the store wrote it.
+/// Opaque position in a list, encoded by the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageCursor(pub String);
 
@@ -246,7 +246,7 @@ pub struct RunRow {
     pub client_id: Arc<str>,
     pub surface: Arc<str>,
     pub started_at: Timestamp,
-    /// The user's message, so that an interrupted run can be told from an empty one.
+    /// The user's message, so that an interrupted run can be distinguished from an empty one.
     pub input: Arc<str>,
     pub state: RunState,
 }
@@ -263,7 +263,7 @@ pub struct UnfinishedRun {
     pub open_calls: Vec<ModelCallRow>,
 }
 
-/// A model call under way. `number` counts the calls of its run from 1; (run, number) is its identity.
+/// An active model call. `number` counts the calls of its run from 1; (run, number) is its identity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCallRow {
     pub run: RunId,
@@ -274,9 +274,9 @@ pub struct ModelCallRow {
     pub model: Arc<str>,
     pub estimated_input: u64,
     pub reserved: u64,
-    /// The run's next free sequence number when the call began: text from here on is the call's output.
+    /// The run's next free sequence number when the call started: text from here on is the call's output.
     pub first_seq: Seq,
-    /// The node that asked; several nodes of a run may ask at once.
+    /// The node that made the call; several nodes of a run may call models concurrently.
     pub node: Option<NodeId>,
     pub at: Timestamp,
 }
@@ -299,8 +299,8 @@ pub struct UsageRow {
 /// What a budget is counted over. Dates are UTC.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BudgetScope {
+    /// Clearing a session does not reset its budget.
     Session(SessionKey),
-    /// Since the session was last cleared is still the same session: clearing does not reset its budget.
     Day(jiff::civil::Date),
     Month {
         year: i16,
@@ -315,7 +315,7 @@ pub enum BudgetScope {
 }
 
 impl BudgetScope {
-    /// The scope's name in storage: unique and stable.
+    /// Storage key: unique and stable.
     pub fn key(&self) -> String {
         match self {
             Self::Session(key) => format!("session/{key}"),
@@ -332,7 +332,7 @@ pub struct NewTurn {
     pub session: SessionKey,
     pub run: RunId,
     pub at: Timestamp,
-    /// The user's message, then everything the agent said and its tools answered.
+    /// The user's message, then all messages of the agent and its tool results.
     pub messages: Vec<ModelMessage>,
 }
 
@@ -345,7 +345,7 @@ pub struct TurnRow {
     pub messages: Vec<ModelMessage>,
 }
 
-/// Newest `limit` turns before the cursor, answered oldest first.
+/// The newest `limit` turns before the cursor, returned oldest first.
 #[derive(Debug, Clone)]
 pub struct TurnQuery {
     pub session: SessionKey,
@@ -356,7 +356,7 @@ pub struct TurnQuery {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     pub key: SessionKey,
-    /// The principal whose run made it; unknown where that run was never recorded.
+    /// The principal whose run created it; unknown if that run was never recorded.
     pub owner: Option<Arc<str>>,
     pub created_at: Timestamp,
     pub used_at: Timestamp,
@@ -367,7 +367,7 @@ pub struct SessionRow {
 pub struct SessionFilter {
     pub channel: Option<String>,
     pub account: Option<String>,
-    /// Only sessions that one of these principals made.
+    /// Restricts to sessions created by one of these principals.
     pub owners: Option<Vec<Arc<str>>>,
 }
 
@@ -380,7 +380,7 @@ pub struct NewFact {
     pub confidence: f32,
     pub session: SessionKey,
     pub learned_at: Timestamp,
-    /// Vector of the fact's sentence and the space it lives in, when an embedding model is configured.
+    /// Name of the vector space and embedding of the fact's sentence, if an embedding model is configured.
     pub embedding: Option<(Arc<str>, Vec<f32>)>,
 }
 
@@ -393,19 +393,19 @@ pub struct FactRow {
     pub confidence: f32,
     pub session: SessionKey,
     pub learned_at: Timestamp,
-    /// How well it answers the query, higher is better; 0 for facts that were only added for being recent.
+    /// Relevance to the query, higher is better; 0 for facts that were added only because they are recent.
     pub score: f32,
 }
 
 #[derive(Debug, Clone)]
 pub struct FactQuery {
     pub owner: MemoryOwner,
-    /// Any text; only its words are used, so nothing in it can be query syntax.
+    /// Any text: only its words are used, so it cannot contain query syntax.
     pub text: String,
-    /// Also rank by similarity to this vector, among facts of the same space.
+    /// Also ranks by similarity to this vector, among facts of the same space.
     pub embedding: Option<(Arc<str>, Vec<f32>)>,
     pub limit: usize,
-    /// Fill up to `limit` with the newest facts when fewer match.
+    /// Fills up to `limit` with the newest facts if fewer match.
     pub fill_with_recent: bool,
     pub cursor: Option<PageCursor>,
 }
@@ -414,7 +414,7 @@ pub struct FactQuery {
 pub struct UsageQuery {
     pub since: Option<Timestamp>,
     pub group_by: UsageGrouping,
-    /// Only sessions that one of these principals made.
+    /// Restricts to sessions created by one of these principals.
     pub owners: Option<Vec<Arc<str>>>,
     pub limit: usize,
     pub cursor: Option<PageCursor>,
@@ -429,27 +429,27 @@ pub enum UsageGrouping {
     Session,
 }
 
-/// One row of a usage report, biggest spender (or newest day) first.
+/// One row of a usage report, highest cost (or newest day) first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageGroup {
     pub key: String,
     pub calls: u64,
     pub tokens: TokenCount,
     pub cost_nanousd: u64,
-    /// Calls whose figures are our own estimate.
+    /// Calls whose figures are estimates.
     pub estimated_calls: u64,
 }
 
-/// Who did what, when; never edited, never deleted by a purge.
+/// An audited action; never edited, never deleted by a purge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditRow {
     pub at: Timestamp,
     pub principal: Arc<str>,
     pub surface: Arc<str>,
     pub action: Arc<str>,
-    /// What it was done to: a session key, a tool, an approval.
+    /// The object of the action: a session key, a tool, an approval.
     pub subject: Arc<str>,
     pub run: Option<RunId>,
-    /// Plain words, no prompts and no arguments.
+    /// Plain text without prompts or arguments.
     pub detail: Arc<str>,
 }

@@ -1,4 +1,5 @@
-//! Text helpers: escaping of foreign text before a model sees it, and suggestions for mistyped names.
+//! Text helpers: cutting, escaping of foreign text before a model or a terminal shows it, and suggestions for mistyped
+//! names.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,7 @@ mod nearest;
 pub use clip::clipped;
 pub use nearest::{did_you_mean, nearest};
 
-/// Mark of a text that was cut.
+/// Appended to a text that was cut.
 const CUT_MARK: char = '…';
 
 /// The longest prefix of at most `max_bytes`.
@@ -16,18 +17,18 @@ pub fn cut(text: &str, max_bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
 }
 
-/// At most `max_bytes` of the text and, where there is more, `…`.
+/// At most `max_bytes` of the text, followed by `…` if it was cut.
 pub fn cut_with_mark(text: &str, max_bytes: usize) -> Cow<'_, str> {
     with_mark(text, cut(text, max_bytes))
 }
 
-/// At most `max_chars` characters of the text and, where there are more, `…`.
+/// At most `max_chars` characters of the text, followed by `…` if it was cut.
 pub fn cut_chars(text: &str, max_chars: usize) -> Cow<'_, str> {
     let end = text.char_indices().nth(max_chars).map_or(text.len(), |(end, _)| end);
     with_mark(text, text.get(..end).unwrap_or(text))
 }
 
-/// At most `max_bytes` of the text and, where there is more, a line for a model that says how much of it is shown.
+/// At most `max_bytes` of the text; if it was cut, followed by a line for the model with the sizes.
 pub fn cut_with_size(text: &str, max_bytes: usize) -> Cow<'_, str> {
     let shown = cut(text, max_bytes);
     if shown.len() == text.len() {
@@ -36,29 +37,29 @@ pub fn cut_with_size(text: &str, max_bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{shown}\n[cut: {} of {} bytes shown]", shown.len(), text.len()))
 }
 
-/// Each control character, line breaks among them, becomes a space.
+/// Replaces each control character, line breaks included, with a space.
 pub fn controls_as_spaces(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
-/// For a model: characters that a person who reads along does not see, or sees elsewhere than they are, as `\u{202e}`.
-/// Line breaks and tabs stay, and so does the zero-width space, which prompts put into tags to keep them from closing.
+/// For a model: escapes characters that are invisible to a human reader or displayed out of order, as `\u{202e}`. Keeps
+/// line breaks, tabs and the zero-width space, which prompts insert into tags to keep them from closing.
 pub(crate) fn escape_hidden(text: &str) -> Cow<'_, str> {
     let is_escaped = |character| is_hidden(character) && !matches!(character, '\n' | '\t' | '\u{200b}');
     escape(text, is_escaped, char::escape_unicode)
 }
 
-/// For a terminal: the same, and the zero-width space. Carriage returns are shown as `\r`.
+/// For a terminal: as `escape_hidden`, and also escapes the zero-width space. Carriage returns become `\r`.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'), char::escape_default)
 }
 
-/// For one line of a terminal or a log: line breaks and tabs are shown as `\n` and `\t`.
+/// For one line of a terminal or log: also escapes line breaks and tabs, as `\n` and `\t`.
 pub fn escape_line(text: &str) -> Cow<'_, str> {
     escape(text, is_hidden, char::escape_default)
 }
 
-/// Control characters, marks that change the direction of text, and characters without width.
+/// Control characters, bidirectional marks, and zero-width characters.
 fn is_hidden(character: char) -> bool {
     let is_mark = matches!(
         character,

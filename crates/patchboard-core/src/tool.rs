@@ -1,4 +1,4 @@
-//! What a tool is to agents and programs, whatever it is made of, and what a call of it brings back.
+//! Tools as agents and bridge clients see them, and the outputs of calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ mod glob;
 
 pub use glob::Glob;
 
-/// A tool as agents see it, whatever it is made of.
+/// A tool of any host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
     pub name: Arc<str>,
@@ -20,25 +20,25 @@ pub struct ToolSpec {
     /// JSON Schema of the arguments object.
     pub input_schema: Arc<Value>,
     pub effect: ToolEffect,
-    /// What to do with a call that was cut off so that nobody knows whether it took effect.
+    /// What to do with an interrupted call whose outcome is unknown.
     pub unknown_outcome: UnknownOutcomePolicy,
-    /// How long a call may take; `None` for the server's limit.
+    /// Time limit of a call; `None` for the server's limit.
     pub timeout: Option<Duration>,
     pub kind: ToolKind,
-    /// What programs want to know about it besides; `None` where there is nothing to know.
+    /// Further properties for bridge clients, if there are any.
     pub traits: Option<Arc<ToolTraits>>,
 }
 
-/// The built-in tool that makes several calls at once.
+/// The built-in tool that executes several calls at once.
 pub const BATCH_TOOL: &str = "batch";
 
 impl ToolSpec {
-    /// Each call of a batch, and of an agent, is judged by itself.
+    /// Whether it is the batch tool. Policy is applied to each call of a batch, not to the batch.
     pub fn is_batch(&self) -> bool {
         &*self.name == BATCH_TOOL && self.kind == ToolKind::BuiltIn
     }
 
-    /// Can it hand over its result piece by piece?
+    /// Whether it can stream its result.
     pub fn streams(&self) -> bool {
         self.traits.as_ref().is_some_and(|traits| traits.streams)
     }
@@ -47,22 +47,22 @@ impl ToolSpec {
 /// Which kind of host offers a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ToolKind {
-    /// Of the server itself.
+    /// Provided by the server itself.
     BuiltIn,
-    /// Of an MCP server.
+    /// Provided by an MCP server.
     Mcp,
-    /// Of a WASM plugin.
+    /// Provided by a WASM plugin.
     Plugin,
-    /// Of a worker or another program on the bridge.
+    /// Provided by a worker or another client of the bridge.
     Worker,
     /// Sends to apps of the hub.
     App,
-    /// Another agent.
+    /// Calls another agent.
     Agent,
 }
 
 impl ToolKind {
-    /// As clients, metrics and traces name it.
+    /// The name in client protocols, metrics and traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BuiltIn => "builtin",
@@ -75,19 +75,19 @@ impl ToolKind {
     }
 }
 
-/// What is known about a tool that lives in another program.
+/// Properties of a tool in another process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolTraits {
     pub streams: bool,
-    /// Names of its parameters, in its own order.
+    /// Parameter names, in the tool's own order.
     pub parameters: Vec<Arc<str>>,
-    /// The same arguments give the same result, so that a result may be given out again.
+    /// Equal arguments give equal results, so results may be cached.
     pub cacheable: bool,
-    /// As the program told it.
+    /// As registered by the worker or client.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Does calling the tool change anything? Effect-free calls need no intent on record before they run.
+/// Whether a call changes anything. Read-only calls need no recorded intent before they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolEffect {
     ReadOnly,
@@ -101,48 +101,49 @@ pub enum UnknownOutcomePolicy {
     Fail,
 }
 
-/// What a tool answered. A failure is an answer too: the model reads it and goes on.
+/// The output of a call. Failures are outputs too: the model reads them and continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
     /// For models and people.
     pub content: Arc<str>,
     pub is_error: bool,
-    /// The same for programs. Never recorded.
+    /// Structured form for bridge clients. Never recorded.
     pub data: Option<Arc<StructuredOutput>>,
 }
 
-/// What a tool answered, for a program to work with.
+/// Structured output for bridge clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StructuredOutput {
-    /// The result as JSON text, as its maker wrote it.
+    /// The result as JSON text, exactly as the tool produced it.
     pub json: Option<Bytes>,
     pub binary: Option<Bytes>,
     pub metadata: BTreeMap<String, String>,
-    /// Set when it was not the tool itself that failed.
+    /// Set if the failure was not the tool's own.
     pub fault: Option<ToolFault>,
 }
 
-/// Why a call did not get an answer from its tool.
+/// Why a call got no output from its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ToolFault {
-    /// The program that has the tool is gone or cannot be reached. Whether the call took effect is not known.
+    /// The worker or client that has the tool ended or is unreachable. Whether the call took effect is unknown.
     Unavailable,
-    /// It waited too long for a free worker and never ran.
+    /// Timed out in the queue for a free worker; it never ran.
     QueueTimeout,
-    /// Too many wait already; it never ran.
+    /// The queue is full; it never ran.
     Saturated,
-    /// The one worker it may go to is busy; it never ran.
+    /// The only eligible worker is busy; it never ran.
     WorkerBusy,
-    /// It ran too long and was stopped.
+    /// Exceeded its time limit and was stopped.
     TimedOut,
     Cancelled,
-    /// What was passed could not be understood; it never ran.
+    /// The request could not be decoded; it never ran.
     Invalid,
-    /// An argument does not fit what the tool takes. The words begin with `Invalid parameter` and name it; it never ran.
+    /// An argument does not match the tool's schema. The text begins with `Invalid parameter` and names it; it never
+    /// ran.
     Argument,
-    /// The program does not know the tool.
+    /// The worker does not know the tool.
     NotFound,
-    /// The program broke while it was answering.
+    /// The worker failed internally during the call.
     Internal,
 }
 
@@ -155,18 +156,18 @@ impl ToolOutput {
         Self { content: content.into(), is_error: true, data: None }
     }
 
-    /// A call that got no answer from its tool.
+    /// Output of a call that its tool did not answer.
     pub fn fault(fault: ToolFault, content: impl Into<Arc<str>>) -> Self {
         Self::error(content).with_structured(StructuredOutput { fault: Some(fault), ..StructuredOutput::default() })
     }
 
-    /// The same answer, for programs too.
+    /// Adds the structured form.
     #[must_use]
     pub fn with_structured(self, data: StructuredOutput) -> Self {
         Self { data: Some(Arc::new(data)), ..self }
     }
 
-    /// A result that is JSON: models read its text, programs its value.
+    /// A JSON result: models read its text, bridge clients its value.
     pub fn json(value: &Value) -> Self {
         let text = value.to_string();
         let json = Bytes::copy_from_slice(text.as_bytes());
@@ -174,27 +175,27 @@ impl ToolOutput {
     }
 }
 
-/// What a call carries besides its arguments, to tools that live in other programs.
+/// Metadata of a call, besides its arguments, for tools in other processes.
 #[derive(Debug, Clone, Default)]
 pub struct CallMetadata {
-    /// What workers know the caller's session by.
+    /// The caller's session id, as workers know it.
     pub session: Arc<str>,
     pub metadata: BTreeMap<String, String>,
-    /// Arguments that are bytes, by name.
+    /// Binary arguments, by name.
     pub binary: BTreeMap<String, Bytes>,
-    /// Joins what is told about the call on its way.
+    /// Correlation id, shared by all events about the call.
     pub correlation: Option<Arc<str>>,
-    /// Position in the caller's trace, as W3C writes it.
+    /// The caller's W3C `traceparent`.
     pub trace: Option<Arc<str>>,
-    /// How long the call may take, the wait for a worker included; `None` for the tool's own limit.
+    /// Time limit of the call, including the wait for a worker; `None` for the tool's own limit.
     pub timeout: Option<Duration>,
-    /// Where the result goes piece by piece, as fast as it is taken.
+    /// Receives the result in chunks, with backpressure.
     pub chunks: Option<mpsc::Sender<ToolChunk>>,
-    /// The answer is read by a model: text rather than data.
+    /// A model reads the output: prefer text to data.
     pub for_model: bool,
 }
 
-/// A piece of a result.
+/// A chunk of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolChunk {
     pub id: Arc<str>,

@@ -1,4 +1,5 @@
-//! Webhooks of channels: what another service posts, what an adapter makes of it, and the state of its delivery.
+//! Webhooks of channels: the request of the external service, the adapter's interpretation, and the state of the
+//! delivery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,44 +7,45 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// What another service posted, after its signature was found right.
+/// A webhook request whose signature has been verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub method: String,
     /// Without the leading `?`.
     pub query: String,
-    /// Names in lower case; without what was only for the signature.
+    /// Names in lower case; without headers that serve only the signature.
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    /// SHA-256, in hex, of the body and of whatever else tells this delivery from another one with the same body.
+    /// SHA-256, in hex, of the body and of whatever else distinguishes this delivery from another one with the same
+    /// body.
     pub digest: Arc<str>,
 }
 
-/// What a webhook means.
+/// An adapter's interpretation of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedWebhook {
     Message(ChannelMessage),
-    /// Nothing to do; says why.
+    /// Nothing to do; contains the reason.
     Ignore(String),
-    /// Answer the webhook itself with this, at once.
+    /// Respond to the webhook itself at once.
     Respond(WebhookResponse),
 }
 
-/// What a person wrote.
+/// A person's message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChannelMessage {
-    /// What the other service calls this delivery: one that comes twice is answered once.
+    /// The external service's id of this delivery: a repeated delivery is processed once.
     pub id: Option<String>,
     pub account: Option<String>,
     pub peer: Option<String>,
     pub guild: Option<String>,
     pub team: Option<String>,
     pub content: String,
-    /// For the adapter, to answer.
+    /// Opaque to the server; the adapter uses it to address the reply.
     pub context: String,
 }
 
-/// The answer to a webhook itself.
+/// The HTTP response to a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookResponse {
     pub status: u16,
@@ -53,18 +55,18 @@ pub struct WebhookResponse {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelReply {
-    /// As the message had it.
+    /// Copied from the message.
     pub context: String,
     pub content: String,
     pub is_error: bool,
-    /// Somebody still waits for the webhook's answer.
+    /// The webhook's caller still waits for the response.
     pub is_synchronous: bool,
 }
 
-/// An answer in another service's form.
+/// A reply in the external service's format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FormattedReply {
-    /// In this order.
+    /// Sent in this order.
     pub requests: Vec<ChannelRequest>,
     pub answer: Option<WebhookResponse>,
 }
@@ -72,53 +74,53 @@ pub struct FormattedReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelRequest {
     pub method: String,
-    /// Secrets are still names in it.
+    /// Contains secrets as placeholders.
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
     pub timeout: Option<Duration>,
 }
 
-/// One channel of the configuration.
+/// A configured channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelOptions {
     pub name: Arc<str>,
-    /// Its adapter.
+    /// The plugin that adapts it.
     pub plugin: Arc<str>,
-    /// Does the webhook's caller wait for the answer, and how long?
+    /// How long the webhook's caller waits for the answer; `None` for asynchronous channels.
     pub wait: Option<Duration>,
-    /// Deliveries on record without an answer; further ones are refused.
+    /// Most recorded deliveries without an answer; further ones are refused.
     pub max_open_deliveries: usize,
-    /// A delivery without an id is the same as an earlier one if its `Webhook` is, for so long.
+    /// For this long, a delivery without an id counts as a duplicate if its `Webhook` digest is the same.
     pub replay_window: Duration,
 }
 
-/// Why an adapter gave no answer.
+/// Why an adapter returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
-    /// There is no such adapter, or it is not loaded.
+    /// The adapter does not exist or is not loaded.
     #[error("{0}")]
     Unavailable(String),
-    /// The adapter says that it cannot make sense of it.
+    /// The adapter rejected the input as invalid.
     #[error("{0}")]
     Rejected(String),
-    /// The adapter broke: a trap, a limit.
+    /// The adapter failed: a trap, a limit.
     #[error("{0}")]
     Failed(String),
 }
 
-/// One message on its way to an agent and its answer on its way back.
+/// A message on its way to an agent and its answer on the way back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId(pub Uuid);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeliveryState {
-    /// On record; the agent works on it, or will.
+    /// Recorded; the agent processes it, or will.
     Received,
-    /// The agent has answered; the answer is on its way.
+    /// The agent has answered; the answer is being sent.
     Answered,
     Sent,
-    /// Its answer could not be brought.
+    /// The answer could not be delivered.
     Failed,
 }
 
@@ -130,12 +132,12 @@ impl DeliveryState {
     }
 }
 
-/// What became of a webhook.
+/// Result of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebhookOutcome {
-    /// On record; its answer comes later.
+    /// Recorded; the answer is sent later.
     Accepted(DeliveryId),
-    /// It was here before.
+    /// Already received.
     Duplicate,
     Ignored,
     Respond(WebhookResponse),
@@ -156,7 +158,7 @@ pub(crate) struct DeliveryPayload {
     pub(crate) sent_count: usize,
     /// Why the answer could not be delivered.
     pub(crate) problem: Option<String>,
-    /// The webhook's caller was told of the failure. If it retries, that is no duplicate.
+    /// The failure was reported to the webhook's caller, so its retry does not count as a duplicate.
     pub(crate) is_failure_reported: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Workers and the programs that use them: ids, the tools they offer, their sessions, and reports about pools.
+//! Workers and bridge clients: ids, registered tools, sessions, and reports about pools.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::tool::{ToolEffect, ToolKind, ToolSpec, ToolTraits, UnknownOutcomePolicy};
 
-/// One worker process, from its start to its end; a replacement has another id.
+/// One worker process; its replacement has another id.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(pub Arc<str>);
 
@@ -25,29 +25,29 @@ impl fmt::Debug for WorkerId {
     }
 }
 
-/// A tool as a program offers it. Names, sizes and schemas are checked where it enters.
+/// A tool as registered by a worker or client. Names, sizes and schemas are validated by the bridge surface.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerTool {
     pub name: Arc<str>,
     pub description: Arc<str>,
     pub input_schema: Arc<serde_json::Value>,
-    /// Names of its parameters in the order it tells them, which a schema does not keep.
+    /// Parameter names in registration order, which a schema does not preserve.
     pub parameters: Vec<Arc<str>>,
     pub streams: bool,
     pub metadata: BTreeMap<String, String>,
 }
 
 impl WorkerTool {
-    /// What the board makes of it. A tool of which nobody says that it only reads may change things.
+    /// The tool's specification. A tool that is not marked `read_only` counts as writing.
     pub fn spec(&self) -> ToolSpec {
-        let says = |key: &str| self.metadata.get(key).is_some_and(|value| value == "true");
+        let is_true = |key: &str| self.metadata.get(key).is_some_and(|value| value == "true");
         let timeout = self.metadata.get("timeout_ms").and_then(|text| text.parse().ok()).filter(|&ms: &u64| ms > 0);
         ToolSpec {
             name: self.name.clone(),
             description: self.description.clone(),
             input_schema: self.input_schema.clone(),
-            effect: if says("read_only") { ToolEffect::ReadOnly } else { ToolEffect::Writes },
-            unknown_outcome: match says("read_only") || says("idempotent") {
+            effect: if is_true("read_only") { ToolEffect::ReadOnly } else { ToolEffect::Writes },
+            unknown_outcome: match is_true("read_only") || is_true("idempotent") {
                 true => UnknownOutcomePolicy::Retry,
                 false => UnknownOutcomePolicy::Ask,
             },
@@ -56,7 +56,7 @@ impl WorkerTool {
             traits: Some(Arc::new(ToolTraits {
                 streams: self.streams,
                 parameters: self.parameters.clone(),
-                cacheable: says("cacheable"),
+                cacheable: is_true("cacheable"),
                 metadata: self.metadata.clone(),
             })),
         }
@@ -66,9 +66,9 @@ impl WorkerTool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionConfig {
     pub caching: bool,
-    /// How long a result may be given out again.
+    /// How long a cached result may be returned.
     pub cache_ttl: Duration,
-    /// Tell of each call in this session.
+    /// Publish telemetry events for each call in this session.
     pub telemetry: bool,
 }
 
@@ -80,26 +80,26 @@ pub struct SessionReport {
     pub tools: u32,
 }
 
-/// A pool of workers that offer the same tools.
+/// State of a pool of workers with the same tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolReport {
     pub name: Arc<str>,
     pub workers: Vec<WorkerReport>,
-    /// How many there should be.
+    /// Target number of workers.
     pub target_workers: u32,
     pub queued: u32,
     pub tools: u32,
     pub succeeded: u64,
     pub failed: u64,
-    /// Passed their deadline while they ran, or waited too long for a worker and never ran.
+    /// Calls that exceeded their deadline while running, or timed out in the queue and never ran.
     pub timed_out: u64,
-    /// Found the queue full and never ran.
+    /// Calls refused because the queue was full; they never ran.
     pub refused: u64,
-    /// Workers that died or were replaced because they did not answer.
+    /// Workers that exited or were replaced because they did not respond.
     pub restarts: u64,
-    /// Workers replaced because of their age, their work or their size.
+    /// Workers replaced because of their age, number of calls or memory.
     pub recycled: u64,
-    /// What went wrong last, in a sentence.
+    /// The last error, in a sentence.
     pub last_error: Option<Arc<str>>,
 }
 
@@ -111,10 +111,10 @@ pub struct WorkerReport {
     pub in_flight: u32,
     pub capacity: u32,
     pub calls: u64,
-    /// Of its whole process tree.
+    /// Of the whole process tree.
     pub memory_bytes: Option<u64>,
     pub since: Timestamp,
-    /// Where it is called.
+    /// Address of its gRPC server.
     pub address: Option<Arc<str>>,
 }
 
@@ -122,8 +122,8 @@ pub struct WorkerReport {
 pub enum WorkerState {
     Starting,
     Ready,
-    /// Finishes what it has and gets nothing new.
+    /// Finishes its calls and gets no new ones.
     Draining,
-    /// Gone; the next one starts after a pause.
+    /// Exited; a replacement starts after a delay.
     BackingOff,
 }

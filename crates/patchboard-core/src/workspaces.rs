@@ -39,7 +39,7 @@ impl WorkspaceService {
     }
 
     pub(crate) async fn create(&self, principal: &str, name: Option<Arc<str>>) -> Result<Workspace, BoardError> {
-        let _alone = self.write_lock.lock().await;
+        let _guard = self.write_lock.lock().await;
         let mut workspaces = self.list(principal).await?;
         if workspaces.len() >= MAX_WORKSPACES {
             return Err(limit_reached(format!("there are {MAX_WORKSPACES} workspaces already")));
@@ -57,7 +57,7 @@ impl WorkspaceService {
         if thread.is_empty() {
             return Err(BoardError::invalid("thread_id is required"));
         }
-        let _alone = self.write_lock.lock().await;
+        let _guard = self.write_lock.lock().await;
         self.find(principal, workspace).await?;
         let mut threads = self.threads(principal, workspace).await?;
         if threads.iter().any(|known| known.thread == thread) {
@@ -72,7 +72,7 @@ impl WorkspaceService {
     }
 
     pub(crate) async fn remove(&self, principal: &str, workspace: &str, thread: &str) -> Result<(), BoardError> {
-        let _alone = self.write_lock.lock().await;
+        let _guard = self.write_lock.lock().await;
         self.find(principal, workspace).await?;
         let mut threads = self.threads(principal, workspace).await?;
         let before = threads.len();
@@ -89,13 +89,13 @@ impl WorkspaceService {
     }
 
     pub(crate) async fn list(&self, principal: &str) -> Result<Vec<Workspace>, BoardError> {
-        let kept = self.store.kv_get(&KvNamespace::Server, &list_key(principal)).await?;
-        kept.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspaces(&bytes).map_err(decode_error))
+        let stored = self.store.kv_get(&KvNamespace::Server, &list_key(principal)).await?;
+        stored.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspaces(&bytes).map_err(decode_error))
     }
 
     async fn threads(&self, principal: &str, workspace: &str) -> Result<Vec<WorkspaceThread>, BoardError> {
-        let kept = self.store.kv_get(&KvNamespace::Server, &threads_key(principal, workspace)).await?;
-        kept.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspace_threads(&bytes).map_err(decode_error))
+        let stored = self.store.kv_get(&KvNamespace::Server, &threads_key(principal, workspace)).await?;
+        stored.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspace_threads(&bytes).map_err(decode_error))
     }
 
     async fn put_value(&self, key: String, value: Vec<u8>) -> Result<(), BoardError> {

@@ -1,4 +1,4 @@
-//! Bodies, never more of them than there is room for.
+//! Bounded reading of response bodies.
 
 use reqwest::Response;
 
@@ -6,12 +6,12 @@ use reqwest::Response;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyEnd {
     Complete,
-    /// There is more than the limit; the bytes up to it were read.
+    /// The body is longer than the limit; the bytes up to it were read.
     Cut,
 }
 
-/// Appends the body to `into` until its end or until `into` holds `limit` bytes. What was read before an error, or before
-/// the future is dropped, stays in `into`.
+/// Appends the body to `into` until its end or until `into` holds `limit` bytes. Bytes read before an error, or before
+/// the future is dropped, stay in `into`.
 pub async fn read_body(response: &mut Response, limit: usize, into: &mut Vec<u8>) -> Result<BodyEnd, reqwest::Error> {
     while let Some(chunk) = response.chunk().await? {
         let room = limit.saturating_sub(into.len());

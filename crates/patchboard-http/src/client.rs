@@ -1,8 +1,8 @@
-//! The only place that builds HTTP clients.
+//! Builds all HTTP clients.
 //!
-//! All of them send the same user agent, follow no redirect (a redirect may lead a token elsewhere, or a request to an
-//! address that was not checked), send no `Referer`, keep no cookies and decompress nothing, so that a limit counts the
-//! bytes on the wire. What differs is in [`ClientOptions`].
+//! All of them send the same user agent, follow no redirect (it could leak a token to another host, or lead to an
+//! unchecked address), send no `Referer`, store no cookies and decompress nothing, so that limits count bytes on the
+//! wire. Differences are in [`ClientOptions`].
 
 use std::fmt;
 use std::io;
@@ -28,8 +28,8 @@ tokio::task_local! {
     static CONNECT_WITHIN: Duration;
 }
 
-/// Which client a URL needs. Loading the operating system's trust store costs tens of milliseconds and megabytes, so only
-/// `https://` loads it. Requests to loopback never pass through a proxy from the environment.
+/// The client that a URL needs. Loading the operating system's trust store costs tens of milliseconds and megabytes, so
+/// only `https://` loads it. Requests to loopback never use a proxy from the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientKind {
     Loopback,
@@ -44,7 +44,7 @@ pub struct ClientOptions {
     connect_timeout: Option<Duration>,
     timeout: Option<Duration>,
     reuse: ConnectionReuse,
-    /// Instead of the system's. Such a client uses no proxy, which would resolve the name again.
+    /// Replaces the system's resolver. Such a client uses no proxy, which would resolve the name again.
     resolver: Option<Arc<dyn Resolve>>,
 }
 
@@ -86,8 +86,8 @@ impl ClientOptions {
         Self { kind, connect_timeout: None, timeout: None, reuse: ConnectionReuse::Default, resolver }
     }
 
-    /// For requests whose addresses were checked: `resolver` gives those. Connections are not reused, because they were
-    /// checked for one request.
+    /// For requests whose addresses were checked: `resolver` returns those. Connections are not reused, because the
+    /// check holds for one request.
     pub(crate) fn checked(kind: ClientKind, resolver: Arc<dyn Resolve>) -> Self {
         Self { reuse: ConnectionReuse::Never, resolver: Some(resolver), ..Self::new(kind) }
     }
@@ -96,7 +96,7 @@ impl ClientOptions {
         Self { connect_timeout: Some(timeout), ..self }
     }
 
-    /// From the start of a request to the end of the body of its response.
+    /// From the start of a request to the end of its response body.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
@@ -119,7 +119,7 @@ impl ClientOptions {
 
     #[expect(clippy::disallowed_methods, reason = "this is the one place that builds clients")]
     fn builder(self) -> ClientBuilder {
-        // Fails if a provider is installed already, which serves as well.
+        // Fails if a provider is already installed, which serves as well.
         drop(rustls::crypto::ring::default_provider().install_default());
         let mut builder = Client::builder()
             .user_agent(concat!("patchboard/", env!("CARGO_PKG_VERSION")))
@@ -156,7 +156,7 @@ impl fmt::Debug for ClientOptions {
     }
 }
 
-/// Loopback names lead to loopback without asking a name server, which could answer with another machine.
+/// Resolves loopback names without a name server, which could return another machine.
 #[derive(Debug)]
 struct LoopbackResolver;
 
@@ -167,14 +167,14 @@ impl Resolve for LoopbackResolver {
             if addresses.is_empty() {
                 return Err(io::Error::from(io::ErrorKind::NotFound).into());
             }
-            // Port 0: the client puts in that of the URL.
+            // Port 0: the client replaces it with the URL's.
             let addresses: Addrs = Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
             Ok(addresses)
         })
     }
 }
 
-/// Sends a request of a long-lived client that waits at most `connect_within` for a new connection.
+/// Sends a request of a long-lived client; a new connection may take at most `connect_within`.
 pub async fn send_within(request: RequestBuilder, connect_within: Duration) -> Result<Response, reqwest::Error> {
     CONNECT_WITHIN.scope(connect_within, request.send()).await
 }

@@ -1,4 +1,4 @@
-//! The core's `HttpFetcher` port: the only way from tools and plugins to the web, guarded against server-side request
+//! The core's `HttpFetcher` port: the only HTTP access for tools and plugins, protected against server-side request
 //! forgery.
 //!
 //! The URL is parsed once, by the parser that the client uses. Its host is resolved once per hop; every address returned
@@ -37,14 +37,14 @@ use allowlist::{HostAllowlist, RequestHop};
 use outgoing::{OutgoingRequest, RequestTarget};
 use resolve::{PINNED, PinnedResolver};
 
-/// More redirects are treated as a loop.
+/// More redirects count as a loop.
 const MAX_REDIRECTS: usize = 5;
-/// Concurrent exchanges; further ones wait, and their timeout runs meanwhile.
+/// Concurrent exchanges; further ones wait, and their timeout includes the wait.
 const EXCHANGES_AT_ONCE: usize = 64;
-/// Larger values of a caller are reduced to these.
+/// A caller's larger values are reduced to these.
 const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
-/// Response headers past this size are left out.
+/// Response headers past this size are omitted.
 const MAX_ANSWER_HEADER_BYTES: usize = 32 * 1024;
 const MAX_CAUSE_BYTES: usize = 200;
 
@@ -52,7 +52,7 @@ const MAX_CAUSE_BYTES: usize = 200;
 pub struct GuardedFetch {
     private_hosts: Vec<PrivateHost>,
     resolver: Arc<dyn HostResolver>,
-    /// For `http://`: has no trust store, which is slow to load.
+    /// For `http://`: without a trust store, which is slow to load.
     plain: OnceCell<Client>,
     tls: OnceCell<Client>,
     slots: Semaphore,
@@ -104,7 +104,7 @@ impl GuardedFetch {
             request = request.body(body.clone());
         }
         let response = PINNED.scope(addresses.clone(), request.send()).await.map_err(failed)?;
-        // A second check, in case the client ever connects to an address that the resolver did not give it.
+        // A second check, in case the client connects to an address that the resolver did not return.
         let peer = response.remote_addr().map(|peer| peer.ip().to_canonical());
         if !addresses.iter().any(|address| Some(address.ip().to_canonical()) == peer) {
             return Err(FetchError::Refused(format!("`{}` answered from an address not checked", target.label)));
@@ -175,8 +175,8 @@ impl fmt::Debug for GuardedFetch {
     }
 }
 
-/// Whether listing a host in the configuration opens this kind of address. A listed name that resolves to the metadata
-/// service was not meant by the operator; the literal address was.
+/// Whether a host listed in the configuration may resolve to this kind of address. A listed name that resolves to the
+/// metadata service was not intended by the operator; a literal address was.
 fn can_be_allowed(reason: BlockedAddress, literal: Option<IpAddr>) -> bool {
     match reason {
         BlockedAddress::Loopback | BlockedAddress::Private | BlockedAddress::CarrierGrade => true,

@@ -1,13 +1,12 @@
-//! HTTP as a client, for every crate that needs it: the one place that builds clients, bounds what is read and decides
-//! which addresses may be reached.
+//! HTTP client functionality for all crates: builds clients, bounds reads and decides which addresses are allowed.
 //!
-//! - [`client`]: builds clients; [`pool`]: clients that providers and exporters share; [`post`]: one document to an
-//!   address that the operator chose.
-//! - [`body`]: reads bodies up to a limit; [`transport`]: what went wrong, in words without the URL.
+//! - [`client`]: builds clients; [`pool`]: clients shared by providers and exporters; [`post`]: posts a document to an
+//!   address of the operator.
+//! - [`body`]: bounded reading of bodies; [`transport`]: error texts without the URL.
 //! - [`fetch`]: the core's `HttpFetcher` port, which guards against requests to private addresses.
 //!
-//! No other crate names `reqwest`; its types are passed on here. This crate knows no model API, no tool, no surface and
-//! no configuration.
+//! No other crate depends on `reqwest`; its types are re-exported here. This crate must not depend on model APIs,
+//! tools, surfaces or the configuration.
 
 pub mod body;
 pub mod client;

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::{ClientKind, ClientOptions, ConnectionReuse};
 
-/// Shared by all providers. Cheap to clone; costs nothing until the first request.
+/// Shared by all providers. Cheap to clone; builds nothing before the first request.
 #[derive(Clone, Default)]
 pub struct ClientPool {
     clients: Arc<PooledClients>,
@@ -17,9 +17,9 @@ pub struct ClientPool {
 
 #[derive(Default)]
 struct PooledClients {
-    /// No proxy, no trust store.
+    /// Without proxy or trust store.
     loopback: OnceCell<Client>,
-    /// No trust store: plain `http://` to other hosts.
+    /// Without trust store: plain `http://` to other hosts.
     plain: OnceCell<Client>,
     tls: OnceCell<Client>,
     loopback_tls: OnceCell<Client>,
@@ -31,7 +31,7 @@ impl ClientPool {
         Self::default()
     }
 
-    /// Waits, for a second at most, until the tasks that drain bodies have ended.
+    /// Waits until the tasks that drain bodies have ended, which takes a second at most.
     pub async fn close(&self) {
         self.clients.drain_tasks.close();
         self.clients.drain_tasks.wait().await;

@@ -1,4 +1,4 @@
-//! Posts one JSON document to an address from the configuration, such as a collector of traces.
+//! Posts one JSON document to a configured address, such as a trace collector.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The target of a POST. `Debug` shows its host only: the rest may hold credentials.
+/// The target of a POST. `Debug` shows only its host: the rest may contain credentials.
 #[derive(Clone)]
 pub struct PostAddress {
     url: Url,
@@ -60,7 +60,7 @@ impl fmt::Debug for PostAddress {
 }
 
 impl ClientPool {
-    /// Makes one attempt. Errors hold no URL and are safe to show.
+    /// Makes one attempt. Errors contain no URL and are safe to show.
     pub async fn post_json(&self, to: &PostAddress, body: Vec<u8>, within: Duration) -> Result<PostResponse, String> {
         let failed = |error: reqwest::Error| format!("{} ({})", transport::reason(&error), to.label);
         let posting = async {
@@ -71,7 +71,7 @@ impl ClientPool {
             let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
             let retry_after = retry_after(header, None);
             let mut body = Vec::new();
-            // The status is known; a body that is slow or breaks off is cut.
+            // The status is known; a body that is slow or breaks off is truncated.
             let reading = read_body(&mut response, MAX_RESPONSE_BYTES, &mut body);
             drop(tokio::time::timeout(BODY_TIMEOUT, reading).await);
             Ok(PostResponse { status, retry_after, body })

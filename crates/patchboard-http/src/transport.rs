@@ -1,5 +1,5 @@
-//! What went wrong on the way, in words that may be shown to anyone: the library's own text repeats the whole URL, which
-//! may hold credentials.
+//! Error texts of transport failures that are safe to show: the library's own text repeats the whole URL, which may
+//! contain credentials.
 
 use std::error::Error as _;
 use std::io;
@@ -9,7 +9,7 @@ use reqwest::{Error, Url};
 
 const MAX_CAUSE_BYTES: usize = 200;
 
-/// Host and port as the URL writes them. The rest of a URL may hold credentials, so this is all that messages show.
+/// Host and port as written in the URL. Messages show nothing else of it, because the rest may contain credentials.
 pub fn host_label(url: &Url) -> Option<String> {
     let host = url.host_str()?;
     Some(match url.port() {
@@ -18,12 +18,12 @@ pub fn host_label(url: &Url) -> Option<String> {
     })
 }
 
-/// Whether it failed before anything was sent, so that another attempt cannot be a second delivery.
+/// Whether it failed before anything was sent, so that a retry cannot deliver twice.
 pub fn is_unsent(error: &Error) -> bool {
     error.is_connect() || error.is_builder()
 }
 
-/// Its kind in a few fixed words.
+/// The kind of failure in a fixed phrase.
 pub fn reason(error: &Error) -> &'static str {
     match is_unsent(error) {
         false => "connection closed before an answer",
@@ -38,7 +38,7 @@ pub fn reason(error: &Error) -> &'static str {
     }
 }
 
-/// The innermost error alone: the outer ones repeat what was attempted.
+/// The innermost error alone: the outer ones repeat the attempted operation.
 pub fn root_cause(error: &Error) -> String {
     let Some(mut cause) = error.source() else {
         return if error.is_timeout() { "it took too long" } else { "the request failed" }.to_owned();
@@ -49,7 +49,7 @@ pub fn root_cause(error: &Error) -> String {
     clipped(&cause, MAX_CAUSE_BYTES)
 }
 
-/// All causes, down to the first. I/O errors hide what they wrap from `source`.
+/// All causes, down to the root. I/O errors hide the wrapped error from `source`.
 fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(error.source(), |cause: &&(dyn std::error::Error + 'static)| {
         match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {

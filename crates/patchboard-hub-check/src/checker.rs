@@ -1,5 +1,5 @@
-//! The scenario a client is put through, and what is to be said about how it does. A pure machine: what was seen and
-//! when goes in, what to do and to say comes out. It knows nothing of sockets.
+//! The scenario a client goes through, and the findings about its behaviour. A pure state machine: timed events in,
+//! actions and findings out. It uses no sockets.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use super::script::{self, HubScript, ScriptMessage};
 
 mod deadlines;
 
-/// Registering sooner is expected; later than this it is remarked upon.
+/// A later registration is reported as a warning.
 const REGISTER_PROMPTLY: Duration = Duration::from_secs(5);
-/// The hub drops a connection that is not registered by then.
+/// The hub drops a connection that has not registered by then.
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// An answer that takes longer is remarked upon: the user waits.
+/// A slower answer is reported as a warning: the user waits.
 const ANSWER_PROMPTLY: Duration = Duration::from_secs(10);
 const PONG_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take to close its side.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest pause of the protocol's back-off is 30 s.
+/// Covers the protocol's longest backoff pause, 30 s.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(40);
 /// After a refusal the pause may have grown already.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(70);
-/// More verdicts than any client needs; one that goes on is stopped.
+/// More findings than any client should need; the check stops there.
 const MAX_FINDINGS: usize = 1000;
 
 const RULE_REGISTER: &str = "a client registers as soon as the connection is open";
@@ -38,43 +38,43 @@ const RULE_KEEP_CONNECTION: &str = "a client keeps its connection";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClientEvent {
-    /// A connection was made; it is the only one.
+    /// A connection was accepted; it is the only one.
     Connected(Handshake),
-    /// One that could not be made a WebSocket.
+    /// A connection whose WebSocket handshake failed.
     HandshakeFailed(String),
-    /// A second one while the first was open; it was turned away.
+    /// A second connection while the first was open; it was rejected.
     SecondConnection,
     Data(FrameEncoding, Vec<u8>),
     Pong(Vec<u8>),
-    /// What came is not WebSocket, or too large.
+    /// The data is not valid WebSocket, or too large.
     ProtocolError(String),
-    /// With the client's close code, if it gave one.
+    /// Contains the client's close code, if it sent one.
     Closed(Option<u16>),
-    /// Time has passed.
+    /// Time has passed without another event.
     Tick,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HubAction {
     Report(TimedFinding),
-    /// What is tried now.
+    /// Describes the step that begins.
     Note(String),
     Send(String),
     Ping(Vec<u8>),
-    /// With 1001, as a hub that shuts down.
+    /// Close with 1001, as a hub that shuts down.
     Close,
-    /// Without a word.
+    /// Drop the connection without a close frame.
     Drop,
-    /// That was all.
+    /// The scenario is finished.
     Finish,
 }
 
 #[derive(Debug)]
 pub struct CheckOptions {
     pub endpoint: EndpointConfig,
-    /// One connection, without leaving and coming back.
+    /// Use one connection only, without the disconnect and reconnect steps.
     pub once: bool,
-    /// For everything together.
+    /// Time limit of the whole scenario.
     pub timeout: Duration,
 }
 
@@ -83,15 +83,15 @@ pub struct ConformanceChecker {
     options: CheckOptions,
     script: HubScript,
     phase: ScenarioPhase,
-    /// When the phase is to end by itself.
+    /// When the current phase ends by itself.
     phase_deadline: Duration,
     tally: Tally,
     name: Option<String>,
-    /// Messages that are to be answered.
+    /// Messages whose answer is awaited.
     pending: Vec<PendingMessage>,
-    /// Messages that were given up.
+    /// Messages whose answer timed out.
     expired: Vec<ScriptMessage>,
-    /// How long the client stayed away the first time.
+    /// Duration of the client's first reconnect pause.
     reconnect_pause: Option<Duration>,
 }
 
@@ -106,7 +106,7 @@ struct PendingMessage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScenarioPhase {
     Listening,
-    /// Connected and not registered; was it remarked upon?
+    /// Connected but not registered; `warned` if the delay was already reported.
     Registering {
         since: Duration,
         warned: bool,
@@ -122,14 +122,14 @@ enum ScenarioPhase {
     Disconnected {
         since: Duration,
     },
-    /// Connected again, to be refused.
+    /// Connected again; its registration will be refused.
     Reconnected {
         since: Duration,
     },
     Refused {
         since: Duration,
     },
-    /// Connected once more, to be let in.
+    /// Connected a third time; its registration will be accepted.
     Readmitted {
         since: Duration,
     },
@@ -158,7 +158,7 @@ impl ConformanceChecker {
         self.tally
     }
 
-    /// When to look again if nothing is seen before.
+    /// When to check deadlines if no event arrives before.
     pub(crate) fn deadline(&self) -> Duration {
         let answers = self.pending.iter().map(|awaited| awaited.sent + ANSWER_TIMEOUT);
         answers.chain([self.phase_deadline, self.options.timeout]).min().unwrap_or(self.options.timeout)
@@ -275,7 +275,7 @@ impl ConformanceChecker {
         }
     }
 
-    /// As the hub does: before the registration by refusing it, after that by an `error`.
+    /// As the hub does: before registration by a refusal, afterwards by an `error`.
     fn reject_frame(&self, complaint: Option<String>, acts: &mut Vec<HubAction>) {
         let message = complaint.unwrap_or_else(|| "this cannot be read".to_owned());
         acts.push(HubAction::Send(match self.is_registered() {
@@ -351,7 +351,7 @@ impl ConformanceChecker {
         }
     }
 
-    /// Back after a refusal: nothing is left to be seen.
+    /// Reconnected after a refusal: the scenario is complete.
     fn accept_registration(&mut self, at: Duration, name: &str, acts: &mut Vec<HubAction>) {
         acts.push(HubAction::Send(self.script.registration_accepted(name)));
         self.report(
@@ -441,7 +441,7 @@ impl ConformanceChecker {
         self.report(at, finding, acts);
     }
 
-    /// Everything that was asked for has come, or is given up.
+    /// All expected answers have arrived or timed out.
     fn next_phase(&mut self, at: Duration, acts: &mut Vec<HubAction>) {
         match self.phase {
             ScenarioPhase::FirstMessage => {
@@ -505,7 +505,7 @@ impl ConformanceChecker {
     }
 
     fn pong(&mut self, at: Duration, payload: &[u8], acts: &mut Vec<HubAction>) {
-        // Pongs nobody asked for are allowed, and mean nothing.
+        // Unsolicited pongs are allowed and ignored.
         if let ScenarioPhase::Pinged { at: sent } = self.phase
             && payload == PING_PAYLOAD
         {
@@ -522,7 +522,7 @@ impl ConformanceChecker {
         let with = code.map_or_else(|| "without a close frame".to_owned(), |code| format!("with code {code}"));
         match self.phase {
             ScenarioPhase::Closing => self.enter(ScenarioPhase::Disconnected { since: at }, at + RECONNECT_TIMEOUT),
-            // It may well leave after a refusal, and come back later.
+            // The client may leave after a refusal and reconnect later.
             ScenarioPhase::Refused { .. }
             | ScenarioPhase::Listening
             | ScenarioPhase::Disconnected { .. }
@@ -557,7 +557,7 @@ impl ConformanceChecker {
         }
     }
 
-    /// Has the scenario come to that message?
+    /// Whether the scenario has already sent that message.
     fn was_sent(&self, message: ScriptMessage) -> bool {
         let sent: &[ScriptMessage] = match self.phase {
             ScenarioPhase::Listening | ScenarioPhase::Registering { .. } => &[],

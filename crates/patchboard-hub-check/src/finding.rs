@@ -1,4 +1,4 @@
-//! What the stand-in hub thinks of a client, one thing at a time.
+//! Findings of the mock hub about a client.
 
 use patchboard_core::text::cut_chars;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 pub enum FindingLevel {
     Ok,
-    /// It works, and will disappoint somebody.
+    /// It works, but degrades the user's experience.
     Warn,
     /// A hub would refuse, ignore or misread it.
     Wrong,
@@ -25,7 +25,7 @@ impl FindingLevel {
     }
 }
 
-/// Which part of the protocol a verdict is about.
+/// The part of the protocol a finding concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProtocolStep {
@@ -52,12 +52,12 @@ impl ProtocolStep {
     }
 }
 
-/// A judgement that does not know yet when it was made.
+/// A finding without its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtocolFinding {
     pub step: ProtocolStep,
     pub level: FindingLevel,
-    /// What came, or did not come.
+    /// What arrived, or did not arrive.
     pub observed: String,
     pub rule: &'static str,
     pub fix: Option<String>,
@@ -84,12 +84,12 @@ impl ProtocolFinding {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedFinding {
-    /// Since the stand-in began to listen.
+    /// Time since the mock hub began to listen.
     pub at: Duration,
     pub finding: ProtocolFinding,
 }
 
-/// How many of each.
+/// Number of findings of each severity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     pub ok: usize,
@@ -111,7 +111,7 @@ impl Tally {
     }
 }
 
-/// Text of a client, short enough to be quoted.
+/// A client's text, cut to a quotable length.
 pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     format!("`{}`", cut_chars(text, LONGEST))

@@ -1,4 +1,4 @@
-//! Whether a frame of a client is as the protocol has it. Pure: one frame in, findings out.
+//! Checks whether a client's frame conforms to the protocol. Pure: one frame in, findings out.
 
 use serde_json::{Map, Value};
 
@@ -7,19 +7,19 @@ use super::finding::{ProtocolFinding, ProtocolStep, quoted};
 const ENVELOPE: &str = "every frame is a JSON object with `type` and `payload`";
 const TEXT_FRAMES: &str = "frames are JSON in text frames";
 
-/// How the bytes came.
+/// The frame's WebSocket encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameEncoding {
     Text,
     Binary,
 }
 
-/// What a client can say.
+/// A client's frame.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClientFrame {
     Registration(Value),
     Response(Value),
-    /// Nothing a hub listens to.
+    /// A frame that a hub would ignore.
     Invalid,
 }
 
@@ -60,14 +60,14 @@ pub(crate) fn parse_frame(carrier: FrameEncoding, bytes: &[u8]) -> (ClientFrame,
     (frame, findings)
 }
 
-/// What a registration comes to: the name, or the code it is refused with and why.
+/// Result of a registration: the name, or the refusal's code and message.
 pub(crate) type RegistrationOutcome = Result<String, (&'static str, String)>;
 
 const NAME: &str = "a name begins with a letter, has letters, digits, `-` and `_` only, and at most 64 characters";
 const DESCRIPTION: &str = "a description is natural language, not empty, and at most 1024 characters";
 const VERSION: &str = "`version` is a string or left out";
 const CAPABILITIES: &str = "`capabilities` is a list of strings or left out";
-/// The protocol sets no bounds to these, and the hub generous ones.
+/// The protocol sets no bounds for these; the hub sets generous ones.
 const LONGEST_WORD: usize = 256;
 const MOST_CAPABILITIES: usize = 128;
 
@@ -80,7 +80,7 @@ pub(crate) fn parse_registration(payload: &Value) -> (RegistrationOutcome, Vec<P
     (outcome, findings)
 }
 
-/// In the hub's order, and no further than the first mistake: the hub tells only that one.
+/// Checks in the hub's order and stops at the first error, because the hub reports only that one.
 fn check_registration(payload: &Value, findings: &mut Vec<ProtocolFinding>) -> RegistrationOutcome {
     let refuse = |findings: &mut Vec<ProtocolFinding>, code, message: &str, rule, mend: &str| {
         findings.push(ProtocolFinding::wrong(ProtocolStep::Registration, format!("{message} ({code})"), rule, mend));
@@ -89,7 +89,7 @@ fn check_registration(payload: &Value, findings: &mut Vec<ProtocolFinding>) -> R
     let Value::Object(fields) = payload else {
         let message = format!("the payload of the registration is {} instead of an object", json_type(payload));
         let rule = "a registration has `name` and `description`";
-        // A list is an object without these fields to JavaScript, and so it is to the hub.
+        // To JavaScript, and so to the hub, an array is an object without these fields.
         let code = if payload.is_array() { "INVALID_NAME" } else { "VALIDATION_ERROR" };
         return refuse(findings, code, &message, rule, "send {\"name\":…,\"description\":…}");
     };
@@ -169,18 +169,18 @@ fn check_registration(payload: &Value, findings: &mut Vec<ProtocolFinding>) -> R
     Ok(name.clone())
 }
 
-/// The same alphabet as the hub's; the length is counted in UTF-16 units, which for these letters is all the same.
+/// The hub's alphabet; its length counts UTF-16 units, which equals bytes for these characters.
 fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     name.len() <= 64 && name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(fits)
 }
 
-/// Length as JavaScript counts it.
+/// The length as JavaScript counts it.
 fn utf16_length(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// Blank as JavaScript sees it: it takes a byte order mark for a space.
+/// Whether JavaScript considers it blank: it counts a byte order mark as whitespace.
 fn is_blank(text: &str) -> bool {
     text.chars().all(|one| one.is_whitespace() || one == '\u{feff}')
 }
@@ -192,7 +192,7 @@ pub(crate) enum ResponseKind {
     Notification,
 }
 
-/// A response the hub can make use of.
+/// A response that the hub accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientResponse {
     pub(crate) id: String,
@@ -207,7 +207,7 @@ const NOTIFICATION: &str = "a notification has a `title` or a `body`, both strin
 const PRIORITY: &str = "`priority` is low, normal or high, or left out";
 const EXPECTS_REPLY: &str = "a question is marked in the notification's `metadata`";
 
-/// What the hub makes of a response; `None` when it is ignored, so that the time to answer goes on.
+/// The hub's interpretation of a response; `None` if it is ignored, so that the response timeout keeps running.
 pub(crate) fn parse_response(payload: &Value) -> (Option<ClientResponse>, Vec<ProtocolFinding>) {
     let mut findings = Vec::new();
     let response = check_response(payload, &mut findings);
@@ -247,7 +247,7 @@ fn check_response(payload: &Value, findings: &mut Vec<ProtocolFinding>) -> Optio
             if !flat.is_empty() {
                 let saw = format!("`{}` beside `messageId`, where the hub does not look", flat.join("`, `"));
                 findings.push(wrong(saw, NESTED, "put it into an object under `payload`, beside `messageId`"));
-                // What is left is a notification without words, or else something that needs none.
+                // What remains is a notification without text, or a kind that needs none.
                 let is_heard = kind_of != ResponseKind::Notification;
                 return is_heard.then(|| ClientResponse { id: id.clone(), kind: kind_of });
             }

@@ -1,11 +1,11 @@
-//! How a client asks to be let in.
+//! The client's WebSocket upgrade request.
 
 use patchboard_core::loopback::is_loopback_host;
 use tokio_tungstenite::tungstenite::http::Uri;
 
 use super::finding::{ProtocolFinding, ProtocolStep, quoted};
 
-/// What the request for a connection says.
+/// Contents of an upgrade request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Handshake {
     pub(crate) path: String,
@@ -14,12 +14,12 @@ pub(crate) struct Handshake {
     pub(crate) protocols: Vec<String>,
 }
 
-/// Where the stand-in is to be found, and for whom.
+/// The mock hub's endpoint and its allowed origins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointConfig {
-    /// The path the author was told.
+    /// The path announced to the client's author.
     pub path: String,
-    /// Origins the configuration lets in besides loopback.
+    /// Configured origins that are allowed besides loopback.
     pub allowed_origins: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! A stand-in for a hub that puts a client through a scenario and judges what it does: `checker` thinks, `socket` carries
-//! bytes. Must not know the configuration, the command line or how a finding is shown.
+//! A mock hub that takes a client through a scenario and checks its behaviour: `checker` decides, `socket` transports
+//! frames. Must not depend on the configuration, the command line or the display of findings.
 
 mod checker;
 mod finding;

@@ -1,4 +1,4 @@
-//! What the stand-in hub says to a client.
+//! Frames that the mock hub sends to a client.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// What the scenario is made of, chosen anew each time.
+/// Values of one scenario, generated for each check.
 #[derive(Debug, Clone)]
 pub struct HubScript {
-    /// When the stand-in began to listen.
+    /// When the mock hub began to listen.
     pub start: Timestamp,
     pub client: Uuid,
-    /// One per message.
+    /// One id per message.
     pub messages: [MessageId; 4],
 }
 
@@ -23,9 +23,9 @@ pub struct HubScript {
 pub(crate) enum ScriptMessage {
     First,
     Second,
-    /// Right behind the second.
+    /// Sent right after the second.
     Third,
-    /// With fields nobody knows.
+    /// With unknown fields.
     UnknownFields,
 }
 
@@ -113,7 +113,7 @@ impl HubScript {
         }
     }
 
-    /// Which message of the scenario an id belongs to.
+    /// The scenario's message with that id.
     pub(crate) fn find(&self, id: &str) -> Option<ScriptMessage> {
         ScriptMessage::ALL.into_iter().find(|message| self.id(*message).to_string() == id)
     }
@@ -148,7 +148,7 @@ pub(crate) fn error_frame(message: &str) -> String {
     frame("error", ErrorPayload { code: "VALIDATION_ERROR", message })
 }
 
-/// A kind of frame that no client knows.
+/// A frame of an unknown kind.
 pub(crate) fn unknown_frame() -> String {
     frame(
         "hub_check_unknown",
@@ -156,7 +156,7 @@ pub(crate) fn unknown_frame() -> String {
     )
 }
 
-/// Strings, numbers and flags only: this cannot fail.
+/// Contains only strings, numbers and flags, so serialisation cannot fail.
 fn frame<T: Serialize>(kind: &'static str, payload: T) -> String {
     serde_json::to_string(&OutgoingFrame { kind, payload }).unwrap_or_default()
 }

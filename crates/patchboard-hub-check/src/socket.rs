@@ -1,4 +1,4 @@
-//! Carries bytes between a client and the judge. Everything that could be argued about is in the judge.
+//! Transports frames between a client and the checker; all judgement is in the checker.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use super::finding::{Tally, TimedFinding};
 use super::frame::FrameEncoding;
 use super::handshake::Handshake;
 
-/// The largest message a hub takes.
+/// The hub's maximum message size.
 const MAX_MESSAGE: usize = 1024 * 1024;
-/// For a handshake, and for a frame to be taken by the client.
+/// For the handshake, and for the client to accept a frame.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a closed connection is listened to, so that the client reads the close frame before the connection ends.
+/// How long a closed connection is read, so that the client receives the close frame before the connection ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 type ClientSocket = WebSocketStream<TcpStream>;
 
-/// What the judge has to say.
+/// Output of a check.
 #[derive(Debug)]
 pub enum CheckOutput {
     Finding(TimedFinding),
     Note(String),
 }
 
-/// Stands in for a hub until the judge has seen enough.
+/// Runs a mock hub until the checker is finished.
 pub async fn run_mock_hub(
     listener: &TcpListener,
     mut judge: ConformanceChecker,
@@ -70,8 +70,8 @@ pub async fn run_mock_hub(
     }
 }
 
-/// The next thing that happens. A connection that has something to say goes before one that wants to be made, so that
-/// a client that leaves and comes back is not taken for two.
+/// The next event. Data of the open connection takes precedence over a new connection, so that a client that reconnects
+/// is not mistaken for two.
 async fn next_event(
     listener: &TcpListener,
     socket: &mut Option<ClientSocket>,
@@ -112,7 +112,7 @@ async fn read_event(
         Some(Ok(Message::Pong(payload))) => ClientEvent::Pong(payload.to_vec()),
         Some(Ok(Message::Ping(_) | Message::Frame(_))) => ClientEvent::Tick,
         Some(Ok(Message::Close(frame))) => {
-            // Its own close frame is answered before the connection goes.
+            // Flushes the reply to the client's close frame before the connection is dropped.
             if let Some(mut socket) = socket.take() {
                 drop(timeout(CLOSE_TIMEOUT, socket.flush()).await);
             }
@@ -146,7 +146,7 @@ fn close_code(error: &Error) -> CloseCode {
     }
 }
 
-/// A client that takes nothing for so long has to be told apart by the judge, which gets no answer from it.
+/// On timeout the checker notices the missing answer, so the error is dropped.
 async fn send(socket: &mut Option<ClientSocket>, message: Message) {
     if let Some(socket) = socket {
         drop(timeout(IO_TIMEOUT, socket.send(message)).await);
@@ -157,7 +157,7 @@ async fn accept_handshake(stream: TcpStream) -> (Option<ClientSocket>, ClientEve
     let mut handshake = None;
     #[expect(clippy::result_large_err, reason = "the library's signature")]
     let callback = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
-        // As the hub does: the first of those offered.
+        // As the hub does: selects the first one offered.
         let offered = read_handshake(request);
         let first = offered.protocols.first().and_then(|first| first.parse().ok());
         if let Some(first) = first {

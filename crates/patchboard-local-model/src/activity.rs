@@ -1,4 +1,4 @@
-//! Who uses the server, and since when nobody has. Decides when it may sleep; knows no process and no clock of its own.
+//! Counts active calls and idle time, and decides when the server may sleep. Pure: uses neither processes nor a clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Shared by everything that uses the server and by the task that keeps its process.
+/// Shared by all users of the server and by the supervisor of its process.
 #[derive(Debug, Clone)]
 pub(super) struct ServerActivity {
     shared: Arc<ActivityShared>,
@@ -15,35 +15,36 @@ pub(super) struct ServerActivity {
 #[derive(Debug)]
 struct ActivityShared {
     state: Mutex<ActivityCounts>,
-    /// A call began or ended.
+    /// Notified when a call begins or ends.
     changed: Notify,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct ActivityCounts {
     calls: u32,
-    /// Calls that ever began; tells one that came after a failed start from one that has heard of it.
+    /// Number of calls ever started; distinguishes a call that began after a failed start from one that has received
+    /// its error.
     started: u64,
     /// When the last call ended.
     idle_since: Instant,
 }
 
-/// Keeps the server awake until it is dropped.
+/// Keeps the server running until it is dropped.
 #[derive(Debug)]
 pub struct ServerLease {
     activity: ServerActivity,
-    /// Which call this is, from 1.
+    /// Number of this call, from 1.
     pub(super) number: u64,
 }
 
-/// What the keeper of the process does next.
+/// What the supervisor does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleState {
-    /// Somebody uses it.
+    /// Calls are active.
     Busy,
-    /// Nobody does; look again after this long.
+    /// Idle, but not long enough; check again after this time.
     RecheckAfter(Duration),
-    /// It has been unused for long enough.
+    /// Idle for long enough.
     Expired,
 }
 
@@ -64,7 +65,7 @@ impl ServerActivity {
         ServerLease { activity: self.clone(), number }
     }
 
-    /// Counts from now, as after a call.
+    /// Restarts the idle time at `now`, as the end of a call does.
     pub(super) fn touch(&self, now: Instant) {
         self.state().idle_since = now;
     }
@@ -82,7 +83,7 @@ impl ServerActivity {
         self.state().started
     }
 
-    /// May it sleep at `now`?
+    /// Whether the server may sleep at `now`.
     pub(super) fn idle_state(&self, now: Instant, idle_after: Duration) -> IdleState {
         let state = *self.state();
         let quiet = now.saturating_duration_since(state.idle_since);
@@ -93,7 +94,7 @@ impl ServerActivity {
         }
     }
 
-    /// Resolves when a call has begun or ended since the last time; one listener at a time.
+    /// Resolves when a call has begun or ended since the last time. Supports one waiter at a time.
     pub(super) async fn changed(&self) {
         self.shared.changed.notified().await;
     }

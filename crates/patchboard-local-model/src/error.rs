@@ -1,4 +1,4 @@
-//! What can go wrong between "no environment" and "the server answers", in words for the operator.
+//! Errors between a missing environment and a ready server, in words for the operator.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do next, for the `hint:` line.
+    /// A remedy, for the `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoPython { .. } => Some("install Python 3.10 or newer and have it on the search path"),
@@ -87,7 +87,7 @@ impl Error {
         }
     }
 
-    /// The last lines that the failed program printed; bounded, without control characters.
+    /// The last lines of the failed program's output; bounded, without control characters.
     pub fn output(&self) -> Option<&str> {
         match self {
             Self::Command { output, .. }
@@ -110,7 +110,7 @@ impl Error {
         }
     }
 
-    /// For `map_err` on a file operation: a full disk is its own error, whatever was attempted.
+    /// For `map_err` on a file operation: a full disk is a separate error, whatever the operation was.
     pub(super) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {
             if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {

@@ -1,13 +1,13 @@
-//! What a GGUF file says of its model, read without loading it: a server that sleeps cannot be asked.
+//! Reads a GGUF file's metadata without loading the model, because a sleeping server cannot be queried.
 //!
-//! Only the metadata at the file's beginning is read. Everything in it is a claim: lengths are checked against what may
-//! still be read, and what does not parse is unknown rather than an error, because the server decides in the end.
+//! Only the metadata at the file's beginning is read. It is untrusted: lengths are checked against the remaining input,
+//! and metadata that does not parse counts as unknown instead of an error, because the server decides in the end.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// Vocabularies come before the chat template and take some megabytes; more is no metadata.
+/// Vocabularies precede the chat template and take some megabytes; anything larger is not metadata.
 const MAX_METADATA: u64 = 64 * 1024 * 1024;
 /// Templates are some kilobytes.
 const MAX_VALUE: u64 = 1024 * 1024;
@@ -15,12 +15,12 @@ const MAX_KEYS: u64 = 4096;
 /// Nesting of arrays; real files have none.
 const MAX_DEPTH: u8 = 4;
 
-/// What can be known beforehand.
+/// Metadata known before the server starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ModelMetadata {
-    /// The longest window the model was trained on.
+    /// The longest context window the model was trained on.
     pub(super) trained_window: Option<u32>,
-    /// Has its chat template a place for tools? `None` where it has no template.
+    /// Whether its chat template supports tools; `None` if it has no template.
     pub(super) tools: Option<bool>,
 }
 
@@ -31,10 +31,10 @@ pub(super) fn read_metadata(weights: &Path) -> ModelMetadata {
     }
 }
 
-/// As much as can be made sense of.
+/// Parses as much as possible.
 pub(super) fn parse_metadata(source: impl Read) -> ModelMetadata {
     let mut found = ModelMetadata::default();
-    // What was found before the trouble stays.
+    // Values parsed before an error are kept.
     drop(scan(source, &mut found));
     found
 }
@@ -62,13 +62,13 @@ fn scan(mut source: impl Read, found: &mut ModelMetadata) -> io::Result<()> {
     Ok(())
 }
 
-// Types of values, as the format numbers them.
+// Value types, as numbered by the format.
 const U32: u32 = 4;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
 const U64: u32 = 10;
 
-/// Bytes of a value whose type has a fixed size.
+/// Size in bytes of a value of a fixed-size type.
 const fn size(kind: u32) -> Option<u64> {
     match kind {
         // 8 bits, signed or not, and bool.
@@ -96,7 +96,7 @@ fn skip(source: &mut impl Read, kind: u32, depth: u8) -> io::Result<()> {
             if let Some(size) = size(kind) {
                 return skip_bytes(source, count.saturating_mul(size));
             }
-            // Each takes bytes from a bounded source, so a lie about the count ends with it.
+            // Each element consumes bytes from a bounded source, so a false count cannot run on.
             for _ in 0..count {
                 skip(source, kind, depth + 1)?;
             }

@@ -1,12 +1,12 @@
-//! Brings `local-model/` of the data directory into the wanted state, doing only what is missing.
+//! Prepares the `local-model/` directory, building only what is missing.
 //!
 //! ```text
 //! local-model/
 //!   lock          held while preparing
-//!   launcher.py   runs the server, written anew by every preparation
+//!   launcher.py   runs the server, rewritten by every preparation
 //!   server/       the Python environment, with its stamp
 //!   weights/      the small model, with its stamp
-//!   staging-*/    exists only while something is being made
+//!   staging-*/    exists only during a build
 //! ```
 
 use std::fs::{DirBuilder, File, TryLockError};
@@ -24,7 +24,7 @@ use super::{Error, ManagedOptions, PrepareProgress, python, weights};
 
 const LAUNCHER: &str = include_str!("launcher.py");
 
-/// Everything that starting the server needs; made by [`prepare`].
+/// Everything needed to start the server; built by [`prepare`].
 #[derive(Debug, Clone)]
 pub struct PreparedServer {
     pub(super) directory: PathBuf,
@@ -37,18 +37,18 @@ pub struct PreparedServer {
     pub(super) threads: Option<NonZeroU16>,
     pub(super) startup_timeout: Duration,
     pub(super) idle_after: Duration,
-    /// What the weights say of themselves.
+    /// Metadata read from the weights file.
     pub(super) metadata: ModelMetadata,
 }
 
-/// Makes what is missing and returns at once when nothing is. Needs the network only to make something.
-/// Cancelled or killed at any point it leaves nothing that a later call would take for finished.
+/// Builds what is missing and returns at once if nothing is. Needs the network only to build. If it is cancelled or
+/// killed at any point, no partial result counts as finished later.
 pub async fn prepare(
     options: &ManagedOptions,
     progress: &dyn PrepareProgress,
     stop: &CancellationToken,
 ) -> Result<PreparedServer, Error> {
-    // Before any download: a mistyped file name should not cost minutes.
+    // Before any download, so that a mistyped file name does not cost minutes.
     let own_weights = options.weights.as_deref().map(weights::check).transpose()?;
     let directory = open_directory(&options.data_dir)?;
     let _lock = DirectoryLock::acquire(&directory)?;
@@ -61,8 +61,8 @@ pub async fn prepare(
     prepared_server(options, directory, python, weights)
 }
 
-/// What an earlier [`prepare`] made, if it is all there: nothing is fetched, and nothing made. `None` where something is
-/// missing, made by another version, or being made at the moment.
+/// The result of an earlier [`prepare`], if it is complete: downloads and builds nothing. `None` if something is
+/// missing, was built by another version, or is being built at the moment.
 pub async fn installed(options: &ManagedOptions, stop: &CancellationToken) -> Result<Option<PreparedServer>, Error> {
     let directory = model_dir(&options.data_dir)?;
     let environment = directory.join("server");
@@ -110,12 +110,12 @@ impl PreparedServer {
         &self.model_name
     }
 
-    /// The window of one request as far as the weights tell: what was asked for, or what the model was trained on.
+    /// Context window of one request: the configured size, or the size the model was trained on if that is smaller.
     pub fn context_tokens(&self) -> u32 {
         self.metadata.trained_window.unwrap_or(u32::MAX).min(self.context_tokens.get())
     }
 
-    /// Has the model's chat template a place for tools?
+    /// Whether the model's chat template supports tools.
     pub fn supports_tools(&self) -> bool {
         self.metadata.tools.unwrap_or(false)
     }
@@ -143,8 +143,8 @@ async fn ensure_server(
     Ok(environment::interpreter_of(&place))
 }
 
-/// The interpreter of a finished environment. One is bound to the version it was made with; an update of the system's
-/// Python ends it.
+/// The interpreter of a finished environment. An environment is bound to the Python version it was built with; an
+/// update of the system's Python invalidates it.
 async fn existing_server(place: &Path, stop: &CancellationToken) -> Result<Option<PathBuf>, Error> {
     let interpreter = environment::interpreter_of(place);
     let found = python::query(&interpreter, stop).await?;
@@ -191,14 +191,14 @@ fn model_dir(data_dir: &Path) -> Result<PathBuf, Error> {
     Ok(std::path::absolute(data_dir).map_err(Error::file("find", data_dir))?.join("local-model"))
 }
 
-/// Readable by the operator alone, like the rest of the data directory.
+/// Readable by the operator only, like the rest of the data directory.
 fn open_directory(data_dir: &Path) -> Result<PathBuf, Error> {
     let directory = model_dir(data_dir)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(Error::file("create", &directory))?;
     Ok(directory)
 }
 
-/// Keeps other processes out; the system releases it when this one dies.
+/// Excludes other processes; the system releases it when this process ends.
 struct DirectoryLock(File);
 
 impl DirectoryLock {
@@ -214,7 +214,7 @@ impl DirectoryLock {
 }
 
 impl Drop for DirectoryLock {
-    /// Closing alone is not enough: a process being started elsewhere holds a copy of the file for a moment.
+    /// Closing alone is not enough: a process that is just being spawned holds a copy of the descriptor for a moment.
     fn drop(&mut self) {
         if let Err(error) = self.0.unlock() {
             tracing::debug!(%error, "the lock of the local model is released when this process ends");
@@ -222,7 +222,7 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// A newer binary brings a newer launcher; the swap is atomic so that a restarting server never reads half of one.
+/// A newer binary brings a newer launcher; the swap is atomic so that a restarting server never reads a partial file.
 fn write_launcher(directory: &Path) -> Result<PathBuf, Error> {
     let (path, fresh) = (directory.join("launcher.py"), directory.join("launcher.py.new"));
     std::fs::write(&fresh, LAUNCHER).map_err(Error::file("write", &fresh))?;

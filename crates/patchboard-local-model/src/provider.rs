@@ -1,5 +1,5 @@
-//! The managed local model as a provider: wakes its server, talks to it like to any other, and ends answers that repeat
-//! themselves.
+//! The managed local model as a provider: starts its server on demand, forwards calls to it, and cuts responses that
+//! repeat themselves.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use tokio_util::sync::CancellationToken;
 use crate::repetition::RepetitionDetector;
 use crate::{Error, ManagedServer, ServerLease};
 
-/// Said where an answer is cut, so that its end is not taken for the model's.
+/// Appended where a response is cut, so that its end is not taken for the model's.
 const CUT_NOTICE: &str = " … (cut here: the model began to repeat itself)";
 
 #[derive(Debug)]
 pub struct LocalModel {
     server: Arc<ManagedServer>,
-    /// Speaks the dialect of the server's address.
+    /// Speaks the server's API.
     upstream: Arc<dyn Upstream>,
 }
 
 impl LocalModel {
-    /// `inner` speaks the dialect of the server's address.
+    /// `inner` must speak the server's API and use its address.
     pub fn new(server: Arc<ManagedServer>, inner: Arc<dyn Upstream>) -> Self {
         Self { server, upstream: inner }
     }
@@ -56,14 +56,14 @@ impl Upstream for LocalModel {
         })
     }
 
-    /// Known without waking it.
+    /// Answered without starting the server.
     fn models<'a>(&'a self, _stop: &'a CancellationToken) -> BoxFuture<'a, Result<Vec<ListedModel>, ModelError>> {
         let only = ListedModel { id: self.server.model_name().into(), name: None };
         Box::pin(std::future::ready(Ok(vec![only])))
     }
 }
 
-/// Another attempt would only load the weights again; another provider may answer.
+/// Not retryable: another attempt would only load the weights again; a fallback provider may answer.
 fn wake_failure(error: Error) -> UpstreamFailure {
     UpstreamFailure {
         error: ModelError::Unavailable(error.to_string()),
@@ -72,12 +72,12 @@ fn wake_failure(error: Error) -> UpstreamFailure {
     }
 }
 
-/// An answer that ends where it begins to repeat itself. Keeps the server awake until it is dropped.
+/// A response stream that ends where it begins to repeat itself. Keeps the server running until it is dropped.
 pub(crate) struct RepetitionGuard {
-    /// None once it was cut: dropping it ends the computation.
+    /// `None` once the response was cut: dropping the stream ends the computation.
     answer: Option<ModelStream>,
     repetition: RepetitionDetector,
-    /// The end of a cut answer.
+    /// The final event of a cut response.
     ending: Option<ModelEvent>,
     _lease: Option<ServerLease>,
 }

@@ -1,5 +1,5 @@
-//! The address that clients see: passes bytes to whichever process serves right now, wakes a server that sleeps, and
-//! makes clients wait while there is none. It reads nothing of what it passes on; the server behind it checks the key.
+//! The stable address for clients: forwards bytes to the current process, starts a sleeping server, and lets clients
+//! wait while no process is ready. It does not parse the stream; the server behind it checks the key.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tokio_util::task::TaskTracker;
 
 use super::activity::ServerActivity;
 
-/// Further connections wait in the system's queue until one of these ends.
+/// Further connections wait in the kernel's accept queue.
 const MAX_CONNECTIONS: usize = 64;
-/// How long a client waits for a server that died before it is told to come back.
+/// How long a client waits for a restart before it gets a 503 with `Retry-After`.
 const RESTART_WAIT: Duration = Duration::from_secs(10);
-/// How long a closed connection is read on, so that the answer is not lost to a reset.
+/// How long a closed connection is drained, so that a reset does not discard the response.
 const CLOSE_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, which usually means that the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -34,9 +34,9 @@ pub(super) enum BackendState {
     /// Loading its weights.
     Starting,
     Ready(SocketAddr),
-    /// The process died; its successor follows.
+    /// The process exited; a replacement is being started.
     Restarting,
-    /// It did not start for any call up to this number; a later one makes it try again.
+    /// The start failed for all calls up to this number; a later call makes it try again.
     Failed {
         calls: u64,
         reason: Arc<str>,
@@ -92,10 +92,10 @@ async fn proxy_connection(mut client: TcpStream, upstream: watch::Receiver<Backe
     }
 }
 
-/// Nothing when the server does not start, has stopped for good, or takes too long to come back. Loading weights after a
+/// `None` if the server does not start, has stopped for good, or takes too long to restart. Loading weights after a
 /// sleep has a limit of its own.
 ///
-/// Only connecting counts as use: clients keep idle connections open, and one kept so must not keep the server awake.
+/// Only connecting counts as use: clients keep idle connections open, which must not keep the server awake.
 async fn connect(mut upstream: watch::Receiver<BackendState>, activity: &ServerActivity) -> Option<TcpStream> {
     let call = activity.acquire();
     let patience = Instant::now() + RESTART_WAIT;
@@ -106,7 +106,7 @@ async fn connect(mut upstream: watch::Receiver<BackendState>, activity: &ServerA
                 if let Ok(server) = TcpStream::connect(address).await {
                     return Some(server);
                 }
-                // The process has just died; its keeper says so in a moment.
+                // The process has just exited; the supervisor will publish that in a moment.
                 tokio::time::timeout_at(patience, upstream.changed()).await.ok()?.ok()?;
             }
             BackendState::Restarting => tokio::time::timeout_at(patience, upstream.changed()).await.ok()?.ok()?,
@@ -118,7 +118,7 @@ async fn connect(mut upstream: watch::Receiver<BackendState>, activity: &ServerA
 }
 
 async fn relay(mut client: TcpStream, mut server: TcpStream) {
-    // Tokens are small and must not wait for each other.
+    // Tokens are small and must not be delayed by Nagle's algorithm.
     for stream in [&client, &server] {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection of the local model keeps its delay");
@@ -130,9 +130,9 @@ async fn relay(mut client: TcpStream, mut server: TcpStream) {
         let mut answering = std::pin::pin!(tokio::io::copy(&mut from_server, &mut to_client));
         tokio::select! {
             asked = tokio::io::copy(&mut from_client, &mut to_server) => match asked {
-                // The client left: closing the other side tells the server to stop computing.
+                // The client disconnected: closing the other side tells the server to stop computing.
                 Ok(_) => return,
-                // The server reads no more, but what it has already said is still under way.
+                // The server reads no more, but its response is still in transit.
                 Err(_) => answering.await,
             },
             answered = &mut answering => answered,
@@ -143,7 +143,7 @@ async fn relay(mut client: TcpStream, mut server: TcpStream) {
     }
 }
 
-/// Closing with unread input would reset the connection and take the answer with it.
+/// Closing with unread input would reset the connection and discard the response.
 async fn close(from_client: &mut (impl AsyncReadExt + Unpin), to_client: &mut (impl AsyncWriteExt + Unpin)) {
     if to_client.shutdown().await.is_ok() {
         let mut sink = tokio::io::sink();

@@ -1,4 +1,4 @@
-//! Finds an interpreter to build on, and asks one what it is.
+//! Finds a Python interpreter to build on, and queries its properties.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const CANDIDATES: &[&str] =
 const MIN_VERSION: PythonVersion = PythonVersion { major: 3, minor: 10 };
 const QUERY_STEP: PrepareStep = PrepareStep { name: "asking Python for its version", limit: Duration::from_secs(20) };
 
-/// Prints: major, minor, whether environments can be made without help, whether `pip` is there.
+/// Prints: major, minor, whether environments can be created without `virtualenv`, whether `pip` is available.
 const QUERY_SCRIPT: &str = "\
 import sys, importlib.util as u
 print(sys.version_info[0], sys.version_info[1], \
@@ -39,7 +39,7 @@ pub(super) struct PythonInterpreter {
     pub(super) has_pip: bool,
 }
 
-/// The named interpreter, or the first on the search path that is new enough.
+/// The given interpreter, or the first on the search path that is new enough.
 pub(super) async fn find(named: Option<&Path>, stop: &CancellationToken) -> Result<PythonInterpreter, Error> {
     let candidates = match named {
         Some(path) => vec![path],
@@ -56,7 +56,7 @@ pub(super) async fn find(named: Option<&Path>, stop: &CancellationToken) -> Resu
     Err(Error::NoPython { tried: tried.join(", ") })
 }
 
-/// Nothing when there is no such program or it does not behave like Python 3.
+/// `None` if there is no such program or it does not behave like Python 3.
 pub(super) async fn query(path: &Path, stop: &CancellationToken) -> Result<Option<PythonInterpreter>, Error> {
     let mut command = clean_command(path, ProgramPurpose::Serve);
     command.args(["-I", "-c", QUERY_SCRIPT]);

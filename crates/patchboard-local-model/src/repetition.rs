@@ -1,4 +1,4 @@
-//! Detects when a text has begun to repeat itself endlessly, as small models do. Pure: chunks in, a verdict out.
+//! Detects text that repeats itself endlessly, as small models produce. Pure: chunks in, a verdict out.
 //!
 //! A text repeats itself if its end consists of the same unit, at least [`MIN_REPEATS`] times and
 //! [`MIN_REPEATED_BYTES`] bytes in all. Numbers that count up ("Step 12: … Step 13: …") count as equal in long units;
@@ -6,13 +6,13 @@
 
 /// Smallest number of consecutive units.
 const MIN_REPEATS: usize = 4;
-/// Shorter repetitions are tables, drawings and rules between paragraphs.
+/// Shorter repetitions occur legitimately, in tables, drawings and rules between paragraphs.
 const MIN_REPEATED_BYTES: usize = 240;
 /// Smallest length of a unit in which differing numbers count as equal.
 const MIN_COUNTING_UNIT: usize = 40;
-/// Length of the examined tail; detects units up to a quarter of it.
+/// Length of the examined tail; units up to a quarter of it are detected.
 const WINDOW: usize = 2400;
-/// Bytes between two checks; each costs about a window's length.
+/// Bytes between two checks; each costs time proportional to the window.
 const CHECK_INTERVAL_BYTES: usize = 48;
 
 /// Detects repetition in one response.

@@ -1,5 +1,5 @@
-//! Keeps one server process behind an address that never changes: started when it is needed, restarted when it dies,
-//! stopped when nobody has used it for a while.
+//! Keeps one server process behind a fixed address: started on demand, restarted when it exits, stopped when it has
+//! been idle for a while.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,7 +17,8 @@ use super::child::ServerProcess;
 use super::proxy::{self, BackendState};
 use super::{Error, PreparedServer};
 
-/// A server at an address of its own, awake or asleep; dropping it stops the process, as does the token it was made with.
+/// A server at an address of its own, running or asleep. Dropping it stops the process, as does cancelling the token it
+/// was created with.
 #[derive(Debug)]
 pub struct ManagedServer {
     address: SocketAddr,
@@ -36,16 +37,16 @@ pub enum ServerStatus {
     Asleep,
     Starting,
     Ready,
-    /// The process died and its successor is not ready yet; requests wait for it for a while.
+    /// The process exited and its replacement is not ready yet; requests wait a bounded time.
     Restarting,
-    /// It did not start; the next call tries again.
+    /// The start failed; the next call tries again.
     Failed,
     Stopped,
 }
 
 impl ManagedServer {
-    /// Returns when the server answers. A server that cannot start at all is an error; one that dies later is
-    /// restarted until `stop`. The process and all tasks end soon after `stop`; the tracker knows when.
+    /// Returns when the server is ready. A failed first start is an error; a server that exits later is restarted until
+    /// `stop`. The process and all tasks, which the tracker tracks, end soon after `stop`.
     pub async fn start(
         prepared: PreparedServer,
         stop: &CancellationToken,
@@ -55,7 +56,7 @@ impl ManagedServer {
         Self::start_with(prepared, timing, stop, tracker).await
     }
 
-    /// The same without a process: the first call starts it. Only what is wrong with the machine is an error here.
+    /// Without starting a process: the first call starts it. Only errors of the machine are returned here.
     pub async fn start_asleep(
         prepared: PreparedServer,
         stop: &CancellationToken,
@@ -85,15 +86,15 @@ impl ManagedServer {
         Ok(ServerEndpoint::bind().await?.into_server(prepared, None, timing, stop, tracker))
     }
 
-    /// Resolves when requests can be sent, having started the process where there was none. The server stays awake for
-    /// as long as the answer is held.
+    /// Resolves when requests can be sent, starting the process if there is none. The server stays awake as long as the
+    /// lease is held.
     pub async fn ensure_running(&self) -> Result<ServerLease, Error> {
         let call = self.activity.acquire();
         let mut upstream = self.state.clone();
         loop {
             let current = upstream.borrow_and_update().clone();
             match current {
-                // Requests wait for a successor themselves, for a while.
+                // Requests wait for a replacement themselves, for a bounded time.
                 BackendState::Ready(_) | BackendState::Restarting => return Ok(call),
                 BackendState::Failed { calls, reason } if calls >= call.number => {
                     return Err(Error::WakeFailed { reason: reason.to_string() });
@@ -107,7 +108,7 @@ impl ManagedServer {
         }
     }
 
-    /// Where an OpenAI-compatible client connects; the same until the end, whatever happens to the process.
+    /// Base URL for an OpenAI-compatible client; fixed for the server's lifetime, across restarts of the process.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -121,12 +122,12 @@ impl ManagedServer {
         &self.model_name
     }
 
-    /// The window of one request as the server set it up, which is less than asked for when the model has less.
+    /// Context window of one request in effect, which is less than configured if the model supports less.
     pub fn context_tokens(&self) -> u32 {
         self.context_tokens
     }
 
-    /// Whether the model's chat template has a place for tools; where not, the server drops tool definitions silently.
+    /// Whether the model's chat template supports tools; if not, the server drops tool definitions silently.
     pub fn supports_tools(&self) -> bool {
         self.tools
     }
@@ -143,7 +144,7 @@ impl ManagedServer {
     }
 }
 
-/// An address and a key, before there is anything behind them.
+/// Address and key, bound before any process exists.
 struct ServerEndpoint {
     listener: TcpListener,
     address: SocketAddr,
@@ -153,7 +154,7 @@ struct ServerEndpoint {
 impl ServerEndpoint {
     async fn bind() -> Result<Self, Error> {
         let api_key = random_key()?;
-        // Bound once and kept: nobody else can take the address while the process behind it sleeps or restarts.
+        // Bound once and kept, so that no other process can take the address while the server sleeps or restarts.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|source| Error::NoPort { source })?;
         let address = listener.local_addr().map_err(|source| Error::NoPort { source })?;
         Ok(Self { listener, address, api_key })
@@ -218,18 +219,18 @@ async fn launch(
     Ok(process)
 }
 
-/// How long to wait for what.
+/// Timing of the supervisor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SupervisorTiming {
-    /// Before the first new attempt; doubled for every further one.
+    /// Delay before the first restart; doubled for each further one.
     pub(super) first_delay: Duration,
-    /// Attempts never end: memory that was short or a disk that was away may come back.
+    /// Maximum delay. Restarts never give up: memory or a disk may become available again.
     pub(super) longest_delay: Duration,
-    /// A process that lived this long was fine; its death starts the delays from the first again.
+    /// A process that ran this long was stable; the delays start from the first again when it exits.
     pub(super) stable_after: Duration,
-    /// How long a process may take to notice that its input closed before it is killed.
+    /// How long a process may take to exit after its input was closed before it is killed.
     pub(super) stop_grace: Duration,
-    /// How long nobody uses it before it sleeps.
+    /// Idle time after which the process is stopped.
     pub(super) idle_after: Duration,
 }
 
@@ -264,7 +265,7 @@ struct ServerSupervisor {
     tracker: TaskTracker,
 }
 
-/// Why a process is no longer used.
+/// Why a process ended.
 enum ProcessEnd {
     Died { status: String, output: String },
     Idle,
@@ -293,7 +294,7 @@ impl ServerSupervisor {
         self.state.send_replace(BackendState::Stopped);
     }
 
-    /// Runs and restarts it until nobody uses it any more; answers whether it goes to sleep rather than stop.
+    /// Runs and restarts the process until it is idle; returns whether the server goes to sleep rather than stop.
     async fn serve_until_idle(&self, mut process: ServerProcess, stop: &CancellationToken) -> bool {
         let mut failures = 0;
         loop {
@@ -316,7 +317,8 @@ impl ServerSupervisor {
                     tracing::info!(model.name = self.prepared.model_name, "local model ready again");
                 }
                 ProcessEnd::Idle => {
-                    // Said first: a call that comes now waits for a new process instead of reaching one that ends.
+                    // State first: a call that arrives now waits for a new process instead of reaching one that is
+                    // ending.
                     self.state.send_replace(BackendState::Asleep);
                     process.shut_down(self.timing.stop_grace).await;
                     tracing::info!(
@@ -340,7 +342,7 @@ impl ServerSupervisor {
         self.state.send_replace(BackendState::Ready(process.announcement.address()));
     }
 
-    /// Resolves when it has been unused for long enough.
+    /// Resolves when the server has been idle for long enough.
     async fn wait_until_idle(&self) {
         loop {
             match self.activity.idle_state(Instant::now(), self.timing.idle_after) {
@@ -351,8 +353,8 @@ impl ServerSupervisor {
         }
     }
 
-    /// Waits for a call, then starts the process. A failure is told to the calls that waited; the next one tries again.
-    /// Nothing when stopped meanwhile.
+    /// Waits for a call, then starts the process. A failure is reported to the waiting calls; the next call tries
+    /// again. `None` if stopped meanwhile.
     async fn start_on_demand(&self, stop: &CancellationToken) -> Option<ServerProcess> {
         let mut answered = 0;
         loop {
@@ -380,13 +382,13 @@ impl ServerSupervisor {
         }
     }
 
-    /// Is there a call under way that has not been told of a failed start?
+    /// Whether an active call has not yet received the result of a start.
     fn is_wanted(&self, answered: u64) -> bool {
         let waiting = self.activity.idle_state(Instant::now(), Duration::ZERO) == IdleState::Busy;
         waiting && self.activity.calls_started() > answered
     }
 
-    /// Nothing when stopped meanwhile.
+    /// `None` if stopped meanwhile.
     async fn restart(&self, failures: &mut u32, stop: &CancellationToken) -> Option<ServerProcess> {
         loop {
             let delay = self.timing.delay(*failures);
@@ -409,7 +411,7 @@ impl ServerSupervisor {
     }
 }
 
-/// 256 bits from the cryptographic provider that the crate's TLS uses.
+/// 256 random bits from the operating system.
 fn random_key() -> Result<SecretString, Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| Error::NoRandomness)?;

@@ -1,4 +1,4 @@
-//! Tells a finished directory from anything else: what it was made from, and the sizes of its large files.
+//! Marks a finished directory: records the build key and the sizes of large files.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 const FILE_NAME: &str = "stamp";
-/// Files of this size and more are listed, so that one cut short by a crash of the machine is noticed.
+/// Files of this size and more are listed, so that truncation by a machine crash is noticed.
 const LISTED_BYTES: u64 = 1024 * 1024;
-/// A stamp is some hundred bytes; anything larger was not written here.
+/// A stamp is some hundred bytes; anything larger is not a stamp.
 const MAX_STAMP_BYTES: u64 = 64 * 1024;
 
-/// What a directory was made from; another key means it must be made anew.
+/// Inputs of a directory's build; a different key requires a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BuildKey(String);
 
@@ -27,7 +27,7 @@ impl BuildKey {
     }
 }
 
-/// The last act before a directory is moved to its place.
+/// Written last, before the directory is moved to its final path.
 pub(super) fn write(directory: &Path, key: &BuildKey) -> io::Result<()> {
     let mut text = format!("made-from {}\n", key.0);
     for (path, length) in files(directory)? {
@@ -52,7 +52,7 @@ pub(super) fn is_current(directory: &Path, key: &BuildKey) -> bool {
         && lines.all(|line| file_is_whole(directory, line))
 }
 
-/// Bytes in all files below a directory; what vanishes while looking counts nothing.
+/// Total bytes of all files below a directory; files that vanish meanwhile count as zero.
 pub(super) fn directory_size(directory: &Path) -> u64 {
     files(directory).map(|found| found.iter().map(|(_, length)| length).sum()).unwrap_or_default()
 }
@@ -70,7 +70,7 @@ fn files(directory: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     while let Some(next) = waiting.pop() {
         let entries = match fs::read_dir(&next) {
             Ok(entries) => entries,
-            // Installers remove their own temporary directories while they are being looked at.
+            // Installers remove their temporary directories while they are being scanned.
             Err(error) if error.kind() == io::ErrorKind::NotFound && next != directory => continue,
             Err(error) => return Err(error),
         };

@@ -1,14 +1,14 @@
-//! The last part of what a program printed, kept for error reports.
+//! The last part of a program's output, kept for error reports.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Older bytes are forgotten, so a program that prints for weeks costs no more than this.
+/// Older bytes are dropped, so memory stays bounded however long a program prints.
 const KEPT_BYTES: usize = 8 * 1024;
 const SHOWN_LINES: usize = 20;
-/// A line longer than this is cut; nothing readable on a terminal is lost.
+/// Longer lines are cut; nothing readable on a terminal is lost.
 const SHOWN_LINE_CHARS: usize = 400;
 
 #[derive(Debug, Clone, Default)]
@@ -29,9 +29,9 @@ impl OutputTail {
         clean_lines(&String::from_utf8_lossy(bytes.make_contiguous()))
     }
 
-    /// Reads to the end, so that the writer never blocks on a full pipe. A broken pipe is an end too.
+    /// Reads to the end, so that the writer never blocks on a full pipe. A broken pipe counts as the end.
     pub(super) async fn drain(self, mut reader: impl AsyncRead + Unpin) {
-        // On the heap: futures that contain this one are moved around.
+        // On the heap, because futures that contain this one are moved.
         let mut buffer = vec![0; 4096];
         while let Ok(count @ 1..) = reader.read(&mut buffer).await {
             self.push(buffer.get(..count).unwrap_or_default());
@@ -39,7 +39,7 @@ impl OutputTail {
     }
 }
 
-/// The last lines without blank ones and without characters that could steer a terminal.
+/// The last non-blank lines, without characters that could control a terminal.
 pub(super) fn clean_lines(text: &str) -> String {
     let mut lines: Vec<String> = text
         .lines()

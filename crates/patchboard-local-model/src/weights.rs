@@ -1,4 +1,4 @@
-//! The operator's weights: refused early, with a reason, instead of late by the server.
+//! Validates the operator's weights early, with a reason, instead of failing in the server.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::Error;
 
 const MAGIC: [u8; 4] = *b"GGUF";
-/// Versions that the server reads.
+/// GGUF versions that the server supports.
 const VERSIONS: std::ops::RangeInclusive<u32> = 2..=3;
 
-/// Checks the file and gives its absolute path, because the server runs in another directory.
+/// Checks the file and returns its absolute path, because the server runs in another directory.
 pub(super) fn check(path: &Path) -> Result<PathBuf, Error> {
     let refuse = |reason| Error::Weights { path: path.to_owned(), reason };
     let mut file = File::open(path).map_err(Error::file("open the weights", path))?;
@@ -33,7 +33,7 @@ pub(super) fn check(path: &Path) -> Result<PathBuf, Error> {
     Ok(absolute)
 }
 
-/// What the model is called in requests: the file's name without its ending.
+/// The model's name in requests: the file name without its extension.
 pub(super) fn model_name(path: &Path) -> String {
     path.file_stem().map_or_else(|| "local".to_owned(), |stem| stem.to_string_lossy().to_lowercase())
 }

@@ -15,7 +15,7 @@ use patchboard_matcher::AppProfile;
 use patchboard_matcher::{ConfidencePolicy, LabelPolarity, LabelStrength, Matcher, RankingChoice, TrainingLabel};
 use serde_json::{Map, Value, json};
 
-/// Times each decision is made; the fastest counts, for on a shared machine the others measure somebody else.
+/// How often each decision is timed; the fastest counts, because other processes on the machine disturb the rest.
 const REPEATS: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! Bearer tokens: the right one is accepted at once; wrong ones are refused at one per second and address.
+//! Bearer tokens: a correct one is accepted at once; wrong ones are answered at one per second and address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ pub struct ClientIdentity {
 #[derive(Debug)]
 pub struct AuthGate {
     surface: &'static str,
-    /// `None` where the surface needs no token.
+    /// `None` if the surface requires no token.
     token: Option<SecretString>,
     /// The operator's token, which the server generates.
     operator: Option<SecretString>,
     failed_attempts: Arc<FailedAttempts>,
 }
 
-/// Why a client is not authenticated. Each surface maps the first to its own status and text.
+/// Why a client is not authenticated. Each surface maps `Unauthenticated` to its own status and text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenRefusal {
-    /// The token is missing where one is needed, malformed, or wrong and its penalty delay is over.
+    /// The token is missing although required, malformed, or wrong and its penalty delay has passed.
     Unauthenticated,
     /// The token is wrong, and the limit of delayed answers for its address is reached: the connection is closed
     /// without a response or, on the bridge, the call reset.
@@ -73,21 +73,21 @@ impl<'a> ShownToken<'a> {
 }
 
 impl AuthGate {
-    /// `wrong` is shared by all gates of a server, so that guessing at several surfaces is no faster.
+    /// `failed_attempts` is shared by all gates of a server, so that guessing at several surfaces in parallel is no faster.
     pub fn new(
         surface: &'static str,
         token: Option<SecretString>,
         operator: Option<SecretString>,
-        wrong: Arc<FailedAttempts>,
+        failed_attempts: Arc<FailedAttempts>,
     ) -> Self {
-        Self { surface, token, operator, failed_attempts: wrong }
+        Self { surface, token, operator, failed_attempts }
     }
 
     pub fn needs_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// The identity without a token: the local user where the surface needs none, otherwise none.
+    /// The identity without a token: the local user if the surface requires none, otherwise none.
     pub fn anonymous(&self) -> Option<ClientIdentity> {
         match self.token {
             Some(_) => None,
@@ -99,7 +99,7 @@ impl AuthGate {
         &self.failed_attempts
     }
 
-    /// `None` when the request has no token: each surface decides whether it needs one.
+    /// `None` if the request has no token: each surface decides whether it requires one.
     pub(crate) async fn identify(
         &self,
         address: IpAddr,
@@ -107,13 +107,13 @@ impl AuthGate {
     ) -> Result<Option<ClientIdentity>, TokenRefusal> {
         match shown {
             ShownToken::Missing => Ok(None),
-            // It is no guess at the token, so it gets no penalty.
+            // No guess at the token, so no penalty.
             ShownToken::Malformed => Err(TokenRefusal::Unauthenticated),
             ShownToken::Token(token) => self.check(address, token).await.map(Some),
         }
     }
 
-    /// Returns at once for a right token, and after the penalty delay of its address for a wrong one.
+    /// Returns at once for a correct token, and after the penalty delay of its address for a wrong one.
     pub async fn check(&self, address: IpAddr, token: &str) -> Result<ClientIdentity, TokenRefusal> {
         match self.find_identity(token) {
             Some(identity) => Ok(identity),
@@ -136,7 +136,7 @@ impl AuthGate {
     }
 
     /// Always makes both comparisons, each in constant time, so that timing does not reveal how much of a guess is
-    /// right.
+    /// correct.
     fn find_identity(&self, token: &str) -> Option<ClientIdentity> {
         let matches = |secret: &Option<SecretString>| {
             secret.as_ref().is_some_and(|secret| constant_time_eq(secret.expose_secret(), token))

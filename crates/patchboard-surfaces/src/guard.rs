@@ -1,5 +1,5 @@
-//! Host and Origin, checked on every request before anything else, loopback included: any web page can reach
-//! 127.0.0.1, so the address alone is not trust.
+//! Checks `Host` and `Origin` of every request before anything else, loopback included: any web page can send requests
+//! to 127.0.0.1, so the address alone proves nothing.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use patchboard_core::loopback::is_loopback_host;
 use crate::listen::Peer;
 use crate::telemetry;
 
-/// Hosts and origins that are accepted besides loopback.
+/// Hosts and origins accepted besides loopback.
 #[derive(Debug, Clone, Default)]
 pub struct OriginGuard {
     pub surface: &'static str,
@@ -31,7 +31,7 @@ pub(crate) enum GuardRejection {
 
 impl OriginGuard {
     pub(crate) fn check(&self, authority: Option<&str>, headers: &HeaderMap) -> Result<(), GuardRejection> {
-        // No real client sends two; parsers that pick different ones could be played off against each other.
+        // No legitimate client sends two; parsers that pick different ones could be exploited against each other.
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(GuardRejection::Host);
         }
@@ -81,7 +81,7 @@ pub async fn check(State(guard): State<Arc<OriginGuard>>, request: Request, next
     (StatusCode::FORBIDDEN, text).into_response()
 }
 
-/// Without a token, the routes added so far are served only to processes of the configured local users.
+/// Without a token, the routes added so far serve only processes of the configured local users.
 pub(crate) fn require_local_user_or_token<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,
     needs_token: bool,
@@ -96,7 +96,7 @@ async fn require_local_user(request: Request, next: Next) -> Response {
     }
 }
 
-/// Responses must not be framed, MIME-sniffed or leak their address as a referrer.
+/// Sets headers against framing, MIME sniffing and referrer leaks.
 pub(crate) async fn security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

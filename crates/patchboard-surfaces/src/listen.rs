@@ -33,8 +33,8 @@ mod request_body;
 
 use request_body::RequestBody;
 
-/// A client that has not finished its request head by then is dropped, be it the first or a later one: an idle
-/// connection holds one of the listener's slots for no longer than that.
+/// Time limit for a complete request head, the first or a later one: an idle connection holds one of the listener's
+/// slots for no longer than that.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long unread input is drained after a connection has ended.
 const CLOSE_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -213,7 +213,7 @@ pub async fn serve(listener: Listener, router: Router, stop: CancellationToken, 
     }
 }
 
-/// Runs before anything is read: once the peer has closed its socket, its user can no longer be determined.
+/// Must run before the first read: once the peer has closed its socket, its user can no longer be determined.
 fn check_user(surface: &'static str, stream: &TcpStream, users: Option<&LocalUsers>) -> Option<UserRejection> {
     users.and_then(|users| users.check(surface, stream).err())
 }
@@ -280,8 +280,8 @@ impl Peer {
     }
 }
 
-/// Serves HTTP on one socket. Ends when the peer is done or, on `stop`, after the current request. An upgraded
-/// WebSocket continues in its own task.
+/// Serves HTTP on one socket. Ends when the peer closes or, on `stop`, after the current request. An upgraded WebSocket
+/// continues in its own task.
 fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationToken) -> impl Future<Output = ()> {
     // Streamed frames are small and must leave at once; without this each waits for the previous one's ACK.
     let nodelay = stream.set_nodelay(true);
@@ -313,8 +313,8 @@ fn connection(stream: TcpStream, peer: Peer, router: Router, stop: CancellationT
     }
 }
 
-/// One request and its response. The connection goes on afterwards if the request was read to its end; otherwise what is
-/// left of it would be taken for the next request.
+/// Handles one request. The connection is kept only if the request was read to its end; otherwise the rest of it would
+/// be parsed as the next request.
 async fn respond(router: Router, peer: Peer, request: Request<Incoming>) -> Result<Response, NoResponse> {
     let reads = peer.read_budget.clone();
     let mut request = request.map(RequestBody::new);
@@ -333,7 +333,7 @@ async fn respond(router: Router, peer: Peer, request: Request<Incoming>) -> Resu
     Ok(response)
 }
 
-/// Instead of an answer: the connection is closed without one.
+/// Marks a response: the connection is closed without sending one.
 pub(crate) fn close_without_response() -> Response {
     let mut answer = Response::default();
     answer.extensions_mut().insert(NoResponse);

@@ -1,5 +1,5 @@
 //! Upgrades a request to a WebSocket and runs its connection, the same for every surface. Host, origin and token have
-//! been checked before; the surface passes its settings as a [`SocketPlan`].
+//! already been checked; the surface passes its settings as a [`SocketPlan`].
 
 use axum::extract::WebSocketUpgrade;
 use axum::http::{HeaderMap, header};
@@ -23,14 +23,14 @@ pub(crate) struct SocketPlan<D> {
     pub(crate) auth: ClientAuth,
     /// In bytes; a larger message closes the connection with 1009.
     pub(crate) max_message: usize,
-    /// The subprotocol that is chosen: browsers fail the connection when they offered some and none is.
+    /// The selected subprotocol: browsers fail the connection if they offered some and the server selects none.
     pub(crate) protocol: Option<String>,
-    /// Held until the connection ends, on surfaces with a limit of connections.
+    /// Held until the connection ends, on surfaces with a connection limit.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<D: Dialect> SocketPlan<D> {
-    /// Answers the upgrade; the connection then runs as a task of `tracker`.
+    /// Responds to the upgrade; the connection then runs as a task of `tracker`.
     pub(crate) fn open(
         self,
         upgrade: WebSocketUpgrade,
@@ -59,18 +59,18 @@ impl<D: Dialect> SocketPlan<D> {
 /// A subprotocol that carries a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BearerProtocol<'a> {
-    /// The whole name, as it was offered.
+    /// The full name, as offered.
     pub(crate) name: &'a str,
     pub(crate) token: &'a str,
 }
 
-/// The first one on offer.
+/// The first bearer protocol offered.
 pub(crate) fn bearer_protocol(headers: &HeaderMap) -> Option<BearerProtocol<'_>> {
     offered_protocols(headers)
         .find_map(|name| name.strip_prefix(BEARER_PROTOCOL).map(|token| BearerProtocol { name, token }))
 }
 
-/// In the client's order.
+/// The offered subprotocols, in the client's order.
 pub(crate) fn offered_protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lists = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     lists.flat_map(|list| list.split(',')).map(str::trim)

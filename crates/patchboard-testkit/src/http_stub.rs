@@ -1,4 +1,4 @@
-//! A web server that does what it is told, on a real socket.
+//! A scripted HTTP server on a real socket.
 #![expect(clippy::unwrap_used, reason = "a test that gets no socket has failed")]
 
 use std::collections::VecDeque;
@@ -110,7 +110,7 @@ impl Stub {
     }
 }
 
-/// A port at which nobody listens, and which nobody else gets as long as this lives.
+/// A port without a listener, reserved for the lifetime of this value.
 #[derive(Debug)]
 pub struct ClosedPort(TcpSocket);
 

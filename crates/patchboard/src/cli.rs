@@ -62,35 +62,35 @@ pub(crate) struct Cli {
 enum CliCommand {
     /// Start the server. Works without a file, a key or a service.
     Serve(serve::ServeArgs),
-    /// Show whether a server runs here, and how it is.
+    /// Show whether a server runs here, and its state.
     Status(status::StatusArgs),
-    /// Stop the server, once what is at work has ended.
+    /// Stop the server after its active work has ended.
     Stop(stop::StopArgs),
-    /// Have the server read its configuration anew, and see what changed.
+    /// Make the server reload its configuration, and show what changed.
     Reload(reload::ReloadArgs),
     /// Show what the server logged.
     Logs(logs::LogsArgs),
     /// Talk to an agent in the terminal.
     Chat(chat::ChatArgs),
-    /// Have an agent work on something, and watch it.
+    /// Give an agent a task and follow its work.
     Run(run::RunArgs),
     /// Follow a run again.
     Attach(run::AttachArgs),
     /// Follow a run again, or stop one.
     Runs(runs::RunsArgs),
-    /// Send what you say to the app it is meant for.
+    /// Send a message to the app it is meant for.
     Hub(hub::HubArgs),
     /// Answer tool calls that wait for approval.
     Approvals(approvals::ApprovalsArgs),
-    /// Look at conversations, or clear one.
+    /// Show conversations, or clear one.
     Sessions(sessions::SessionsArgs),
     /// Show what models were used and what they cost.
     Usage(usage::UsageArgs),
     /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
-    /// List, check, begin or manage plugins.
+    /// List, check, create or manage plugins.
     Plugins(plugins::PluginsArgs),
-    /// Show the models that can be used, and which one is.
+    /// Show the available models, and the one in use.
     Models(models::ModelsArgs),
     /// Show the pools of workers and what each worker is doing.
     Workers(workers::WorkersArgs),
@@ -100,13 +100,13 @@ enum CliCommand {
     Onboard(onboard::OnboardArgs),
     /// Check, show or describe the configuration.
     Config(config::ConfigArgs),
-    /// Look at files that are not trusted yet, and let them count.
+    /// Show files that are not trusted yet, and trust them.
     Trust(trust::TrustArgs),
-    /// Find out what is missing to run well.
+    /// Diagnose problems of the installation.
     Doctor(doctor::DoctorArgs),
     /// Explain an error code such as PB0103.
     Explain(explain::ExplainArgs),
-    /// Print what a shell needs to complete commands and options.
+    /// Print a completion script for a shell.
     Completions(completions::CompletionsArgs),
 }
 

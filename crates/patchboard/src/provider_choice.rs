@@ -242,8 +242,8 @@ fn stored_keys(loaded: &LoadedConfig) -> BTreeMap<String, SecretString> {
     keys.collect()
 }
 
-/// Where model servers listen by default, without our own listeners: asking
-/// ourselves would be answered by nobody, or by another Patchboard.
+/// Default addresses of model servers, without the ports of this server's own listeners: a request to one of those would
+/// reach no model server, or another Patchboard.
 fn candidates(config: &Config) -> Vec<ServerCandidate> {
     let own = [config.gateway.listen, config.runs.listen, config.hub.listen, config.bridge.listen];
     let own_ports: Vec<u16> = own.iter().filter_map(|listen| listen.address()).map(|address| address.port()).collect();

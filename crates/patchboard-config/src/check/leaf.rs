@@ -1,5 +1,4 @@
-//! Checks of single values. Each says what is wrong without repeating what
-//! may be a secret.
+//! Checks of single values. Errors do not repeat values that may be secrets.
 
 use std::{fmt::Display, path::Path};
 
@@ -14,7 +13,7 @@ use crate::{
 };
 use patchboard_core::text::nearest;
 
-/// What is wrong with a value.
+/// Why a value is invalid.
 pub(crate) struct LeafError {
     pub code: ProblemCode,
     pub message: String,
@@ -32,7 +31,7 @@ impl LeafError {
     }
 }
 
-/// Checks one value; gives the value to use instead where a path is resolved.
+/// Checks one value; returns the replacement if a path was resolved.
 pub(crate) fn check(node: &ConfigNode, leaf: &LeafKind, rules: &PathRules) -> Result<Option<toml::Value>, LeafError> {
     let NodeContent::Leaf(value) = &node.content else {
         return Err(wrong_type(node, leaf));
@@ -64,7 +63,7 @@ fn check_text(
         rules.resolve(text, &node.origin).map_err(|reason| LeafError::new(ProblemCode::MissingFile, reason))
     };
     match leaf {
-        // Text that may be a reference; a relative file is found like any other.
+        // Text that may be a reference; its relative path is resolved like any other.
         LeafKind::Variable => match text.parse() {
             Ok(SecretRef::File(file)) => Ok(Some(secret_file(&path(&file.to_string_lossy())?))),
             Ok(SecretRef::Env(_)) | Err(_) => Ok(None),

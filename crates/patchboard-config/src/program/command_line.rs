@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The first argument that is not an option names what they run; it may be a folder.
+/// The first argument that is not an option names the code to run; it may be a folder.
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "nodejs", "ruby", "perl", "php", "bun", "deno", "sh", "bash"];
 /// Extensions that may be omitted from the name of a script.
 const CODE_EXTENSIONS: &[&str] = &["js", "mjs", "cjs", "ts", "py"];
@@ -19,7 +19,7 @@ const CODE_OPTIONS: &[char] = &['m', 'c'];
 /// Options that take the rest of the word as their value.
 const VALUE_OPTIONS: &[char] = &['X', 'W'];
 
-/// How a program reads its command line.
+/// How a program interprets its command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandSyntax {
     Interpreter,
@@ -44,11 +44,11 @@ impl CommandSyntax {
 /// The role of a word, by its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WordRole {
-    /// What an interpreter runs, or a word before it.
+    /// The script of an interpreter, or a word before it.
     UpToScript,
     /// The name of a package or module, or the value of an option that names one: not a path unless it looks like one.
     PackageName,
-    /// After what is run.
+    /// A word after the script or package.
     Argument,
     /// The value of an option that takes a folder.
     Folder,
@@ -64,7 +64,7 @@ pub(super) struct CommandWord<'a> {
     pub(super) takes_code: bool,
 }
 
-/// The arguments of a program with their roles. `folder` is where paths are looked up.
+/// The arguments of a program with their roles. Paths are looked up in `folder`.
 pub(super) fn classify_words<'a>(
     reader: CommandSyntax,
     arguments: &'a [String],

@@ -31,7 +31,7 @@ pub(super) fn locate(name: &str, folder: &Path, search_path: Option<&str>) -> Lo
         if path.is_file() && access(&path, Access::EXEC_OK).is_ok() {
             return LocatedProgram { found: Some(path), earlier_candidates: before };
         }
-        // Where this user may not look, a program cannot be started either.
+        // A program in a folder that this user may not search could not be started either.
         if std::fs::metadata(&path).err().is_none_or(|error| error.kind() != io::ErrorKind::PermissionDenied) {
             before.push(path);
         }

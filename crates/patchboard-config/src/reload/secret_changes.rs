@@ -1,4 +1,4 @@
-//! Secrets whose reference stayed the same while what it leads to changed.
+//! Secrets whose reference is unchanged but whose value differs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::super::Secrets;
 use super::super::key_path::KeyPath;
 
-/// The keys of secrets that differ, in the order of the configuration. Their values stay here.
+/// The keys of secrets that differ, in configuration order. Values are not returned.
 pub fn secret_changes(old: &Secrets, new: &Secrets) -> Vec<KeyPath> {
     let at = KeyPath::dotted;
     let mut changed = Vec::new();
@@ -35,7 +35,7 @@ pub fn secret_changes(old: &Secrets, new: &Secrets) -> Vec<KeyPath> {
             changed.push(at("mcp").key(name).key("env"));
         }
     }
-    // Lists are told as a whole.
+    // Maps of a list are compared as a whole.
     let all_same = |old: &BTreeMap<String, BTreeMap<String, SecretString>>,
                     new: &BTreeMap<String, BTreeMap<String, SecretString>>| {
         names(old, new).into_iter().all(|name| same_values(old.get(name), new.get(name)))

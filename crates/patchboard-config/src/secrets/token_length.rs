@@ -1,4 +1,4 @@
-//! Tokens that other machines may try to guess must be long.
+//! Minimum length of tokens that other machines could try to guess.
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -9,7 +9,7 @@ use crate::{
     problem::{ConfigProblem, ProblemCode},
 };
 
-/// In bytes. Of random letters and digits, 95 bits.
+/// In bytes. 95 bits for random letters and digits.
 const MIN_TOKEN_BYTES: usize = 16;
 
 pub(super) fn check(config: &Config, secrets: &Secrets) -> Vec<ConfigProblem> {

@@ -1,4 +1,4 @@
-//! `[agents.NAME]`: who answers, with which model and tools.
+//! `[agents.NAME]`: provider, model, tools and limits of an agent.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::{BudgetsConfig, GotConfig, TotConfig};
 use crate::types::TimeSpan;
 
-/// An agent. `default` always exists and answers what no binding claims.
+/// An agent. `default` always exists and answers chats that no binding matches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentConfig {
-    /// What the agent is for, in one sentence, for people who choose among agents.
+    /// Purpose of the agent, in one sentence, for people who choose among agents.
     #[schemars(example = &"Reviews changes to the code.")]
     pub description: Option<String>,
     /// Provider whose model the agent uses. Left out, the only one configured, or the one named `default` or `main`.
@@ -26,7 +26,7 @@ pub struct AgentConfig {
     /// Model name; left out, the provider's.
     #[schemars(example = &"llama3.2")]
     pub model: Option<String>,
-    /// How the agent works through a task. A run may ask the default agent for another one.
+    /// Strategy for working on a task. A run of the default agent may request another one.
     pub strategy: AgentStrategy,
     /// Longest answer of one model call, in tokens.
     #[schemars(range(min = 1))]
@@ -34,7 +34,7 @@ pub struct AgentConfig {
     /// Sampling temperature; left out, the provider's default.
     #[schemars(range(min = 0.0, max = 2.0), example = 0.7)]
     pub temperature: Option<f64>,
-    /// Markdown file that says who the agent is; part of every prompt and read again when it changes.
+    /// Markdown file with the agent's character; part of every prompt and read again when it changes.
     #[schemars(example = &"SOUL.md", extend("x-kind" = "path"))]
     pub soul: Option<PathBuf>,
     /// Instructions that are part of every prompt, besides the soul.
@@ -45,23 +45,23 @@ pub struct AgentConfig {
     pub tools: Option<Vec<String>>,
     /// The agent's own token limits, besides `[budgets]`.
     pub budget: BudgetsConfig,
-    /// Tokens the model can take in; left out, a guess by its name, 16384 for unknown models.
+    /// Context window of the model in tokens; left out, a guess by its name, 16384 for unknown models.
     #[schemars(range(min = 1024), example = 128000)]
     pub context_window: Option<u32>,
     /// Model calls of one run. Left out, 10 for react and dup, 100 for tot and got.
     #[schemars(range(min = 1, max = 1000), example = 10)]
     pub max_model_calls: Option<u32>,
-    /// Rounds of tool calls in one run, or in one task of a graph. Left out, as many as the model calls allow.
+    /// Rounds of tool calls in one run, or in one task of a graph. Left out, limited by the model calls only.
     #[schemars(range(min = 1, max = 1000), example = 10)]
     pub max_turns: Option<u32>,
-    /// Tokens one run may use in all its calls; left out, only budgets count.
+    /// Tokens that all calls of one run may use together; left out, only budgets apply.
     #[schemars(range(min = 1), example = 200000)]
     pub max_run_tokens: Option<u64>,
-    /// How long one run may take.
+    /// Time limit of one run.
     pub run_timeout: TimeSpan,
-    /// How the strategy `tot` searches its tree of thoughts.
+    /// Options of the tree search of the strategy `tot`.
     pub tot: TotConfig,
-    /// How the strategy `got` works on its graph of tasks.
+    /// Options of the task graph of the strategy `got`.
     pub got: GotConfig,
 }
 
@@ -91,7 +91,7 @@ impl Default for AgentConfig {
 }
 
 impl AgentConfig {
-    /// How far each strategy may go, whichever of them a run asks for.
+    /// Limits and options of the strategies.
     pub fn reasoning(&self) -> ReasoningOptions {
         ReasoningOptions {
             max_model_calls: self.max_model_calls,
@@ -102,15 +102,15 @@ impl AgentConfig {
         }
     }
 
-    /// Tokens that `model` can take in, by configuration or by its name.
+    /// The context window of `model`, from the configuration or by its name.
     pub fn context_window_for(&self, model: &str) -> u32 {
         self.context_window.unwrap_or_else(|| default_context_window(model))
     }
 }
 
-/// Tokens that a model takes in, by its name.
+/// The context window of a model, by its name.
 pub fn default_context_window(model: &str) -> u32 {
-    // Too small costs some memory of the run; too large costs the run.
+    // A guess that is too small costs some of the run's context; one that is too large makes the run fail.
     const UNKNOWN: u32 = 16_384;
     const WINDOWS: [(&str, u32); 6] = [
         ("claude", 200_000),

@@ -1,9 +1,10 @@
-//! `[[bindings]]`: which agent answers whom.
+//! `[[bindings]]`: assigns chats to agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Sends chats to an agent. A binding matches when all its fields do; among those that match, peer beats guild beats team beats account beats channel.
+/// Sends chats to an agent. A binding matches when all its fields do; among matching bindings, peer takes precedence
+/// over guild, guild over team, team over account and account over channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["agent"]))]
@@ -29,7 +30,7 @@ pub struct BindingConfig {
 }
 
 impl BindingConfig {
-    /// The matching fields with their names, most decisive first.
+    /// The fields that are set, with their names, in order of precedence.
     pub(crate) fn fields(&self) -> [(&'static str, Option<&str>); 5] {
         [
             ("peer", self.peer.as_deref()),

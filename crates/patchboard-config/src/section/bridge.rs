@@ -13,11 +13,13 @@ use crate::types::{ListenAddress, SecretRef, TimeSpan};
 pub struct BridgeConfig {
     /// Address to listen on. Port 0 picks a free port; `off` disables the bridge.
     pub listen: ListenAddress,
-    /// Forward pickled values to workers. The server itself never loads them; a worker that does runs whatever they contain.
+    /// Forward pickled values to workers. The server itself never unpickles them; a worker that does executes whatever
+    /// code they contain.
     pub allow_pickle: bool,
-    /// How long a session lives without being used.
+    /// How long an unused session is kept.
     pub session_ttl: TimeSpan,
-    /// Sessions open at once; further ones are refused. One connection may have three quarters of them, all clients with the same rights nine tenths; the rest is kept for others.
+    /// Sessions open at once; further ones are refused. One connection may have three quarters of them, all clients
+    /// with the same rights nine tenths; the rest is reserved for others.
     #[schemars(range(min = 1))]
     pub max_sessions: u32,
     /// How long a call may wait for a free worker.
@@ -25,14 +27,15 @@ pub struct BridgeConfig {
     /// Calls that may wait at once; further ones are refused.
     #[schemars(range(min = 1))]
     pub max_queue: u32,
-    /// How long a call may take; a caller may ask for less.
+    /// Time limit of a call; a caller may request less.
     pub call_timeout: TimeSpan,
-    /// The same for calls that hand over their result piece by piece.
+    /// Time limit of a call that streams its result.
     pub stream_timeout: TimeSpan,
-    /// Tools of the server that programs may call besides those offered to every one: tools that only read, memory, variables, `hub_send`.
+    /// Tools of the server that clients may call, besides those that are open to all: read-only tools, memory,
+    /// variables, `hub_send`.
     #[schemars(example = ["agent.*", "write"], extend("x-kind" = "glob"))]
     pub expose: Vec<String>,
-    /// Unix socket to listen on too, for processes of the same user. Relative to the data folder.
+    /// Unix socket to listen on as well, for processes of the same user. Relative to the data folder.
     #[schemars(example = &"bridge.sock", extend("x-kind" = "data-path"))]
     pub unix_socket: Option<PathBuf>,
     /// Token that callers must send as `authorization: Bearer …`.
@@ -40,15 +43,17 @@ pub struct BridgeConfig {
     pub token: Option<SecretRef>,
     /// Certificate and key for TLS. Off loopback, TLS and either a token or `client_ca` are required.
     pub tls: Option<TlsConfig>,
-    /// Allow plaintext off loopback. Tokens and values are readable on the way; use it only on a private link.
+    /// Allow plaintext off loopback. Tokens and values are readable in transit; use it only on a private link.
     pub insecure: bool,
-    /// Names clients may call the server by, added to loopback names and the listen address.
+    /// Host names by which clients may address the server, added to loopback names and the listen address.
     #[schemars(example = ["board.example.com"])]
     pub allowed_hosts: Vec<String>,
     /// Connections open at once; further ones are refused.
     #[schemars(range(min = 1))]
     pub max_connections: u32,
-    /// Loopback ports set aside for workers when the server starts: two for each, one it calls back on and one it is called on. Closed to `bash`, to MCP servers and to other workers, on every machine. Without a free one a worker is not started.
+    /// Loopback ports reserved for workers when the server starts: two for each, one for its calls to the server and
+    /// one for calls to it. Closed to `bash`, to MCP servers and to other workers, on every machine. A worker is not
+    /// started without free ports.
     #[schemars(range(min = 2, max = 8192))]
     pub private_ports: u16,
 }
@@ -87,7 +92,7 @@ pub struct TlsConfig {
     /// Private key of the server.
     #[schemars(example = &"key.pem", extend("x-kind" = "path"))]
     pub key: PathBuf,
-    /// Authority that client certificates must come from. Set, every client needs one.
+    /// Authority that must have issued client certificates. If set, every client needs one.
     #[schemars(example = &"ca.pem", extend("x-kind" = "path"))]
     pub client_ca: Option<PathBuf>,
 }

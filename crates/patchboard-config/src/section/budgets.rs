@@ -1,4 +1,4 @@
-//! `[budgets]`: how many tokens may be used.
+//! `[budgets]`: token limits.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -20,14 +20,15 @@ pub struct GatewayConfig {
     /// Names accepted in the `Host` header, added to loopback names and the listen address.
     #[schemars(example = ["board.example.com"])]
     pub allowed_hosts: Vec<String>,
-    /// Allow plaintext off loopback. Tokens and chats are readable on the way; use it only behind a TLS proxy or a private link.
+    /// Allow plaintext off loopback. Tokens and chats are readable in transit; use it only behind a TLS proxy or on a
+    /// private link.
     pub insecure: bool,
     /// Connections open at once; further ones wait until one is closed.
     #[schemars(range(min = 1))]
     pub max_connections: u32,
-    /// How fast one connection may send requests. `ping` does not count.
+    /// Rate limit of requests per connection. `ping` does not count.
     pub rate_limit: RateLimitConfig,
-    /// How long a turn outlives its connection, so that a client can re-join it.
+    /// How long a turn continues after its connection has closed, so that a client can rejoin it.
     #[schemars(extend("x-zero" = true))]
     pub orphan_grace: TimeSpan,
 }
@@ -51,10 +52,10 @@ impl Default for GatewayConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RateLimitConfig {
-    /// Requests per second in the long run.
+    /// Sustained requests per second.
     #[schemars(range(min = 1))]
     pub per_second: u32,
-    /// Requests that may arrive at once after a pause.
+    /// Requests accepted at once after a pause.
     #[schemars(range(min = 1))]
     pub burst: u32,
 }

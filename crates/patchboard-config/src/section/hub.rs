@@ -1,4 +1,4 @@
-//! `[hub]`: utterances routed to connected apps.
+//! `[hub]`: routes utterances to connected apps.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{ListenAddress, TimeSpan};
 
-/// The hub: takes what a user says and brings it to the app it is meant for. Loopback only.
+/// The hub: routes what a user says to the app it is meant for. Loopback only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HubConfig {
     /// Loopback address to listen on. Port 0 picks a free port; `off` disables the hub.
     pub listen: ListenAddress,
-    /// How long an app has to answer a message: before the next one is tried, and for what it has to tell to whoever
-    /// waits.
+    /// How long an app may take to respond to a message before the next app is tried, and how long clients wait for its
+    /// notices.
     pub response_timeout: TimeSpan,
     /// How often connected apps are pinged.
     pub ping_interval: TimeSpan,
-    /// How long a ping may stay unanswered before the connection is dropped.
+    /// How long a ping may stay unanswered before the connection is closed.
     pub pong_timeout: TimeSpan,
-    /// Agent whose model routes what rules and the local matcher cannot. Left out, routing is local only.
+    /// Agent whose model routes messages that rules and the local matcher cannot route. Left out, routing is local
+    /// only.
     #[schemars(example = &"router")]
     pub agent: Option<String>,
-    /// App that gets what fits nobody. Left out, such messages are held until the user decides.
+    /// App for messages that fit no app. Left out, such messages are held until the user decides.
     #[schemars(example = &"notebook")]
     pub catch_all: Option<String>,
-    /// How sure the hub has to be before it brings a message to an app by itself.
+    /// Confidence that the hub needs to deliver a message without the user's decision.
     pub policy: RoutingPolicy,
-    /// Try other apps when the one addressed by name rejects or does not answer. Otherwise the message is held, or
-    /// waits for that app.
+    /// Try other apps if the app addressed by name rejects a message or does not respond. Otherwise the message is
+    /// held, or waits for that app.
     pub reroute_direct: bool,
-    /// Who may register an app.
+    /// Which apps may register.
     pub pairing: PairingPolicy,
     /// How long an undelivered message is kept.
     pub expiry: TimeSpan,
-    /// How long after a question from an app the user's next words go to it first.
+    /// How long after an app's question the user's next message goes to that app first.
     #[schemars(extend("x-zero" = true))]
     pub follow_up: TimeSpan,
     /// How long a connection may stay unregistered.
@@ -49,12 +50,12 @@ pub struct HubConfig {
     /// Other names for apps: a message that begins with one of them and `:` or `,` goes to its app.
     #[schemars(example = serde_json::json!({"nb": "notebook"}))]
     pub aliases: BTreeMap<String, String>,
-    /// What belongs to an app whatever its description says.
+    /// Rules that assign messages to an app, whatever its description says.
     pub rules: Vec<HubRuleConfig>,
 }
 
 impl HubConfig {
-    /// Aliases and rules as the core applies them.
+    /// Aliases and rules in the core's form.
     pub fn user_rules(&self) -> HubRules {
         let aliases = self.aliases.iter().map(|(alias, app)| (alias.as_str().into(), app.as_str().into()));
         let rules =
@@ -86,12 +87,12 @@ impl Default for HubConfig {
     }
 }
 
-/// Sends messages that read a certain way to one app. The first rule that matches decides.
+/// Sends messages that match a pattern to one app. The first rule that matches decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["when", "app"]))]
 pub struct HubRuleConfig {
-    /// Patterns, one of which has to match the whole message: `*` is any text, `?` any one character, and case does not matter.
+    /// Patterns, one of which must match the whole message: `*` is any text, `?` any one character; case is ignored.
     #[schemars(example = ["play *", "put on *"])]
     pub when: Vec<String>,
     /// App that gets the message. While it is not connected, the message waits for it.

@@ -1,11 +1,11 @@
-//! `[limits]`: bounds that hold on every surface.
+//! `[limits]`: limits that apply on every surface.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::types::{ByteSize, TimeSpan};
 
-/// Bounds that hold whatever clients ask for.
+/// Limits that apply to all clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -13,30 +13,30 @@ pub struct LimitsConfig {
     pub message: ByteSize,
     /// Largest message on the bridge.
     pub bridge_message: ByteSize,
-    /// How long a client has to present its token.
+    /// Time limit for a client to present its token.
     pub auth_timeout: TimeSpan,
-    /// Requests that may wait for their turn in one session; further ones are refused.
+    /// Requests queued in one session; further ones are refused.
     #[schemars(range(min = 1, max = 1000))]
     pub session_queue: u32,
-    /// Turns and runs working at once; further ones wait.
+    /// Turns and runs active at once; further ones wait.
     #[schemars(range(min = 1))]
     pub concurrent_runs: u32,
     /// How long an approval may stay unanswered before it counts as refused.
     pub approval_timeout: TimeSpan,
-    /// How long one tool call may take where nothing more specific is set.
+    /// Time limit of one tool call if nothing more specific is set.
     pub tool_timeout: TimeSpan,
-    /// Size up to which a tool's result is sent to clients whole.
+    /// Size up to which the result of a tool is sent to clients in full.
     pub tool_output: ByteSize,
     /// Memory one plugin call may use.
     pub plugin_memory: ByteSize,
-    /// How long one plugin call may take, everything it waits for included.
+    /// Time limit of one plugin call, including everything it waits for.
     pub plugin_time: TimeSpan,
-    /// About how many instructions one plugin call may run.
+    /// Approximate number of instructions one plugin call may execute.
     #[schemars(range(min = 1_000_000))]
     pub plugin_fuel: u64,
-    /// What one plugin call may return.
+    /// Size limit of the result of one plugin call.
     pub plugin_output: ByteSize,
-    /// Plugin calls working at once; as many as eight times that wait, further ones are refused.
+    /// Plugin calls active at once; up to eight times as many wait, further ones are refused.
     #[schemars(range(min = 1, max = 1000))]
     pub plugin_calls: u32,
 }

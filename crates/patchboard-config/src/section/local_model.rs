@@ -7,19 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::TimeSpan;
 
-/// The managed local model. Nothing is ever fetched for it but by `patchboard serve --local-model`.
+/// The managed local model. Only `patchboard serve --local-model` downloads anything for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LocalModelConfig {
-    /// When the installed model is used by agents that name no provider.
+    /// When agents that name no provider use the installed model.
     pub enabled: LocalModelUse,
-    /// Weights to run, a GGUF file. Left out, the small model that `patchboard serve --local-model` fetches.
+    /// Weights to run, a GGUF file. Left out, the small model that `patchboard serve --local-model` downloads.
     #[schemars(example = &"model.gguf", extend("x-kind" = "path"))]
     pub weights: Option<PathBuf>,
-    /// Longest answer of one call, in tokens, whatever the agent allows. The strategies `tot` and `got` get half of it, and 12 calls where the agent says nothing.
+    /// Longest answer of one call, in tokens, whatever the agent allows. The strategies `tot` and `got` get half of it,
+    /// and 12 calls if the agent sets no number.
     #[schemars(range(min = 16, max = 131_072))]
     pub max_tokens: u32,
-    /// How long nobody uses the model before its process ends. The next call starts it again.
+    /// Idle time after which the model's process is stopped. The next call starts it again.
     pub idle_timeout: TimeSpan,
 }
 
@@ -32,10 +33,10 @@ impl Default for LocalModelConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LocalModelUse {
-    /// where it is installed and no provider, key or other model server is found
+    /// if it is installed and no provider, key or other model server is found
     #[default]
     Auto,
-    /// always; without it the server does not start
+    /// always; the server does not start without it
     On,
     /// never
     Off,

@@ -1,31 +1,31 @@
-//! `[log]`: what is logged and how.
+//! `[log]`: content and format of the log.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::env::{Environment, RUST_LOG};
 
-/// What is logged to standard error. Prompts, tool arguments and tokens never are at `info` or above.
+/// The log on standard error. Prompts, tool arguments and tokens are never logged at `info` or above.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogConfig {
-    /// How much is logged.
+    /// Least severe level that is logged.
     pub level: LogLevel,
     /// Filter by module and level, instead of `level`. Left out, `RUST_LOG`.
     #[schemars(example = &"warn,patchboard=debug")]
     pub filter: Option<String>,
-    /// Form of a log line.
+    /// Format of a log line.
     pub format: LogFormat,
-    /// Log message bodies at `trace`. They hold what users and models say.
+    /// Log message bodies at `trace`. They contain the text of users and models.
     pub bodies: bool,
 }
 
 impl LogConfig {
-    /// The filter directives that apply.
+    /// The filter directives in effect.
     pub fn directives(&self, environment: &Environment) -> String {
         self.filter.as_deref().or_else(|| environment.get(RUST_LOG)).map_or_else(
-            // Libraries speak at `warn` only; `patchboard` is a prefix of all our crates. What becomes of MCP servers is
-            // told by `patchboard_tools`; its library would tell it twice, with whole messages in it.
+            // Libraries log at `warn` only; `patchboard` is a prefix of all own crates. `rmcp` is off because
+            // `patchboard_tools` reports the events of MCP servers; `rmcp` would repeat them, with whole messages.
             || format!("warn,rmcp=off,patchboard={}", self.level.as_str()),
             str::to_owned,
         )

@@ -1,4 +1,4 @@
-//! `[mcp.NAME]`: MCP servers whose tools join the registry.
+//! `[mcp.NAME]`: MCP servers, whose tools are added to the registry.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,19 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{SecretRef, TimeSpan};
 
-/// An MCP server: a program spoken to over stdio (`command`) or an HTTP endpoint (`url`).
+/// An MCP server: a program with stdio transport (`command`) or an HTTP endpoint (`url`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpConfig {
-    /// Whether it is used. `false` switches off what an earlier file configured.
+    /// Whether the entry is used. `false` disables one that an earlier file configured.
     pub enabled: bool,
     /// Program and arguments of a stdio server.
     #[schemars(example = ["npx", "some-mcp-server"])]
     pub command: Vec<String>,
-    /// Folder the program runs in. Left out, a private one in the data directory, and paths in `command` are those of the folder in which Patchboard was started.
+    /// Folder the program runs in. Left out, a private one in the data directory; paths in `command` are then relative
+    /// to the folder in which Patchboard was started.
     #[schemars(example = &"servers", extend("x-kind" = "path"))]
     pub working_folder: Option<PathBuf>,
-    /// Environment variables of the program: text, `env:NAME` or `file:PATH`. It gets no others but `PATH`, `HOME` and locale.
+    /// Environment variables of the program: text, `env:NAME` or `file:PATH`. It gets no others except `PATH`, `HOME`
+    /// and locale.
     #[schemars(example = serde_json::json!({"API_TOKEN": "env:FILES_TOKEN"}), extend("x-kind" = "environment"))]
     pub env: BTreeMap<String, String>,
     /// Endpoint of an HTTP server, instead of `command`.
@@ -29,9 +31,9 @@ pub struct McpConfig {
     /// Bearer token for the HTTP server.
     #[schemars(example = &"env:MCP_TOKEN")]
     pub token: Option<SecretRef>,
-    /// How long the server may take to start and introduce itself.
+    /// How long the server may take to start and initialise.
     pub start_timeout: TimeSpan,
-    /// How long one tool call may take.
+    /// Time limit of one tool call.
     pub call_timeout: TimeSpan,
 }
 

@@ -1,21 +1,21 @@
-//! `[memory]`: what agents remember.
+//! `[memory]`: the memory of agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What agents remember and how much of it goes into a prompt.
+/// The memory of agents, and how much of it is part of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryConfig {
     /// Recent turns of the session that go into every prompt.
     #[schemars(range(max = 1000))]
     pub episodic_window: u32,
-    /// Keep facts from conversations and recall those that fit the message.
+    /// Store facts from conversations and retrieve those that are relevant to a message.
     pub semantic: bool,
     /// Tokens that soul, facts and past turns may take together.
     #[schemars(range(min = 256))]
     pub context_tokens: u32,
-    /// Model that makes embeddings, so that facts are found by meaning too. Left out, full-text search only.
+    /// Embedding model, so that facts are found by meaning too. Left out, full-text search only.
     pub embedding: Option<ProviderModelConfig>,
 }
 
@@ -30,7 +30,7 @@ impl Default for MemoryConfig {
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["provider", "model"]))]
 pub struct ProviderModelConfig {
-    /// Provider that runs the model.
+    /// Provider of the model.
     #[schemars(example = &"main")]
     pub provider: String,
     /// Model name.

@@ -1,4 +1,4 @@
-//! `[notifications]`: where the user sees what apps on the hub have to say.
+//! `[notifications]`: how notices of apps are shown to the user.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,20 @@ use crate::types::{DayHours, SecretRef};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NotificationsConfig {
-    /// Show them on the desktop, wherever there is a session bus.
+    /// Show notices on the desktop if there is a session bus.
     pub desktop: bool,
-    /// Show them in the log, one line each.
+    /// Write notices to the log, one line each.
     pub console: bool,
-    /// Hours of the day, by the local clock, in which only notices of high priority are shown. The others come as a digest when they are over.
+    /// Hours of the day, by the local clock, in which only notices of high priority are shown. The others follow as a
+    /// digest afterwards.
     #[schemars(example = &"22:00-07:00")]
     pub quiet: Option<DayHours>,
-    /// Notices of one app shown in a minute; as many may come at once. What is more comes as a digest.
+    /// Notices of one app shown per minute; also the most shown at once. Further ones are collected in a digest.
     #[schemars(range(min = 1, max = 600))]
     pub per_minute: u32,
-    /// Web addresses that every notice is posted to, as JSON.
+    /// Web addresses to which every notice is posted as JSON.
     pub webhooks: Vec<WebhookConfig>,
-    /// A topic of an ntfy server that every notice is published to.
+    /// Topic of an ntfy server to which every notice is published.
     pub ntfy: Option<NtfyConfig>,
 }
 
@@ -36,7 +37,7 @@ impl Default for NotificationsConfig {
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["url"]))]
 pub struct WebhookConfig {
-    /// Where to post to. Private addresses are fine.
+    /// Address to post to. Private addresses are allowed.
     #[schemars(example = &"https://hooks.example.com/notify", extend("x-kind" = "url"))]
     pub url: String,
     /// Bearer token.
@@ -52,7 +53,7 @@ pub struct NtfyConfig {
     /// The server.
     #[schemars(extend("x-kind" = "url"))]
     pub server: String,
-    /// The topic. On a public server whoever knows it can read along.
+    /// The topic. On a public server anyone who knows it can read the notices.
     #[schemars(example = &"patchboard-d41d8cd9")]
     pub topic: String,
     /// Access token.

@@ -1,4 +1,4 @@
-//! `[prices]`: what tokens cost, for the estimates in usage reports.
+//! `[prices]`: token prices, for the estimates in usage reports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ impl PriceConfig {
     }
 }
 
-/// Prices by model pattern that apply where `[prices]` says nothing.
+/// Prices by model pattern, used if `[prices]` has no match.
 pub const BUILT_IN_PRICES: [(&str, PriceConfig); 7] = [
     ("*sonnet*", PriceConfig::new(3.0, 15.0)),
     ("*haiku*", PriceConfig::new(0.25, 1.25)),

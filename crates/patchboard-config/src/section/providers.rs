@@ -1,4 +1,4 @@
-//! `[providers.NAME]`: where models run.
+//! `[providers.NAME]`: model providers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,8 @@ use crate::{
     types::{SecretRef, TimeSpan},
 };
 
-/// A model provider. With none configured, one is chosen from the environment, stored keys, local servers and the installed local model.
+/// A model provider. If none is configured, one is chosen from the environment, stored keys, local servers and the
+/// installed local model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["kind"]))]
@@ -20,19 +21,20 @@ pub struct ProviderConfig {
     /// API root, with or without a trailing `/v1`. Left out, `ANTHROPIC_BASE_URL` or `OPENAI_BASE_URL`, then the vendor's own.
     #[schemars(example = &"http://127.0.0.1:11434/v1", extend("x-kind" = "url"))]
     pub base_url: Option<String>,
-    /// Key for the API. Left out with no `base_url`, `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`; then the key stored by `patchboard onboard`.
+    /// Key for the API. If both this and `base_url` are left out, `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`; then the key
+    /// stored by `patchboard onboard`.
     #[schemars(example = &"env:OPENAI_API_KEY")]
     pub api_key: Option<SecretRef>,
-    /// Model used when the agent names none, or when this provider is a fallback.
+    /// Model used if the agent names none, or if this provider is a fallback.
     #[schemars(example = &"llama3.2")]
     pub model: Option<String>,
-    /// How long the answer may take to begin. Local servers read the whole prompt first.
+    /// Time limit for the beginning of the answer. Local servers process the whole prompt first.
     pub response_timeout: TimeSpan,
     /// How long a stream may stay silent before the call fails.
     pub idle_timeout: TimeSpan,
-    /// How long connecting may take.
+    /// Time limit for connecting.
     pub connect_timeout: TimeSpan,
-    /// What this provider charges for the models agents use of it; left out, `[prices]` decides.
+    /// Price of the models that agents use of this provider; left out, `[prices]` applies.
     pub price: Option<PriceConfig>,
 }
 
@@ -56,7 +58,7 @@ impl ProviderConfig {
         Self { kind, ..Self::default() }
     }
 
-    /// The API root that calls go to; none for the offline provider.
+    /// The API root of calls; `None` for the offline provider.
     pub fn api_root(&self, environment: &Environment) -> Option<String> {
         let (variable, vendor) = match self.kind {
             ProviderKind::Anthropic => (ANTHROPIC_BASE_URL, "https://api.anthropic.com"),
@@ -67,7 +69,7 @@ impl ProviderConfig {
         Some(root.trim().trim_end_matches('/').to_owned())
     }
 
-    /// The model used when an agent names none.
+    /// The model used if an agent names none.
     pub fn default_model(&self) -> &str {
         self.model.as_deref().unwrap_or(self.kind.default_model())
     }

@@ -1,25 +1,25 @@
-//! `[agents.NAME.tot]` and `[agents.NAME.got]`: how far searching strategies go.
+//! `[agents.NAME.tot]` and `[agents.NAME.got]`: limits of the searching strategies.
 
 use patchboard_core::run_spec::reasoning::{GotOptions, SearchMethod, TotOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the strategy `tot` searches its tree of thoughts.
+/// Options of the tree search of the strategy `tot`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TotConfig {
     /// Thoughts proposed at each step.
     #[schemars(range(min = 2, max = 5))]
     pub breadth: u32,
-    /// Thoughts in a row before the answer is written.
+    /// Length of a path of thoughts before the answer is written.
     #[schemars(range(min = 1, max = 10))]
     pub depth: u32,
-    /// In which order thoughts are followed.
+    /// Order in which thoughts are followed.
     pub search: TotSearch,
     /// Thoughts kept at each depth by a beam search.
     #[schemars(range(min = 1, max = 5))]
     pub beam: u32,
-    /// Score from 0 to 1 below which a depth-first search gives a path up.
+    /// Score from 0 to 1 below which a depth-first search abandons a path.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub threshold: f64,
 }
@@ -29,7 +29,7 @@ pub struct TotConfig {
 pub enum TotSearch {
     /// keep the best thoughts of each depth
     Beam,
-    /// follow the best thought to the end, and go back when it fails
+    /// follow the best thought to the end, and backtrack if it fails
     DepthFirst,
 }
 
@@ -55,17 +55,17 @@ impl TotConfig {
     }
 }
 
-/// How the strategy `got` works on its graph of tasks.
+/// Options of the task graph of the strategy `got`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GotConfig {
-    /// Tasks in all, those that tasks are split into included.
+    /// Total number of tasks, including those that tasks are split into.
     #[schemars(range(min = 1, max = 64))]
     pub max_tasks: u32,
-    /// Tasks at work at once.
+    /// Tasks executed at once.
     #[schemars(range(min = 1, max = 16))]
     pub parallel: u32,
-    /// Split finished tasks that turn out to be large, even when a run does not ask for it.
+    /// Split finished tasks that turn out to be large, even if a run does not request it.
     pub adaptive: bool,
 }
 

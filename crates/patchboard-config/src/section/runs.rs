@@ -16,23 +16,24 @@ pub struct RunsConfig {
     /// Token that clients must present; left out, the gateway's.
     #[schemars(example = &"env:PATCHBOARD_TOKEN")]
     pub token: Option<SecretRef>,
-    /// Folder where tools work when a request names none. Left out, the folder the server is started in.
+    /// Working folder of tools if a request names none. Left out, the folder in which the server is started.
     #[schemars(extend("x-kind" = "path"))]
     pub working_folder: PathBuf,
-    /// Folders a request's working folder must lie in. Left out, the folder the server is started in.
+    /// Folders that must contain a request's working folder. Left out, the folder in which the server is started.
     #[schemars(extend("x-kind" = "path"))]
     pub allowed_roots: Vec<PathBuf>,
-    /// Send `run_start`, `got_expand` and `thought_chunk` as `custom` events, for clients that refuse unknown types.
+    /// Send `run_start`, `got_expand` and `thought_chunk` as `custom` events, for clients that reject unknown types.
     pub strict_clients: bool,
     /// Close the connection after a failed run instead of keeping it open.
     pub close_on_error: bool,
-    /// How long a client may leave events unread before it is disconnected; its run goes on.
+    /// How long a client may leave events unread before it is disconnected; its run continues.
     pub stall_timeout: TimeSpan,
     /// Browser origins that may connect, added to loopback origins.
     pub allowed_origins: Vec<String>,
     /// Names accepted in the `Host` header, added to loopback names and the listen address.
     pub allowed_hosts: Vec<String>,
-    /// Allow plaintext off loopback. Tokens and prompts are readable on the way; use it only behind a TLS proxy or a private link.
+    /// Allow plaintext off loopback. Tokens and prompts are readable in transit; use it only behind a TLS proxy or on a
+    /// private link.
     pub insecure: bool,
     /// Connections open at once; further ones wait until one is closed.
     #[schemars(range(min = 1))]

@@ -1,4 +1,4 @@
-//! `[storage]`: where records live and for how long.
+//! `[storage]`: location and retention of records.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub struct StorageConfig {
     /// SQLite database file. Relative to the data folder.
     #[schemars(extend("x-kind" = "data-path"))]
     pub path: PathBuf,
-    /// How long records are kept.
+    /// Retention of records.
     pub retention: RetentionConfig,
 }
 
@@ -24,13 +24,14 @@ impl Default for StorageConfig {
     }
 }
 
-/// How long records are kept.
+/// Retention of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetentionConfig {
-    /// How long finished runs, messages of the hub and webhooks stay on record.
+    /// How long finished runs, hub messages and webhooks are kept.
     pub finished_runs: TimeSpan,
-    /// How long the events of a finished run are kept: for so long it can be joined. What was said stays in the history.
+    /// How long the events of a finished run are kept, during which it can be rejoined. Its messages stay in the
+    /// history.
     pub fold_deltas: TimeSpan,
 }
 

@@ -1,4 +1,4 @@
-//! `[tools]`: what tools may do.
+//! `[tools]`: permissions of tools.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,22 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{SecretRef, TimeSpan};
 
-/// What tools may do, and who is asked first.
+/// Permissions of tools, and when approval is required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolsConfig {
-    /// Whether a tool runs at once, asks first or is refused, by glob over its name. The most specific pattern wins, a tie goes to the stricter.
-    /// With no pattern that fits, read-only tools run, and others run for local runs, ask on the gateway and are refused to webhooks.
+    /// Whether a tool runs at once, requires approval or is refused, by glob over its name. The most specific pattern
+    /// wins; among equals, the stricter setting. If no pattern matches, read-only tools run, and others run in local
+    /// runs, require approval on the gateway and are refused to webhooks.
     #[schemars(example = serde_json::json!({"bash": "ask", "*": "allow"}))]
     pub approval: BTreeMap<String, ToolApproval>,
-    /// How long one `bash` command may take.
+    /// Time limit of one `bash` command.
     pub bash_timeout: TimeSpan,
-    /// What `bash` commands may do besides working in their folder and connecting to others.
+    /// Permissions of `bash` commands, besides work in their folder and outgoing connections.
     pub bash: BashConfig,
-    /// Hosts that fetching tools may reach although they are loopback, private or link-local.
+    /// Loopback, private and link-local hosts that fetching tools may reach.
     #[schemars(example = ["intranet.example.com"])]
     pub fetch_private_hosts: Vec<String>,
-    /// Where `websearch` and `codesearch` ask. Left out, there are no such tools.
+    /// Endpoint of `websearch` and `codesearch`. Left out, these tools do not exist.
     pub search: Option<SearchConfig>,
 }
 
@@ -39,23 +40,26 @@ impl Default for ToolsConfig {
     }
 }
 
-/// What `bash` commands may do.
+/// Permissions of `bash` commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BashConfig {
-    /// Folders that commands may read and run programs from, besides the system's own. The data directory and files with keys stay closed even in there.
+    /// Folders that commands may read and run programs from, besides the system's. The data directory and files with
+    /// keys stay closed even inside them.
     #[schemars(example = ["~/.cargo", "~/.rustup"], extend("x-kind" = "path"))]
     pub readable: Vec<PathBuf>,
-    /// Folders in which programs are looked for first, before the usual ones. They become readable too.
+    /// Folders searched for programs before the usual ones. They become readable too.
     #[schemars(example = ["~/.cargo/bin"], extend("x-kind" = "path"))]
     pub path: Vec<PathBuf>,
-    /// TCP ports that commands may connect to, on this machine or another: those of shells, the web, version control and common development servers and databases. Never this server's own.
+    /// TCP ports that commands may connect to, on this machine or another: those of shells, the web, version control
+    /// and common development servers and databases. The server's own ports are always refused.
     pub connect: Vec<u16>,
-    /// Whether commands may connect to every port but this server's own. Each command then takes some 50 ms longer.
+    /// Whether commands may connect to every port except this server's own. Each command then takes about 50 ms longer.
     pub connect_any: bool,
-    /// Whether commands may open TCP ports, as servers under test do.
+    /// Whether commands may listen on TCP ports, as servers under test do.
     pub listen: bool,
-    /// Whether commands may use sockets that have a path, such as those of a container engine, a database or an SSH agent. They then reach every program of the server's user that has one, but not this server and its workers.
+    /// Whether commands may use Unix sockets with a path, such as those of a container engine, a database or an SSH
+    /// agent. They can then reach every process of the server's user that has one, except this server and its workers.
     pub unix_sockets: bool,
 }
 
@@ -83,10 +87,10 @@ pub struct SearchConfig {
     /// Which API the endpoint speaks.
     #[schemars(example = &"searxng")]
     pub kind: SearchKind,
-    /// Address of the endpoint itself, its path included. It may be on this machine or a private network.
+    /// Address of the endpoint itself, including its path. It may be on this machine or a private network.
     #[schemars(example = &"http://127.0.0.1:8888/search", extend("x-kind" = "url"))]
     pub url: String,
-    /// Key for the endpoint, where it wants one.
+    /// Key for the endpoint, if it requires one.
     #[schemars(example = &"env:SEARCH_API_KEY")]
     pub api_key: Option<SecretRef>,
 }
@@ -112,7 +116,7 @@ pub enum SearchKind {
 pub enum ToolApproval {
     /// the tool runs at once
     Allow,
-    /// the run pauses until somebody approves
+    /// the run pauses until the call is approved
     Ask,
     /// the call is refused
     Deny,

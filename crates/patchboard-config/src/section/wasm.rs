@@ -1,4 +1,4 @@
-//! `[wasm]`: where plugins that nobody configured are found.
+//! `[wasm]`: discovery of plugins without a configuration entry.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WasmConfig {
-    /// Folder whose every `NAME.wasm` is a plugin, with `grants` and `settings` in a `NAME.toml` beside it. It need not exist. Left out, `plugins` in the data folder.
+    /// Folder in which every `NAME.wasm` is a plugin, with `grants` and `settings` in a `NAME.toml` beside it. It need
+    /// not exist. Left out, `plugins` in the data folder.
     #[schemars(example = &"plugins", extend("x-kind" = "path"))]
     pub folder: Option<PathBuf>,
-    /// Load plugins anew when their files change, and those that appear in the folder.
+    /// Reload plugins when their files change, and load those that are added to the folder.
     pub watch: bool,
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use patchboard_core::hub::notice::QuietHours;
 
-/// From one time of the day until another, maybe across midnight.
+/// A range of times of day, possibly across midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayHours(QuietHours);
 

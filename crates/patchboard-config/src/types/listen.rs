@@ -1,4 +1,4 @@
-//! Where a surface listens, or that it does not.
+//! Listen addresses.
 
 use std::{
     fmt,
@@ -43,9 +43,8 @@ impl FromStr for ListenAddress {
         if let Ok(address) = text.parse() {
             return Ok(Self::At(address));
         }
-        // `:7200` and `localhost:7200` mean loopback. Other host names are
-        // refused: what they resolve to decides who can connect, and that
-        // must not depend on a resolver.
+        // `:7200` and `localhost:7200` mean loopback. Other host names are rejected: which clients can connect must not
+        // depend on a resolver.
         let port = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':'));
         port.and_then(|port| port.parse().ok())
             .map(Self::loopback)

@@ -1,5 +1,4 @@
-//! References to secrets. The configuration never holds a secret itself, so it
-//! can be shown, logged and committed.
+//! References to secrets. The configuration never contains a secret itself, so it can be shown, logged and committed.
 
 use std::{
     fmt,
@@ -12,17 +11,17 @@ use secrecy::SecretString;
 
 use crate::{env::Environment, files::open_regular};
 
-/// Where a secret is found: `env:NAME` or `file:PATH`.
+/// Reference to a secret: `env:NAME` or `file:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SecretRef {
     Env(String),
     File(PathBuf),
 }
 
-/// A secret file larger than this is not a secret; reading stops there.
+/// A larger file cannot be a secret; it is read no further.
 pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
-/// Why a reference yields nothing. The text never holds the secret.
+/// Why a reference cannot be resolved. The text never contains the secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error("environment variable `{0}` is not set")]
@@ -40,8 +39,7 @@ pub enum SecretError {
 }
 
 impl SecretRef {
-    /// Reads the secret. Surrounding white space is not part of it; an empty
-    /// value counts as missing.
+    /// Reads the secret, without surrounding whitespace; an empty value counts as missing.
     pub(crate) fn resolve(&self, environment: &Environment) -> Result<SecretString, SecretError> {
         match self {
             Self::Env(name) => environment
@@ -57,7 +55,7 @@ impl SecretRef {
 
 fn read_secret_file(path: &Path) -> Result<SecretString, SecretError> {
     let unreadable = |source| SecretError::FileUnreadable { path: path.to_owned(), source };
-    // Say what a folder is instead of "cannot be read".
+    // A folder gets an error of its own instead of "cannot be read".
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(SecretError::FileUnusable(path.to_owned()));
     }
@@ -82,7 +80,7 @@ fn read_secret_file(path: &Path) -> Result<SecretString, SecretError> {
 impl FromStr for SecretRef {
     type Err = String;
 
-    /// The error text does not repeat the input: it may be a secret.
+    /// The error does not repeat the input, which may be a secret.
     fn from_str(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
         match scheme {

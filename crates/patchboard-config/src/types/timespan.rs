@@ -6,8 +6,7 @@ use std::{fmt, str::FromStr, time::Duration};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimeSpan(Duration);
 
-/// Ten years: longer spans are a slip of the pen, and deadlines computed from
-/// them would overflow.
+/// Ten years: longer spans are typing errors, and deadlines computed from them would overflow.
 const MAX_SPAN: Duration = Duration::from_secs(3650 * 24 * 3600);
 
 /// Units in the order they must appear, with their length in milliseconds.
@@ -40,8 +39,7 @@ impl FromStr for TimeSpan {
         let bad = || format!("`{text}` is not a duration such as `30s`, `500ms` or `1h30m`");
         let mut rest = text;
         let mut total: u64 = 0;
-        // Units may appear once each, largest first: `90m` and `1h30m` are
-        // fine, `30m1h` and `1s1s` are slips.
+        // Each unit may appear once, largest first: `90m` and `1h30m` are valid, `30m1h` and `1s1s` are errors.
         let mut next_unit = 0;
         if rest.is_empty() {
             return Err(bad());
@@ -78,8 +76,7 @@ impl fmt::Display for TimeSpan {
         }
         for (name, scale) in UNITS {
             let count = left / scale;
-            // People write `24h` and `60s` rather than `1d` and `1m`, and no
-            // days beside hours.
+            // Follows common usage: `24h` and `60s` instead of `1d` and `1m`, and no days beside hours.
             let usual = match name {
                 "d" => left.is_multiple_of(scale) && count > 1,
                 "m" => left != scale,

@@ -38,7 +38,7 @@ fn number_of(name: &str, users: &str) -> Option<u32> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');
         let is_it = fields.next() == Some(name);
-        // The second field is where the password once was.
+        // The second field is the former password field.
         is_it.then(|| fields.nth(1)?.parse().ok()).flatten()
     })
 }

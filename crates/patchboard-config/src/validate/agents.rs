@@ -1,4 +1,4 @@
-//! Agents, the bindings that lead to them, and the hub's router.
+//! Agents, their bindings, and the hub's routing agent.
 
 use patchboard_core::run_spec::StrategyKind;
 
@@ -83,7 +83,7 @@ fn check_bindings(config: &Config, problems: &mut Vec<ConfigProblem>) {
                 ConfigProblem::error(ProblemCode::UselessBinding, path, "says nothing to match")
                     .with_hint(format!("set at least one of: {}", names.join(", "))),
             );
-            // Not compared with others: it already has its problem.
+            // Not compared with others, because it has already been reported.
             keys.push(format!("{index}"));
         } else {
             keys.push(format!("{fields:?}"));

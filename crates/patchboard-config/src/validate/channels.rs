@@ -1,4 +1,4 @@
-//! Channels: who may post to them, and who answers.
+//! Channels: authentication of webhooks, and the agents that answer.
 
 use http::HeaderName;
 use patchboard_core::access::{OPERATOR_CHANNEL, RESERVED_CHANNELS};
@@ -13,13 +13,13 @@ use crate::{
 };
 use patchboard_core::text::nearest;
 
-/// Besides those of surfaces: usual among clients of the gateway, whose sessions must never be those of webhooks.
+/// Besides those of surfaces: names common among gateway clients, whose sessions must never be those of webhooks.
 const RESERVED_NAMES: [&str; 3] = ["agent", "web", "websocket"];
-/// Each has a bucket and a queue of its own.
+/// Each channel has a token bucket and a queue of its own.
 const MAX_CHANNELS: usize = 256;
-/// What came in is remembered for so long.
+/// Deduplication records are kept for this long.
 const MAX_REPLAY_WINDOW: TimeSpan = TimeSpan::from_secs(24 * 3600);
-/// Services give up long before.
+/// External services time out long before.
 const MAX_WAIT: TimeSpan = TimeSpan::from_secs(600);
 
 pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
@@ -131,7 +131,7 @@ fn check_times(channel: &ChannelConfig, path: &KeyPath, problems: &mut Vec<Confi
     }
 }
 
-/// A warning only: it may be put into the folder while the server runs.
+/// Only a warning, because the plugin may be added to the folder while the server runs.
 fn check_adapter(
     config: &Config,
     name: &str,
@@ -146,7 +146,7 @@ fn check_adapter(
     }
     let (at, is_name) = match &channel.plugin {
         Some(_) => (path.key("plugin"), super::invalid_name_reason(adapter)),
-        // Complained about where it stands.
+        // The adapter has the name of the channel, which has been checked already.
         None => (path.clone(), None),
     };
     if let Some(complaint) = is_name {

@@ -95,7 +95,7 @@ fn check_notifications(config: &Config, problems: &mut Vec<ConfigProblem>) {
     }
     let Some(ntfy) = &config.notifications.ntfy else { return };
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    // A missing topic has been complained about.
+    // A missing topic has already been reported.
     if ntfy.topic.len() > 64 || !ntfy.topic.bytes().all(fits) {
         let message = "a topic has up to 64 letters, digits, `-` and `_`";
         problems.push(ConfigProblem::error(ProblemCode::UnusableName, path.key("ntfy").key("topic"), message));
@@ -114,8 +114,7 @@ pub(super) fn check_command(command: &[String], path: &KeyPath, problems: &mut V
     }
 }
 
-/// Variables of child processes may be plain text, but not what looks like a
-/// secret.
+/// Variables of child processes may be plain text, unless their names look like those of secrets.
 pub(super) fn check_variables(variables: &BTreeMap<String, String>, path: &KeyPath, problems: &mut Vec<ConfigProblem>) {
     for (name, value) in variables {
         let at = path.key("env").key(name);

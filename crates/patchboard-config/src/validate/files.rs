@@ -1,4 +1,4 @@
-//! Files and folders that must be there.
+//! Files and folders that must exist.
 
 use std::{
     io::{self, Read},
@@ -13,7 +13,7 @@ use crate::{
     problem::{ConfigProblem, ProblemCode},
 };
 
-/// Certificates are looked at no further than this; whole bundles of authorities are a quarter of it.
+/// Certificate files are read no further; whole bundles of authorities are a quarter of it.
 const MAX_PEM_BYTES: u64 = 1024 * 1024;
 
 pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
@@ -21,7 +21,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
     for (name, agent) in &config.agents {
         if let Some(soul) = &agent.soul {
             let path = at("agents").key(name).key("soul");
-            // An agent may have taken it away, and must not keep the server from starting.
+            // An agent may have deleted it, which must not keep the server from starting.
             problems.extend(missing_file(soul, path).map(|problem| {
                 ConfigProblem::warning(problem.code, problem.path, problem.message)
                     .with_hint("the agent speaks without it")
@@ -40,7 +40,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
         }
     }
     for (index, plugin) in config.plugins.iter().enumerate() {
-        // One broken plugin does not keep the server from starting.
+        // A broken plugin does not keep the server from starting.
         let path = at("plugins").index(index).key("path");
         problems.extend(missing_file(&plugin.path, path).map(|problem| {
             ConfigProblem::warning(problem.code, problem.path, problem.message)
@@ -48,7 +48,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
         }));
     }
     if let Some(weights) = &config.local_model.weights {
-        // The model is one of several that may be chosen.
+        // The local model is one of several that may be chosen.
         problems.extend(missing_file(weights, at("local_model.weights")).map(|problem| {
             ConfigProblem::warning(problem.code, problem.path, problem.message)
                 .with_hint("the local model is not used without it")
@@ -111,7 +111,7 @@ fn check_working_folders(config: &Config, problems: &mut Vec<ConfigProblem>) {
             );
         }
     }
-    // Compared as the file system sees them, so that a link is no obstacle.
+    // Compared after resolving symbolic links.
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     let folder = real(&runs.working_folder);
     if !runs.allowed_roots.iter().any(|root| folder.starts_with(real(root))) {
@@ -135,7 +135,8 @@ enum PemKind {
     Key,
 }
 
-/// What can be told before a handshake fails: a file that cannot be read, or that is the other one.
+/// Errors that can be reported before a handshake fails: a file that cannot be read, or a certificate and key that are
+/// swapped.
 fn unusable_pem(file: &Path, wanted: PemKind, path: KeyPath) -> Option<ConfigProblem> {
     if let Some(problem) = missing_file(file, path.clone()) {
         return Some(problem);
@@ -167,11 +168,11 @@ fn unusable_pem(file: &Path, wanted: PemKind, path: KeyPath) -> Option<ConfigPro
 fn read_pem(file: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     open_regular(file)?.take(MAX_PEM_BYTES).read_to_end(&mut bytes)?;
-    // Words beside the certificates may be in any encoding.
+    // Text beside the certificates may be in any encoding.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What must be there, be it a file or a folder.
+/// Reports a missing file or folder.
 pub(super) fn missing_path(place: &Path, path: KeyPath) -> Option<ConfigProblem> {
     (!place.exists()).then(|| missing_path_problem("file or folder", place, path))
 }

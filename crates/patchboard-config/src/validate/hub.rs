@@ -1,4 +1,4 @@
-//! Names of apps, other names for them, and the rules that send messages to them.
+//! App names, aliases and routing rules.
 
 use super::duplicates;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     problem::{ConfigProblem, ProblemCode},
 };
 
-/// Aliases and rules are gone through for every message.
+/// All aliases and rules are checked for every message.
 const MAX_ENTRIES: usize = 1000;
 const MAX_PATTERN: usize = 256;
 
@@ -38,7 +38,7 @@ fn check_aliases(config: &Config, problems: &mut Vec<ConfigProblem>) {
                 .push(ConfigProblem::warning(ProblemCode::Conflict, path.key(alias), message).with_hint("remove it"));
         }
     }
-    // Case does not matter when a message is addressed, so it does not tell two aliases apart.
+    // Addressing ignores case, so aliases must differ in more than case.
     let lowercase: Vec<String> = aliases.keys().map(|alias| alias.to_ascii_lowercase()).collect();
     let names: Vec<&String> = aliases.keys().collect();
     for (index, first) in duplicates(lowercase.iter().map(String::as_str)) {
@@ -75,13 +75,13 @@ fn invalid_pattern_reason(pattern: &str) -> Option<(&'static str, &'static str)>
     if pattern.chars().count() > MAX_PATTERN {
         Some(("is longer than 256 characters", "leave out the end: a `*` stands for any text"))
     } else if pattern.chars().all(|c| c.is_whitespace() || matches!(c, '*' | '?')) {
-        Some(("fits every message", "name a word, or set hub.catch_all for what fits nobody"))
+        Some(("fits every message", "name a word, or set hub.catch_all for messages that fit no app"))
     } else {
         None
     }
 }
 
-/// What an app registers as begins with a letter, unlike other names.
+/// Unlike other names, an app's name begins with a letter.
 fn check_app_name(name: &str, path: KeyPath, problems: &mut Vec<ConfigProblem>) {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic());

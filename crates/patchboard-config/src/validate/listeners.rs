@@ -1,4 +1,4 @@
-//! Who can reach the server, and what protects it.
+//! Exposure of listeners, and their protection.
 
 use std::net::SocketAddr;
 
@@ -84,7 +84,7 @@ fn check_bridge(config: &Config, problems: &mut Vec<ConfigProblem>) {
     }
 }
 
-/// What the system takes as the address of a socket, its last byte being the end.
+/// Longest socket address that the system accepts, without the terminating byte.
 const MAX_SOCKET_PATH: usize = 107;
 
 fn check_socket(config: &Config, problems: &mut Vec<ConfigProblem>) {

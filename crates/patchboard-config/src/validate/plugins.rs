@@ -1,4 +1,4 @@
-//! Plugins: their names, what they are granted and given, and what one call may use.
+//! Plugins: names, grants, settings and limits of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::{
     types::{ByteSize, TimeSpan},
 };
 
-/// Each has code in memory and a line in every list.
+/// Each plugin has its code in memory and a line in every list.
 const MAX_PLUGINS: usize = 64;
-/// All of them are looked through at every request of a plugin.
+/// All grants are searched for every request of a plugin.
 pub(crate) const MAX_GRANTS: usize = 256;
-/// Read anew by every call that asks for one.
+/// Settings are read again by every call that requests one.
 pub(crate) const MAX_SETTINGS: usize = 256;
 pub(crate) const MAX_SETTING_BYTES: usize = 16 * 1024;
-/// What tools of other kinds begin with.
+/// Prefixes of other kinds of tools.
 const RESERVED_PREFIXES: [(&str, &str); 2] = [("agent", "agents"), ("app", "apps on the hub")];
 
 pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
@@ -48,7 +48,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
     check_limits(config, problems);
 }
 
-/// Its name stands before the names of those of its tools whose own names are taken.
+/// The plugin's name prefixes tools whose own names are taken.
 fn check_prefix(config: &Config, name: &str, path: KeyPath, problems: &mut Vec<ConfigProblem>) {
     let reserved = RESERVED_PREFIXES.iter().find(|(prefix, _)| *prefix == name).map(|(_, whose)| *whose);
     let servers = config.mcp.contains_key(name).then_some("the MCP server of that name");
@@ -87,7 +87,7 @@ fn check_settings(settings: &BTreeMap<String, String>, path: &KeyPath, problems:
             let message = format!("is longer than {} KiB", MAX_SETTING_BYTES / 1024);
             problems.push(ConfigProblem::error(ProblemCode::OutOfRange, path.key(key), message));
         }
-        // Not an error: what settings are called is up to the plugin.
+        // Not an error: the plugin chooses the names of its settings.
         if looks_like_secret(key) {
             problems.push(
                 ConfigProblem::warning(
@@ -109,7 +109,7 @@ fn check_keys<'a>(keys: impl ExactSizeIterator<Item = &'a String>, path: &KeyPat
     }
 }
 
-/// Of settings and secrets.
+/// Whether `text` is valid as a key of settings and secrets.
 pub(crate) fn is_setting_key(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=64).contains(&text.len()) && text.bytes().all(fits)
@@ -122,7 +122,7 @@ fn too_many(count: usize, most: usize, path: &KeyPath, problems: &mut Vec<Config
     }
 }
 
-/// Whoever may write there can bring code into the server.
+/// Every process that can write to this folder can load code into the server.
 fn check_folder(config: &Config, problems: &mut Vec<ConfigProblem>) {
     let Some(folder) = &config.wasm.folder else { return };
     let path = KeyPath::dotted("wasm.folder");
@@ -138,7 +138,7 @@ fn check_folder(config: &Config, problems: &mut Vec<ConfigProblem>) {
     }
 }
 
-/// Where a path leads. What does not exist leads where it says.
+/// Resolves symbolic links; a path that does not exist is returned as it is.
 fn resolve_links(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -146,9 +146,9 @@ fn resolve_links(path: &Path) -> PathBuf {
 fn check_limits(config: &Config, problems: &mut Vec<ConfigProblem>) {
     let (limits, path) = (&config.limits, KeyPath::dotted("limits"));
     let sizes = [
-        // What WebAssembly counts memory in at the least, and can address at the most.
+        // The upper bound is the address space of WebAssembly.
         ("plugin_memory", limits.plugin_memory, ByteSize::from_mib(1), ByteSize::from_mib(4096)),
-        // Held in memory once more by the server.
+        // The server holds another copy in memory.
         ("plugin_output", limits.plugin_output, ByteSize::from_kib(1), ByteSize::from_mib(64)),
     ];
     for (key, size, least, most) in sizes {

@@ -45,7 +45,7 @@ fn check_embedding(choice: &ProviderModelConfig, config: &Config, problems: &mut
     }
 }
 
-/// Reports a provider name that leads nowhere.
+/// Reports a provider name that is not configured.
 pub(crate) fn check_provider(name: &str, path: KeyPath, config: &Config, problems: &mut Vec<ConfigProblem>) {
     if name != OFFLINE_PROVIDER && !config.providers.contains_key(name) {
         let known = config.providers.keys().map(String::as_str);

@@ -1,4 +1,4 @@
-//! Where the scripts of workers and MCP servers lie, as far as that makes them useless.
+//! Warns about scripts of workers and MCP servers in folders where agents write.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use crate::{
     problem::{ConfigProblem, ProblemCode},
 };
 
-/// Everything in a script's folder counts as its code. Where agents work in it, whatever they write is a change of the code.
-/// `cwd` is where the words of the commands of MCP servers are looked for, unless their tables say otherwise.
+/// Everything in a script's folder counts as its code. If agents work in that folder, everything they write changes the
+/// code. `cwd` is the base of paths in commands of MCP servers without a working folder.
 pub(crate) fn validate(config: &Config, cwd: &Path) -> Vec<ConfigProblem> {
     let workers = config.workers.iter().enumerate().map(|(index, worker)| {
         let folder = worker.working_folder.as_deref().unwrap_or(cwd);
@@ -36,10 +36,10 @@ pub(crate) fn validate(config: &Config, cwd: &Path) -> Vec<ConfigProblem> {
     found.collect()
 }
 
-/// Files that a command names and of which the folder counts as well.
+/// Files named by a command whose folder counts as code too.
 fn scripts(command: &[String], base: &Path, env: &BTreeMap<String, String>) -> Vec<PathBuf> {
     let variable = |name: &str| env.get(name).cloned();
-    // Only what the words name is of interest, not the folder in which the program runs.
+    // Only files named by arguments matter here, not the folder in which the program runs.
     let around = ProgramContext {
         base,
         working_folder: None,

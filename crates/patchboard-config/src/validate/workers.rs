@@ -1,4 +1,4 @@
-//! Pools of workers, and what the bridge lets programs do.
+//! Worker pools, and the rights of bridge clients.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::{
     section::WorkerConfig,
 };
 
-/// Each pool is watched by tasks of its own.
+/// Each pool has tasks of its own.
 const MAX_POOLS: usize = 64;
-/// Names of workers are made from it, and they are part of file names and labels.
+/// The pool's name is part of worker ids, which occur in file names and labels.
 const MAX_NAME: usize = 32;
-/// What tools of other kinds begin with.
+/// Prefixes of other kinds of tools.
 const RESERVED_PREFIXES: [(&str, &str); 2] = [("agent", "agents"), ("app", "apps on the hub")];
 
 pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
@@ -42,7 +42,7 @@ pub(crate) fn validate(config: &Config, problems: &mut Vec<ConfigProblem>) {
 }
 
 fn check_name(config: &Config, name: &str, path: KeyPath, problems: &mut Vec<ConfigProblem>) {
-    // Up to twice as long, it is a name and nobody has complained yet.
+    // Up to twice this length it is a valid name that no other check has reported.
     if (MAX_NAME + 1..=2 * MAX_NAME).contains(&name.len()) {
         let message = format!("has {} characters; the name of a pool has at most {MAX_NAME}", name.len());
         problems.push(ConfigProblem::error(ProblemCode::UnusableName, path.clone(), message));

@@ -1,5 +1,5 @@
-//! One utterance on its way: what is recorded of it, and what the records add up to. Pure; the same fold serves the
-//! living message, the restart and every question about it.
+//! Event log of one utterance and the report derived from it. Pure: the same fold serves running message actors,
+//! recovery and queries.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use jiff::Timestamp;
 use super::{InputMethod, NoticePriority};
 use crate::id::{MessageId, Seq};
 
-/// What a user said, as it was taken.
+/// A user's utterance, as submitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Utterance {
-    /// The user's own words.
+    /// The user's words, unchanged.
     pub text: Arc<str>,
     pub input: InputMethod,
-    /// How sure the speech recognition was, 0 to 1; voice only.
+    /// Confidence of the speech recognition, 0 to 1; voice only.
     pub confidence: Option<f32>,
-    /// Meant for this app and no other: not routed, not re-routed.
+    /// Only for this app: neither routed nor re-routed.
     pub only_app: Option<Arc<str>>,
     pub principal: Arc<str>,
-    /// The surface it came in by.
+    /// The surface it was submitted through.
     pub surface: Arc<str>,
     pub expires_at: Timestamp,
 }
@@ -28,9 +28,9 @@ pub struct Utterance {
 #[derive(Debug, Clone, PartialEq)]
 pub enum MessageEvent {
     Submitted(Arc<Utterance>),
-    /// Where it is to go and why, or why nowhere.
+    /// A routing decision: the chosen apps or none, with the reason.
     Decided(Arc<RoutingDecision>),
-    /// Handed to the app, for the first time or again.
+    /// Delivered to the app, for the first time or again.
     Sent {
         app: Arc<str>,
     },
@@ -38,12 +38,12 @@ pub enum MessageEvent {
         app: Arc<str>,
         response: AppResponse,
     },
-    /// No answer will come of this attempt.
+    /// The delivery attempt ended without a response.
     Failed {
         app: Arc<str>,
         failure: AttemptFailure,
     },
-    /// It waits, and for what.
+    /// The message waits; the state says for what.
     Parked {
         state: ParkedState,
         reason: Arc<str>,
@@ -52,7 +52,7 @@ pub enum MessageEvent {
         final_state: FinalState,
         reason: Arc<str>,
     },
-    /// A person sent it again, to the app they named or to whoever fits. All apps may be tried anew.
+    /// A person sent it again, to a named app or through routing. Every app may be tried again.
     Reopened {
         app: Option<Arc<str>>,
         by: Arc<str>,
@@ -66,10 +66,10 @@ pub enum AppResponse {
     Notice(AppNotice),
 }
 
-/// What an app wants the user to be told.
+/// A notice from an app to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppNotice {
-    /// As it is shown: the app's name stands in for a title it did not give.
+    /// As displayed: the app's name if the app gave no title.
     pub title: Arc<str>,
     pub body: Arc<str>,
     pub priority: NoticePriority,
@@ -80,7 +80,7 @@ pub struct AppNotice {
 pub enum AttemptFailure {
     Timeout,
     Disconnected,
-    /// The server stopped while the app had it, and the app has not come back since.
+    /// The server stopped while the delivery was pending, and the app has not reconnected since.
     Interrupted,
 }
 
@@ -96,15 +96,16 @@ impl AttemptFailure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParkedState {
-    /// Goes on by itself when an app registers or the model can be asked again.
+    /// Continues by itself when an app registers or the model router can be called again.
     Queued,
-    /// Nobody clearly fits, or the app it is addressed to refused it: a person decides, or an app that fits registers.
+    /// No app clearly fits, or the addressed app refused it: waits for a person's decision or for an app that fits to
+    /// register.
     Held,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinalState {
-    /// Everyone it could go to refused it.
+    /// Every app it could be sent to refused it.
     Refused,
     Expired,
     Cancelled,
@@ -142,7 +143,7 @@ impl MessageState {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// Nothing more happens to it by itself.
+    /// No further change without a new request or a late response.
     pub fn is_final(self) -> bool {
         match self {
             Self::Queued | Self::Sent | Self::Held => false,
@@ -151,17 +152,17 @@ impl MessageState {
     }
 }
 
-/// How one message was routed once.
+/// The result of one routing pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoutingDecision {
     pub stage: RoutingStage,
-    /// Who gets it; empty when it has to wait.
+    /// The chosen apps; empty when the message has to wait.
     pub apps: Vec<Arc<str>>,
-    /// What they get, where that is not the whole text: the words without the name they were addressed by.
+    /// The text to deliver if it differs from the utterance: without the name of the addressed app.
     pub text: Option<Arc<str>>,
-    /// Why, in words for people.
+    /// The reason, for people.
     pub reason: Arc<str>,
-    /// Who else was considered, best first.
+    /// Other apps that were considered, best first.
     pub candidates: Vec<ScoredApp>,
 }
 
@@ -169,32 +170,32 @@ pub struct RoutingDecision {
 pub struct ScoredApp {
     pub app: Arc<str>,
     pub score: f32,
-    /// How likely it is meant, 0 to 1.
+    /// The probability that it is meant, 0 to 1.
     pub confidence: f32,
     pub reasons: Vec<Arc<str>>,
 }
 
-/// Which part of the pipeline decided.
+/// The part of the pipeline that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RoutingStage {
     /// The text begins with the app's name.
     Direct,
-    /// The app asked a question a moment ago.
+    /// The app asked a question recently.
     FollowUp,
     Alias,
     Rule,
-    /// The local matcher, by words and by what it learned.
+    /// The local matcher: words and training data.
     Matcher,
-    /// The same with the help of an embedding model.
+    /// The local matcher with embeddings.
     Meaning,
     Model,
-    /// Somebody else refused it, and of those left this one came closest. Only in records of earlier versions: today
-    /// the next app has to fit as well as a first one.
+    /// Another app refused it, and of the remaining ones this one scored highest. Only in records of earlier versions:
+    /// now the next app must pass the same threshold as a first one.
     NextBest,
     CatchAll,
-    /// A person said so, or whoever sent it named the app.
+    /// A person named the app, when submitting or later.
     Manual,
-    /// Nobody was found.
+    /// No app was found.
     Nobody,
 }
 
@@ -215,7 +216,7 @@ impl RoutingStage {
         }
     }
 
-    /// Did the user name the app in the text itself?
+    /// Whether the text itself names the app.
     pub fn is_direct(self) -> bool {
         matches!(self, Self::Direct | Self::Alias)
     }
@@ -229,7 +230,7 @@ pub struct DeliveryAttempt {
     pub reason: Option<Arc<str>>,
     pub sent_at: Timestamp,
     pub stage: RoutingStage,
-    /// Made before a person sent the message again: does not count any more.
+    /// Made before a person sent the message again; no longer counts.
     pub is_superseded: bool,
 }
 
@@ -254,36 +255,36 @@ impl AttemptState {
     }
 }
 
-/// Everything there is to know of a message.
+/// The full state of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageReport {
     pub id: MessageId,
     pub utterance: Arc<Utterance>,
     pub submitted_at: Timestamp,
-    /// When a person last sent it again; its time to find an app began anew then.
+    /// When a person last sent it again; the expiry is counted from then.
     pub reopened_at: Option<Timestamp>,
     pub state: MessageState,
-    /// Why it is in that state.
+    /// The reason for the state.
     pub reason: Option<Arc<str>>,
     pub attempts: Vec<DeliveryAttempt>,
     pub notices: Vec<(Arc<str>, AppNotice)>,
     pub decisions: Vec<Arc<RoutingDecision>>,
-    /// The one app it is for: whoever sent it, or a person since, said so.
+    /// The only app it may go to, named by the sender or later by a person.
     pub pinned_app: Option<Arc<str>>,
-    /// The app whose name or alias the text begins with, once that is found out.
+    /// The app whose name or alias the text begins with, once routing has found that out.
     pub addressed_app: Option<Arc<str>>,
-    /// The user gave it up after an app had taken it.
+    /// The user cancelled it after an app had accepted it.
     pub is_cancelled_after_delivery: bool,
-    /// The last record that is part of this report.
+    /// The sequence number of the last record in this report.
     pub version: Seq,
 }
 
-/// Notices kept per message in memory, and what they may weigh together; the log has all of them.
+/// Bounds of the notices held in memory per message, by number and by bytes; the log has all of them.
 const MAX_NOTICES: usize = 200;
 const MAX_NOTICE_BYTES: usize = 1024 * 1024;
-/// An app that goes away, or says nothing, this often with the same message is not given it again.
+/// Timeouts and disconnects after which an app is no longer sent the same message.
 const MAX_UNANSWERED: usize = 3;
-/// The reason of a held message ends with this and the command, in backticks, that sends it on.
+/// Ends the reason of a held message, before the command, in backticks, that sends it on.
 pub const CHOOSE_HINT: &str = ". Choose with ";
 
 impl MessageReport {
@@ -305,7 +306,7 @@ impl MessageReport {
         }
     }
 
-    /// What all records of a topic add up to; `None` when they do not begin as a message does.
+    /// Builds a report from all records of a topic; `None` if the first record is no `Submitted`.
     pub fn replay<'a>(
         id: MessageId,
         records: impl IntoIterator<Item = (Seq, Timestamp, &'a MessageEvent)>,
@@ -347,13 +348,13 @@ impl MessageReport {
                 self.set_attempt_state(app, AttemptState::Rejected, Some(reason));
             }
             MessageEvent::Answered { app, response: AppResponse::Notice(notice) } => {
-                // Whoever reports on it has taken it, said so or not; a refusal stands.
+                // A notice implies acceptance, acknowledged or not; a refusal stands.
                 if self.latest_attempt(app).is_some_and(|attempt| attempt.state != AttemptState::Rejected) {
                     self.mark_delivered(app);
                 }
                 let weight = |notice: &AppNotice| notice.title.len() + notice.body.len();
-                let kept: usize = self.notices.iter().map(|(_, notice)| weight(notice)).sum();
-                if self.notices.len() < MAX_NOTICES && kept + weight(notice) <= MAX_NOTICE_BYTES {
+                let total: usize = self.notices.iter().map(|(_, notice)| weight(notice)).sum();
+                if self.notices.len() < MAX_NOTICES && total + weight(notice) <= MAX_NOTICE_BYTES {
                     self.notices.push((app.clone(), notice.clone()));
                 }
             }
@@ -364,18 +365,18 @@ impl MessageReport {
                 };
                 self.set_attempt_state(app, state, Some(failure.reason().into()));
             }
-            MessageEvent::Parked { state: rest, reason } => {
-                self.state = match rest {
+            MessageEvent::Parked { state: parked, reason } => {
+                self.state = match parked {
                     ParkedState::Queued => MessageState::Queued,
                     ParkedState::Held => MessageState::Held,
                 };
                 self.reason = Some(reason.clone());
             }
-            MessageEvent::Ended { final_state: end, reason } => {
-                self.state = match end {
+            MessageEvent::Ended { final_state, reason } => {
+                self.state = match final_state {
                     FinalState::Refused => MessageState::Refused,
                     FinalState::Expired => MessageState::Expired,
-                    // What an app has taken cannot be taken back; that the user did not want it is kept.
+                    // An app's acceptance cannot be undone; the cancellation is recorded beside it.
                     FinalState::Cancelled if self.state == MessageState::Delivered => {
                         self.is_cancelled_after_delivery = true;
                         MessageState::Delivered
@@ -398,24 +399,24 @@ impl MessageReport {
         }
     }
 
-    /// When it has had its time.
+    /// When the message expires.
     pub fn expires_at(&self) -> Timestamp {
         let expiry = self.utterance.expires_at;
         let Some(reopened_at) = self.reopened_at else { return expiry };
         reopened_at.checked_add(expiry.duration_since(self.submitted_at)).unwrap_or(Timestamp::MAX)
     }
 
-    /// What was said without the name of the app it was addressed to, where that was found out.
+    /// The text without the name of the addressed app, if routing found such a name.
     pub fn stripped_text(&self) -> Option<&Arc<str>> {
         self.decisions.iter().rev().find(|decision| decision.stage.is_direct())?.text.as_ref()
     }
 
-    /// The newest attempt with that app.
+    /// The newest attempt to deliver to that app.
     pub fn latest_attempt(&self, app: &str) -> Option<&DeliveryAttempt> {
         self.attempts.iter().rev().find(|attempt| attempt.is_to_app(app))
     }
 
-    /// Apps that have it and are still expected to answer.
+    /// Attempts whose response is still expected.
     pub fn pending(&self) -> impl Iterator<Item = &DeliveryAttempt> {
         let is_expected = match self.state {
             MessageState::Queued | MessageState::Sent | MessageState::Delivered | MessageState::Held => true,
@@ -425,7 +426,7 @@ impl MessageReport {
         self.attempts.iter().filter(move |attempt| is_expected && sent(attempt))
     }
 
-    /// Is it of no use to send it to that app (again)? Whoever merely went away may have it when it is back.
+    /// Whether sending it to that app (again) is useless. An app that merely disconnected may have it when it is back.
     pub fn has_tried(&self, app: &str) -> bool {
         let mut disconnects = 0;
         self.attempts.iter().filter(|attempt| !attempt.is_superseded && attempt.is_to_app(app)).any(|attempt| {
@@ -439,13 +440,13 @@ impl MessageReport {
         })
     }
 
-    /// Why that app refused it, if it did.
+    /// The reason of that app's refusal, if it refused.
     pub fn refusal_of(&self, app: &str) -> Option<&Arc<str>> {
         let refused = |attempt: &&DeliveryAttempt| attempt.state == AttemptState::Rejected && attempt.is_to_app(app);
         self.current_attempts().rev().find(refused)?.reason.as_ref()
     }
 
-    /// Was that app given it so often without an answer that it is not given it again?
+    /// Whether attempts with that app ended without a response so often that it is not sent the message again.
     pub fn is_unanswered_by(&self, app: &str) -> bool {
         let unanswered = |attempt: &&DeliveryAttempt| match attempt.state {
             AttemptState::TimedOut | AttemptState::Disconnected => attempt.is_to_app(app),
@@ -454,17 +455,17 @@ impl MessageReport {
         self.current_attempts().filter(unanswered).count() >= MAX_UNANSWERED
     }
 
-    /// How many apps refused it.
+    /// Number of apps that refused it.
     pub fn rejections(&self) -> usize {
         self.current_attempts().filter(|attempt| attempt.state == AttemptState::Rejected).count()
     }
 
-    /// The attempts since it was last sent by a person.
+    /// The attempts since a person last sent it.
     pub fn current_attempts(&self) -> impl DoubleEndedIterator<Item = &DeliveryAttempt> {
         self.attempts.iter().filter(|attempt| !attempt.is_superseded)
     }
 
-    /// Who refused it since it was last sent by a person, and why.
+    /// The apps that refused or failed since a person last sent it, with reasons.
     pub fn refusals(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let refused = self.current_attempts().filter(|attempt| match attempt.state {
             AttemptState::Rejected | AttemptState::TimedOut | AttemptState::Disconnected => true,
@@ -473,9 +474,9 @@ impl MessageReport {
         refused.map(|attempt| (attempt.app.clone(), attempt.reason.clone().unwrap_or_else(|| "".into()))).collect()
     }
 
-    /// An app has it, by its word or by its deeds.
+    /// An app accepted it, by an acknowledgement or by a notice.
     fn mark_delivered(&mut self, app: &str) {
-        // What a person has sent to another app since is still on its way there.
+        // A message that a person has since sent to another app is still pending there.
         let is_elsewhere = self.pinned_app.as_ref().is_some_and(|pinned| !pinned.eq_ignore_ascii_case(app));
         if let Some(attempt) = self.attempts.iter_mut().rev().find(|attempt| attempt.is_to_app(app))
             && attempt.state != AttemptState::Delivered
@@ -495,24 +496,24 @@ impl MessageReport {
         }
     }
 
-    /// The state that follows from the attempts that count.
+    /// Recomputes the state from the attempts that count.
     fn derive_state(&mut self) {
         let has = |state| self.attempts.iter().any(|attempt| attempt.state == state && !attempt.is_superseded);
         self.state = if has(AttemptState::Delivered) {
             MessageState::Delivered
         } else if self.is_cancelled_after_delivery {
-            // Nobody wants it any more: it goes to no other app.
+            // The user cancelled it: it goes to no other app.
             MessageState::Cancelled
         } else {
             match self.state {
-                // Only an app that has it after all undoes an end.
+                // Only a late acceptance undoes a final state.
                 MessageState::Refused | MessageState::Expired | MessageState::Cancelled => return,
                 MessageState::Queued | MessageState::Sent | MessageState::Delivered | MessageState::Held
                     if has(AttemptState::Sent) =>
                 {
                     MessageState::Sent
                 }
-                // A late refusal changes nothing about what it waits for.
+                // A late refusal does not change what it waits for.
                 MessageState::Queued | MessageState::Held => return,
                 MessageState::Sent | MessageState::Delivered => MessageState::Queued,
             }
@@ -524,7 +525,7 @@ impl MessageReport {
 }
 
 impl DeliveryAttempt {
-    /// Names are the same whatever the case of their letters: an app may come back spelling its own another way.
+    /// Names are compared without case: an app may reconnect with another spelling.
     fn is_to_app(&self, app: &str) -> bool {
         self.app.eq_ignore_ascii_case(app)
     }

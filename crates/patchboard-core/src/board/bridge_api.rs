@@ -1,4 +1,4 @@
-//! Commands of programs: their sessions, the tools they bring and those they call.
+//! Bridge commands: sessions of clients and workers, the tools they register, and the tools they call.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -24,17 +24,21 @@ use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec};
 use crate::worker::SessionReport;
 
 impl Board {
-    /// What the server and its workers tell about themselves from now on.
+    /// Subscribes to telemetry events of the server and its workers.
     pub fn telemetry(&self, caller: &Caller) -> Result<broadcast::Receiver<Arc<TelemetryEvent>>, BoardError> {
         access::authorise(caller, &ListWorkers)?;
         Ok(self.0.bridge.telemetry().subscribe())
     }
 
-    pub(super) async fn open_session(&self, caller: &Caller, wanted: OpenSession) -> Result<Vec<ToolSpec>, BoardError> {
-        self.0.bridge.open(&wanted, caller).await?;
-        // Workers ask on every call and do not read the answer.
-        let is_worker = wanted.worker.is_some();
-        let tools = if is_worker { Vec::new() } else { self.tools_of_session(&wanted.id) };
+    pub(super) async fn open_session(
+        &self,
+        caller: &Caller,
+        request: OpenSession,
+    ) -> Result<Vec<ToolSpec>, BoardError> {
+        self.0.bridge.open(&request, caller).await?;
+        // Workers open the session on every call and do not read the reply.
+        let is_worker = request.worker.is_some();
+        let tools = if is_worker { Vec::new() } else { self.tools_of_session(&request.id) };
         Ok(tools)
     }
 
@@ -53,43 +57,43 @@ impl Board {
         self.0.bridge.touch_session(id, bridge_caller(caller)).is_some()
     }
 
-    pub(super) fn register_tools(&self, wanted: RegisterTools) -> Result<ToolIds, BoardError> {
-        let RegisterTools { session, tools, client_name: named, worker } = wanted;
+    pub(super) fn register_tools(&self, request: RegisterTools) -> Result<ToolIds, BoardError> {
+        let RegisterTools { session, tools, client_name, worker } = request;
         let ids = tools.iter().map(|tool| (tool.name.clone(), format!("{session}:{}", tool.name).into())).collect();
-        self.0.bridge.register(&session, tools, &named, worker.as_ref())?;
+        self.0.bridge.register(&session, tools, &client_name, worker.as_ref())?;
         Ok(ids)
     }
 
     pub(super) async fn find_tool(&self, caller: &Caller, request: &FindTool) -> Result<ToolSpec, BoardError> {
         let (session, name, filter) = (&*request.session, &*request.name, request.filter);
-        let place =
+        let scope =
             self.0.bridge.touch_session(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
-        let wanted = ToolLookup { session, name, folder: place.folder.as_deref(), filter };
+        let lookup = ToolLookup { session, name, folder: scope.folder.as_deref(), filter };
         let (ResolvedTool::Callable(spec, _) | ResolvedTool::ClientOwned(spec, _)) =
-            self.resolve_tool(caller, &wanted).await?;
+            self.resolve_tool(caller, &lookup).await?;
         check_filter(&spec, filter)?;
         Ok(spec)
     }
 
-    /// What a name means to a program: a tool it may reach, one that a program registered in its session, or one that
-    /// workers run without having registered it.
-    async fn resolve_tool(&self, caller: &Caller, wanted: &ToolLookup<'_>) -> Result<ResolvedTool, BoardError> {
-        if let Some(found) = self.find_registered(wanted) {
+    /// Resolves a name: an exposed tool, a tool that a client registered in its session, or a tool that workers run
+    /// without having registered it.
+    async fn resolve_tool(&self, caller: &Caller, lookup: &ToolLookup<'_>) -> Result<ResolvedTool, BoardError> {
+        if let Some(found) = self.find_registered(lookup) {
             return Ok(found);
         }
-        // It may be the tool of a worker that is starting; a worker that asks may be that one, and does not wait.
+        // The tool may belong to a worker that is starting. A worker does not wait: it may be the one that is starting.
         if bridge_caller(caller) == BridgeCaller::Client
             && self.0.bridge.wait_for_pools().await
-            && let Some(found) = self.find_registered(wanted)
+            && let Some(found) = self.find_registered(lookup)
         {
             return Ok(found);
         }
-        let not_found = || tool_not_found(wanted.name, wanted.session);
-        if wanted.filter == ToolFilter::ServerTools {
+        let not_found = || tool_not_found(lookup.name, lookup.session);
+        if lookup.filter == ToolFilter::ServerTools {
             return Err(not_found());
         }
         let inner = &self.0;
-        let all = inner.run_deps.registry.tool_set(None, wanted.folder);
+        let all = inner.run_deps.registry.tool_set(None, lookup.folder);
         let context = NameContext {
             reachable: &inner.bridge.exposed_tools(&all, &inner.run_deps.tool_executor.policy.get()),
             all: &all,
@@ -97,39 +101,39 @@ impl Board {
             surface: Surface::Bridge,
             form: NameForm::Any,
         };
-        let found = inner.bridge.unregistered(wanted.name, &context, &inner.ids)?;
+        let found = inner.bridge.unregistered(lookup.name, &context, &inner.ids)?;
         found.map(|(spec, offer)| ResolvedTool::Callable(spec, offer)).ok_or_else(not_found)
     }
 
-    fn find_registered(&self, wanted: &ToolLookup<'_>) -> Option<ResolvedTool> {
-        let offer = self.exposed_tools(wanted.folder);
-        if let Some((spec, _)) = offer.find(wanted.name) {
+    fn find_registered(&self, lookup: &ToolLookup<'_>) -> Option<ResolvedTool> {
+        let tool_set = self.exposed_tools(lookup.folder);
+        if let Some((spec, _)) = tool_set.find(lookup.name) {
             let spec = spec.clone();
-            return Some(ResolvedTool::Callable(spec, offer));
+            return Some(ResolvedTool::Callable(spec, tool_set));
         }
-        let (spec, by) = self.0.bridge.registered_tool(wanted.session, wanted.name)?;
+        let (spec, by) = self.0.bridge.registered_tool(lookup.session, lookup.name)?;
         Some(ResolvedTool::ClientOwned(spec, by))
     }
 
     pub(super) fn host_tools(&self) -> Vec<ToolSpec> {
-        let offer = self.exposed_tools(None);
-        offer.specs.iter().filter(|spec| spec.kind != ToolKind::Worker).cloned().collect()
+        let tool_set = self.exposed_tools(None);
+        tool_set.specs.iter().filter(|spec| spec.kind != ToolKind::Worker).cloned().collect()
     }
 
     pub(super) async fn call_in_session(
         &self,
         caller: &Caller,
-        wanted: CallInSession,
+        request: CallInSession,
         stop: CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
         let inner = &self.0;
-        let CallInSession { name, arguments, filter, metadata } = wanted;
+        let CallInSession { name, arguments, filter, metadata } = request;
         let session = &metadata.session;
-        let mut visit =
+        let mut session_call =
             inner.bridge.begin_call(session, bridge_caller(caller)).ok_or_else(|| session_not_found(session))?;
-        let wanted = ToolLookup { session, name: &name, folder: visit.scope.folder.as_deref(), filter };
-        let (spec, offer) = match self.resolve_tool(caller, &wanted).await? {
-            ResolvedTool::Callable(spec, offer) => (spec, offer),
+        let lookup = ToolLookup { session, name: &name, folder: session_call.scope.folder.as_deref(), filter };
+        let (spec, tool_set) = match self.resolve_tool(caller, &lookup).await? {
+            ResolvedTool::Callable(spec, tool_set) => (spec, tool_set),
             ResolvedTool::ClientOwned(spec, by) => {
                 check_filter(&spec, filter)?;
                 let text = format!("Remote tool execution failed: Worker not found: {by}");
@@ -139,9 +143,9 @@ impl Board {
         check_filter(&spec, filter)?;
         let is_workers = spec.kind == ToolKind::Worker;
         if is_workers {
-            visit.stop_tracking();
+            session_call.stop_tracking();
         }
-        // What changes something of this server's own is on record before and after it happens.
+        // Writing tools of this server are recorded in the store before and after the call.
         let record = match (spec.kind, spec.effect) {
             (ToolKind::Worker, _) | (_, ToolEffect::ReadOnly) => CallRecorder::AuditQueue(inner.audit_trail.clone()),
             (_, ToolEffect::Writes) => CallRecorder::AuditStore(inner.store.clone()),
@@ -154,16 +158,19 @@ impl Board {
         let context = CallContext {
             caller: caller.clone(),
             run: RunId(inner.ids.next()),
-            call_chain: visit.call_chain.take().unwrap_or_else(|| CallChain::root(visit.scope.session.clone(), None)),
+            call_chain: session_call
+                .call_chain
+                .take()
+                .unwrap_or_else(|| CallChain::root(session_call.scope.session.clone(), None)),
             scope: ToolScope {
-                session: visit.scope.session.clone(),
-                owner: visit.scope.owner.clone(),
-                folder: visit.scope.folder.clone(),
-                folder_grant: visit.scope.folder_grant.clone(),
+                session: session_call.scope.session.clone(),
+                owner: session_call.scope.owner.clone(),
+                folder: session_call.scope.folder.clone(),
+                folder_grant: session_call.scope.folder_grant.clone(),
                 progress: ProgressSink::default(),
                 call_metadata: Some(Arc::new(metadata)),
             },
-            tool_set: offer,
+            tool_set,
             node: None,
             recorder: record,
             plugin_depth: 0,
@@ -171,21 +178,21 @@ impl Board {
         if is_workers {
             return self.call_tracked(&context, call, stop).await;
         }
-        // What the server itself does in a session ends with it.
+        // A call of a server tool ends with its session; a worker is notified of the end instead.
         let stop = stop.child_token();
         let calling = self.call_tracked(&context, call, stop.clone());
         tokio::pin!(calling);
         tokio::select! {
             biased;
             called = &mut calling => called,
-            () = visit.session_ended().cancelled() => {
+            () = session_call.session_ended().cancelled() => {
                 stop.cancel();
                 calling.await
             }
         }
     }
 
-    /// Outside of any run, and still waited for by a drain; dropping it drops the call.
+    /// Runs a call outside of any run. A drain waits for it; dropping the future drops the call.
     pub(super) async fn call_tracked(
         &self,
         context: &CallContext,
@@ -207,22 +214,22 @@ impl Board {
         output
     }
 
-    /// The tools that programs may reach.
+    /// The tools that bridge clients may reach.
     fn exposed_tools(&self, folder: Option<&Path>) -> ToolSet {
         let deps = &self.0.run_deps;
         self.0.bridge.exposed_tools(&deps.registry.tool_set(None, folder), &deps.tool_executor.policy.get())
     }
 
     fn tools_of_session(&self, session: &str) -> Vec<ToolSpec> {
-        let offer = self.exposed_tools(None);
-        let taken: HashSet<&Arc<str>> = offer.specs.iter().map(|spec| &spec.name).collect();
+        let tool_set = self.exposed_tools(None);
+        let taken: HashSet<&Arc<str>> = tool_set.specs.iter().map(|spec| &spec.name).collect();
         let registered = self.0.bridge.registered_tools(session);
-        let workers = offer.specs.iter().filter(|spec| spec.kind == ToolKind::Worker).cloned();
+        let workers = tool_set.specs.iter().filter(|spec| spec.kind == ToolKind::Worker).cloned();
         workers.chain(registered.into_iter().filter(|spec| !taken.contains(&spec.name))).collect()
     }
 }
 
-/// A tool that a program asks for by its name.
+/// A lookup of a tool by name.
 #[derive(Debug, Clone, Copy)]
 struct ToolLookup<'a> {
     session: &'a str,
@@ -231,12 +238,12 @@ struct ToolLookup<'a> {
     filter: ToolFilter,
 }
 
-/// What a program's name for a tool leads to.
+/// Result of a lookup.
 #[derive(Debug)]
 enum ResolvedTool {
-    /// A tool that can be called, and the offer that has it.
+    /// A callable tool, and the tool set that contains it.
     Callable(ToolSpec, ToolSet),
-    /// A tool of a program that cannot be called back, and how that program names itself.
+    /// A registered tool whose client cannot be called back, and that client's name.
     ClientOwned(ToolSpec, Arc<str>),
 }
 
@@ -245,17 +252,17 @@ fn tool_not_found(name: &str, session: &str) -> BoardError {
 }
 
 fn check_filter(spec: &ToolSpec, filter: ToolFilter) -> Result<(), BoardError> {
-    let words = match filter {
+    let message = match filter {
         ToolFilter::ServerTools if spec.kind == ToolKind::Worker => format!("Tool {} is not an Elixir tool", spec.name),
         ToolFilter::Streaming if !spec.streams() => {
             format!("Streaming execution is not enabled for tool {}", spec.name)
         }
         ToolFilter::All | ToolFilter::ServerTools | ToolFilter::Streaming => return Ok(()),
     };
-    Err(BoardError::new(ErrorKind::Conflict, words))
+    Err(BoardError::new(ErrorKind::Conflict, message))
 }
 
-/// Workers call back on lines of their own, under names no client can have.
+/// Workers connect through listeners of their own, under principals that no client can have.
 pub(super) fn bridge_caller(caller: &Caller) -> BridgeCaller<'_> {
     if let (Principal::Worker(worker), Surface::Bridge) = (&caller.principal, caller.surface) {
         BridgeCaller::Worker(worker)

@@ -1,5 +1,5 @@
-//! Webhooks of channels. What they bring is on record before it is acknowledged, and brought to its end by tasks of
-//! its own, whoever goes away in the meantime.
+//! Webhooks of channels. A message is recorded before it is acknowledged, and processed by a task of its own that does
+//! not depend on the caller.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::webhook::{
 };
 use crate::{telemetry, trace};
 
-/// What a caller that waits for the answer will hear.
+/// Receives the response for a caller that waits for it.
 type AnswerReceiver = oneshot::Receiver<Result<WebhookResponse, BoardError>>;
 
 impl Board {
@@ -42,15 +42,15 @@ impl Board {
         let digest = webhook.digest.clone();
         let message = match self.0.channels.parse_webhook(channel, webhook, stop.clone()).await? {
             ParsedWebhook::Message(message) => message,
-            ParsedWebhook::Ignore(why) => {
-                tracing::debug!(channel = %channel.name, why, "a webhook is ignored");
+            ParsedWebhook::Ignore(reason) => {
+                tracing::debug!(channel = %channel.name, reason, "a webhook is ignored");
                 return Ok(WebhookOutcome::Ignored);
             }
-            ParsedWebhook::Respond(answer) => return Ok(WebhookOutcome::Respond(answer)),
+            ParsedWebhook::Respond(response) => return Ok(WebhookOutcome::Respond(response)),
         };
-        let (waiting, mut answered) = oneshot::channel();
-        let waiting = channel.wait.map(|_| waiting);
-        let Some(delivery) = self.record_message(channel.clone(), message, digest, waiting).await? else {
+        let (responder, mut answered) = oneshot::channel();
+        let responder = channel.wait.map(|_| responder);
+        let Some(delivery) = self.record_message(channel.clone(), message, digest, responder).await? else {
             return Ok(WebhookOutcome::Duplicate);
         };
         match channel.wait {
@@ -59,7 +59,7 @@ impl Board {
                 tokio::select! {
                     biased;
                     answer = &mut answered => return webhook_outcome(answer.ok(), delivery),
-                    // Too late, or nobody there any more: the answer is sent as if nobody had waited.
+                    // Too late, or the caller has disconnected: the answer is delivered as if no caller had waited.
                     () = tokio::time::sleep(wait) => {}
                     () = stop.cancelled() => {}
                 }
@@ -68,39 +68,39 @@ impl Board {
         }
     }
 
-    /// Answers when the message is on record; `None` if it was before. All of it is a task, so that whoever asks may
-    /// go away at any time.
+    /// Records the message and returns its id; `None` if it was already recorded. Runs as a task, so that the caller
+    /// may disconnect at any time.
     async fn record_message(
         &self,
         channel: Arc<ChannelOptions>,
         message: ChannelMessage,
         digest: Arc<str>,
-        waiting: Option<ResponseSender>,
+        responder: Option<ResponseSender>,
     ) -> Result<Option<DeliveryId>, BoardError> {
         let plugins = self.0.channels.plugins()?.clone();
-        let (taken, on_record) = oneshot::channel();
+        let (recorded, on_record) = oneshot::channel();
         let (board, trace) = (self.clone(), trace::current_traceparent());
         self.0.tracker.spawn(async move {
-            let arrived = match board.0.channels.accept(&channel, message, &digest).await {
-                Ok(Some(arrived)) => arrived,
-                Ok(None) => return drop(taken.send(Ok(None))),
-                Err(error) => return drop(taken.send(Err(error))),
+            let accepted = match board.0.channels.accept(&channel, message, &digest).await {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return drop(recorded.send(Ok(None))),
+                Err(error) => return drop(recorded.send(Err(error))),
             };
-            // Nobody may be waiting any more; it is on record all the same.
-            drop(taken.send(Ok(Some(arrived.delivery.id))));
-            Box::pin(board.deliver(plugins, arrived, waiting, trace)).await;
+            // The caller may have disconnected; the delivery is recorded and continues.
+            drop(recorded.send(Ok(Some(accepted.delivery.id))));
+            Box::pin(board.deliver(plugins, accepted, responder, trace)).await;
         });
         on_record.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the message was not recorded")))
     }
 
-    /// Goes on with what the last process left open.
+    /// Resumes the deliveries that the previous process left open.
     pub(super) async fn recover_deliveries(&self) -> Result<usize, BoardError> {
-        let left = self.0.channels.recover_open().await?;
+        let open = self.0.channels.recover_open().await?;
         let Ok(plugins) = self.0.channels.plugins() else { return Ok(0) };
-        let count = left.len();
-        for arrived in left {
+        let count = open.len();
+        for accepted in open {
             let (board, plugins) = (self.clone(), plugins.clone());
-            self.0.tracker.spawn(async move { Box::pin(board.deliver(plugins, arrived, None, None)).await });
+            self.0.tracker.spawn(async move { Box::pin(board.deliver(plugins, accepted, None, None)).await });
         }
         Ok(count)
     }
@@ -108,24 +108,25 @@ impl Board {
     async fn deliver(
         &self,
         plugins: Arc<dyn PluginRuntime>,
-        arrived: AcceptedDelivery,
-        waiting: Option<ResponseSender>,
+        accepted: AcceptedDelivery,
+        responder: Option<ResponseSender>,
         trace: Option<Arc<str>>,
     ) {
         let (service, closing) = (self.0.channels.clone(), self.0.closing.clone());
         let runs = Arc::new(self.downgrade());
-        let (task, slot) = DeliveryTask::new(runs, service, plugins, arrived, closing, trace);
-        task.run(slot, waiting).await;
+        let (task, slot) = DeliveryTask::new(runs, service, plugins, accepted, closing, trace);
+        task.run(slot, responder).await;
     }
 }
 
-/// Closed first: an answer that came until then is taken to be given, and nobody would send it.
+/// Closes the channel first: a response sent before that counts as returned to the caller, and no other path would send
+/// it.
 fn close_and_take(mut answered: AnswerReceiver) -> Option<Result<WebhookResponse, BoardError>> {
     answered.close();
     answered.try_recv().ok()
 }
 
-/// Without an answer: it is on record, and somebody goes on with it, if not in this process.
+/// Without a response the webhook is accepted: the delivery is recorded and continues, after a restart if need be.
 fn webhook_outcome(
     answer: Option<Result<WebhookResponse, BoardError>>,
     delivery: DeliveryId,

@@ -1,4 +1,4 @@
-//! The handler of every command, and the bodies of those that need no file of their own.
+//! Handlers of commands.
 
 use crate::access::Guarded;
 use crate::command::{
@@ -44,7 +44,7 @@ use crate::store::{
 
 /// A command that the board can execute.
 pub trait BoardCommand: Guarded {
-    /// What the command does before it returns is done in the order of calls; the rest when the future is polled.
+    /// Work done before this returns happens in call order; the rest happens when the future is polled.
     fn execute(self, board: &Board, caller: &Caller, stop: CancellationToken) -> CommandFuture<Self>;
 }
 
@@ -69,7 +69,7 @@ macro_rules! handlers {
 handlers! {
     CancelRun(board, caller, CancelRun(run), _) => board.cancel_run(caller, run);
     DetachRun(board, caller, DetachRun(run), _) => board.detach_run(caller, run);
-    FindRun(board, caller, FindRun(wanted), _) => board.find_run(caller, wanted).await;
+    FindRun(board, caller, FindRun(run), _) => board.find_run(caller, run).await;
     AnswerApproval(board, caller, request, _) => board.0.approvals.answer(caller, &request.approval, request.approve);
     ListApprovals(board, caller, ListApprovals(page), _) => Ok(paginate(board.0.approvals.list(caller), &page)?);
 
@@ -133,7 +133,7 @@ handlers! {
 }
 
 impl BoardCommand for StartRun {
-    /// The place in the session's queue is taken before this returns.
+    /// The slot in the session's queue is taken before this returns.
     fn execute(self, board: &Board, caller: &Caller, stop: CancellationToken) -> CommandFuture<Self> {
         board.start_run(caller, self, stop)
     }
@@ -169,7 +169,7 @@ impl Board {
     }
 
     async fn read_messages(&self, caller: &Caller, request: ReadThread) -> Result<ThreadPage, BoardError> {
-        // A thread is one conversation, whatever agent works on it and wherever chats are routed.
+        // A thread is one conversation, whichever agent works on it and however chats are routed.
         let session = match request.session {
             SessionRef::Key(key) => key,
             SessionRef::Origin(origin) => origin.session_key(AgentTable::DEFAULT),
@@ -209,7 +209,7 @@ impl Board {
         request: SummariseUsage,
     ) -> Result<ResultPage<UsageGroup>, BoardError> {
         let SummariseUsage { since, group_by, page } = request;
-        // Session keys tell who talks where.
+        // Session keys reveal accounts and peers.
         let is_by_session = group_by == UsageGrouping::Session && !caller.grants.has(Grant::Operate);
         let owners = is_by_session.then(|| access::session_owners(caller));
         let query = UsageQuery { since, group_by, owners, limit: page.limit, cursor: page.cursor };
@@ -253,37 +253,37 @@ impl Board {
         }
     }
 
-    async fn admit_folder(&self, named: Option<&str>) -> Result<Arc<Path>, BoardError> {
-        self.0.run_deps.folders.resolve(named).await.map_err(BoardError::invalid)
+    async fn admit_folder(&self, folder: Option<&str>) -> Result<Arc<Path>, BoardError> {
+        self.0.run_deps.folders.resolve(folder).await.map_err(BoardError::invalid)
     }
 
     async fn call_tool(
         &self,
         caller: &Caller,
-        wanted: CallTool,
+        request: CallTool,
         stop: CancellationToken,
     ) -> Result<ToolOutput, BoardError> {
         let inner = &self.0;
-        let CallTool { name, arguments, folder, origin } = wanted;
+        let CallTool { name, arguments, folder, origin } = request;
         let (folder, folder_grant) = start::admit_folder(&*inner.run_deps.folders, &folder).await?;
-        let mut offer = inner.run_deps.registry.tool_set(None, Some(&folder));
-        // It may be the tool of a worker that is just starting.
-        if offer.find(&name).is_none() && inner.bridge.wait_for_pools().await {
-            offer = inner.run_deps.registry.tool_set(None, Some(&folder));
+        let mut tool_set = inner.run_deps.registry.tool_set(None, Some(&folder));
+        // The tool may belong to a worker that is starting.
+        if tool_set.find(&name).is_none() && inner.bridge.wait_for_pools().await {
+            tool_set = inner.run_deps.registry.tool_set(None, Some(&folder));
         }
-        let name = match offer.find(&name) {
+        let name = match tool_set.find(&name) {
             Some(_) => name,
             None => {
                 let context = NameContext {
-                    reachable: &offer,
-                    all: &offer,
+                    reachable: &tool_set,
+                    all: &tool_set,
                     policy: &inner.run_deps.tool_executor.policy.get(),
                     surface: caller.surface,
                     form: NameForm::Qualified,
                 };
                 let found = inner.bridge.unregistered(&name, &context, &inner.ids)?;
                 let (spec, found) = found.ok_or_else(|| BoardError::not_found(format!("tool not found: {name}")))?;
-                offer = found;
+                tool_set = found;
                 spec.name
             }
         };
@@ -306,7 +306,7 @@ impl Board {
                 progress: ProgressSink::default(),
                 call_metadata: None,
             },
-            tool_set: offer,
+            tool_set,
             node: None,
             recorder: CallRecorder::AuditStore(inner.store.clone()),
             plugin_depth: 0,
@@ -370,14 +370,14 @@ impl Board {
         let writes = vec![StoreWrite::ClearSession { session: session.clone(), at, purge }, StoreWrite::Audit(audit)];
         self.0.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await?;
         if purge {
-            // What is held of it in memory goes too.
+            // Bridge variables are held in memory and must be deleted separately.
             self.0.bridge.variables().delete_all(&session).await;
         }
         Ok(())
     }
 }
 
-/// Pages over a list that is in memory anyway. The cursor is a position.
+/// Pages over an in-memory list. The cursor is an index.
 fn paginate<T>(items: Vec<T>, page: &PageRequest) -> Result<ResultPage<T>, StoreError> {
     let start = match &page.cursor {
         Some(cursor) => cursor.0.parse::<usize>().map_err(|_| StoreError::BadCursor)?,

@@ -1,4 +1,4 @@
-//! What is older than it should be is deleted.
+//! Periodic deletion of expired data.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use tokio_util::sync::CancellationToken;
 use super::Board;
 use crate::store::RetentionCutoffs;
 
-/// How long things are kept.
+/// Retention times.
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionPolicy {
     pub runs: Duration,
-    /// A run whose events are gone cannot be joined any more.
+    /// A run whose events are deleted can no longer be followed.
     pub events: Duration,
 }
 
 impl Board {
-    /// Deletes what is older than it should be, in small steps, every hour until `stop`.
+    /// Runs background work until `stop`; every hour, deletes expired data in small steps.
     pub async fn run_housekeeping(&self, keep: RetentionPolicy, stop: CancellationToken) {
         self.0.hub.run_background(stop.clone());
         tokio::join!(self.0.bridge.run_housekeeping(stop.clone()), self.prune_hourly(keep, stop));

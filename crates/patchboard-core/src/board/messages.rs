@@ -1,4 +1,4 @@
-//! What was said in a thread, message by message.
+//! The text messages of a thread, paged by message number.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::model::ContentPart;
 use crate::reply::{ThreadMessage, ThreadPage};
 use crate::store::{PageCursor, Store, TurnQuery, TurnRow};
 
-/// Messages of one turn have numbers `turn × this + place`; a turn that says more is told up to here.
+/// Message number = turn × this + index within the turn. Further messages of a turn are left out.
 const NUMBERS_PER_TURN: u64 = 1000;
 /// Turns read at a time.
 const TURNS_PER_READ: usize = 100;
@@ -21,7 +21,7 @@ pub(super) async fn read_messages(
     limit: usize,
 ) -> Result<ThreadPage, BoardError> {
     let before = before.unwrap_or(u64::MAX);
-    // The turn that `before` lies in may hold older messages too, so the turns before the next one are read.
+    // The turn that contains number `before` may hold older messages too, so the cursor starts at the turn after it.
     let mut cursor = before.checked_div(NUMBERS_PER_TURN).and_then(|turn| turn.checked_add(1));
     cursor = cursor.filter(|turn| i64::try_from(*turn).is_ok_and(|turn| turn < 1 << 30));
     // Newest first.
@@ -35,7 +35,7 @@ pub(super) async fn read_messages(
         }
         let oldest = page.items.first().map(|turn| turn.number);
         match oldest {
-            // One more than asked for tells whether there are more.
+            // One more than `limit` shows whether there are more.
             Some(oldest) if found.len() <= limit && page.next.is_some() => cursor = Some(oldest),
             Some(_) | None => break,
         }
@@ -46,14 +46,14 @@ pub(super) async fn read_messages(
     Ok(ThreadPage { messages: found, has_more })
 }
 
-/// Words only: tool results are not messages of anybody.
+/// Messages with text; tool results are left out.
 fn stored_messages(turn: &TurnRow) -> Vec<ThreadMessage> {
-    let spoken =
+    let with_text =
         turn.messages.iter().filter(|message| message.parts.iter().any(|part| matches!(part, ContentPart::Text(_))));
     (0..NUMBERS_PER_TURN)
-        .zip(spoken)
-        .map(|(place, message)| ThreadMessage {
-            seq: turn.number * NUMBERS_PER_TURN + place,
+        .zip(with_text)
+        .map(|(index, message)| ThreadMessage {
+            seq: turn.number * NUMBERS_PER_TURN + index,
             role: message.role,
             text: message.text(),
         })

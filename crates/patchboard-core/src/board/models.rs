@@ -1,4 +1,4 @@
-//! Which model a run works with, where it is not the agent's own.
+//! Selects the model of a run when it is not the agent's configured one.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::reply::ModelReport;
 use crate::run::RunRequest;
 use crate::store::{Durability, KvNamespace, StoreWrite, WriteBatch};
 
-/// What a thread's model is kept under in its space.
+/// Key of the thread's model in the session's key-value namespace.
 const STORAGE_KEY: &str = "model";
 
 impl Board {
-    /// The request with that model. A model that its provider does not have is refused.
+    /// The request with the given model. Refuses a model that its provider does not have.
     pub(super) async fn with_model(
         &self,
         request: RunRequest,
-        named: &str,
+        name: &str,
         stop: &CancellationToken,
     ) -> Result<RunRequest, BoardError> {
-        let (agent, model) = self.select_model(&request.agent, named, stop).await?;
+        let (agent, model) = self.select_model(&request.agent, name, stop).await?;
         Ok(RunRequest { agent, model: Some(model), ..request })
     }
 
-    /// The request with the model of its thread, else with `default`, else with the agent's own.
+    /// The request with the thread's model, else with `default`, else with the agent's own.
     pub(super) async fn with_default_model(
         &self,
         request: RunRequest,
@@ -38,21 +38,21 @@ impl Board {
     ) -> Result<RunRequest, BoardError> {
         let of_thread = self.thread_model(&request.session).await?;
         match of_thread.as_deref().or(default) {
-            Some(named) => self.with_model(request, named, stop).await,
+            Some(name) => self.with_model(request, name, stop).await,
             None => Ok(request),
         }
     }
 
-    /// The agent with that model, and the id under which a run records the model.
+    /// The agent with the given model, and the id that the run records for it.
     async fn select_model(
         &self,
         agent: &AgentSpec,
-        named: &str,
+        name: &str,
         stop: &CancellationToken,
     ) -> Result<(Arc<AgentSpec>, Arc<str>), BoardError> {
         let agents = self.0.agents.get();
         let models = agents.models();
-        let agent = models.select(agent, named)?;
+        let agent = models.select(agent, name)?;
         tokio::select! {
             biased;
             () = stop.cancelled() => return Err(BoardError::cancelled()),
@@ -78,16 +78,16 @@ impl Board {
         request: SetModel,
         stop: &CancellationToken,
     ) -> Result<Option<Arc<str>>, BoardError> {
-        let SetModel { thread, model: named } = request;
-        let model = if named.is_empty() {
+        let SetModel { thread, model: name } = request;
+        let model = if name.is_empty() {
             None
         } else {
             let agents = self.0.agents.get();
             let (agent, _) = agents.select_for_run(AgentTable::DEFAULT)?;
-            Some(self.select_model(agent, &named, stop).await?.1)
+            Some(self.select_model(agent, &name, stop).await?.1)
         };
         if let Some(origin) = thread {
-            // Whatever agent works on it, a thread is one conversation.
+            // A thread is one conversation, whichever agent works on it.
             let session = origin.session_key(AgentTable::DEFAULT);
             if session.as_str().len() > SessionKey::MAX_BYTES {
                 return Err(BoardError::invalid("channel, account and peer are too long"));
@@ -95,15 +95,15 @@ impl Board {
             self.check_session(caller, &session).await?;
             let value = model.as_ref().map(|model| model.as_bytes().to_vec());
             let (space, at) = (KvNamespace::Session(session), self.0.clock.now());
-            let keep = StoreWrite::PutValue { namespace: space, key: STORAGE_KEY.into(), value, at };
-            self.0.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await?;
+            let write = StoreWrite::PutValue { namespace: space, key: STORAGE_KEY.into(), value, at };
+            self.0.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await?;
         }
         Ok(model)
     }
 
     async fn thread_model(&self, session: &SessionKey) -> Result<Option<String>, BoardError> {
-        let kept = self.0.store.kv_get(&KvNamespace::Session(session.clone()), STORAGE_KEY).await?;
+        let stored = self.0.store.kv_get(&KvNamespace::Session(session.clone()), STORAGE_KEY).await?;
         let unreadable = |_| BoardError::new(ErrorKind::Internal, "the thread's model cannot be read back");
-        kept.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
+        stored.map(|bytes| String::from_utf8(bytes).map_err(unreadable)).transpose()
     }
 }

@@ -1,5 +1,6 @@
-//! Runs that other runs wait for. They take no place among the runs at work and stand in no line, because whoever waits
-//! for them has both already: what cannot begin at once does not begin.
+//! Nested runs: an agent's tool call starts another agent and waits for it. They use permits of their own and never
+//! queue, because the waiting run already holds a run permit and its session's turn: a nested run that cannot start at
+//! once is refused.
 
 use crate::caller::Caller;
 use crate::command::StartRun;
@@ -26,19 +27,19 @@ use crate::session::QueueSlot;
 use crate::store::TurnQuery;
 use futures_core::future::BoxFuture;
 
-/// How many runs may wait for each other in a row, besides the first.
+/// Longest chain of nested runs, not counting the top-level run.
 const MAX_DEPTH: usize = 3;
 
 impl Board {
-    /// Begins a run on behalf of a call. It lives no longer than `stop`.
+    /// Starts a run on behalf of a tool call; it is cancelled with `stop`.
     pub(super) async fn start_nested(
         &self,
         context: &CallContext,
-        wanted: AgentCall,
+        call: AgentCall,
         stop: CancellationToken,
     ) -> Result<NestedRun, BoardError> {
         let inner = &self.0;
-        let AgentCall { agent: name, message, thread } = wanted;
+        let AgentCall { agent: name, message, thread } = call;
         if context.call_chain.depth() >= MAX_DEPTH {
             let message = format!("agents ask each other at most {MAX_DEPTH} deep");
             return Err(BoardError::new(ErrorKind::Exhausted, message));
@@ -53,7 +54,7 @@ impl Board {
         let peer = thread.clone().unwrap_or_else(|| client_id.clone());
         let (channel, account) = context.scope.owner.parts().unwrap_or_default();
         let origin = ConversationOrigin { channel, account, peer: Some(peer.to_string()), guild: None, team: None };
-        // As for every run that names its agent: whatever agent works on it, a thread is one conversation.
+        // As for every run that names its agent: a thread is one conversation, whichever agent works on it.
         let session = origin.session_key(AgentTable::DEFAULT);
         if session.as_str().len() > SessionKey::MAX_BYTES {
             return Err(BoardError::invalid("the name of the conversation is too long"));
@@ -66,12 +67,12 @@ impl Board {
             let message = "the conversation is busy: take another `thread_id`, or none";
             return Err(BoardError::new(ErrorKind::Conflict, message));
         };
-        let working = inner
+        let run_permit = inner
             .nested_run_permits
             .try_acquire()
             .ok_or_else(|| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
         let ToolScope { folder, folder_grant, .. } = &context.scope;
-        // A chat that names no folder asks another agent as in a chat.
+        // A chat without a folder starts the other agent as a chat too.
         let kind = match folder {
             Some(_) => RunKind::Agent(RunPlan {
                 agent: name,
@@ -100,29 +101,29 @@ impl Board {
             kind,
             folder,
             call_chain: Some(context.call_chain.child(context.run, agent.max_run_tokens)),
-            // Whoever waits for it decides how long it lives, not whoever follows it.
+            // Detached: its lifetime depends on the waiting call, not on subscribers.
             control: RunControl::new(stop.child_token(), true),
             trace: crate::trace::current_traceparent(),
         };
-        let (begun, answer) = oneshot::channel();
+        let (started, start_result) = oneshot::channel();
         let task = self.clone();
         inner.tracker.spawn(async move {
-            task.run(request, turn, begun).await;
-            drop(working);
+            task.run(request, turn, started).await;
+            drop(run_permit);
         });
-        answer.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))?;
+        start_result.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))?;
         let events = inner.log.follow(&Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced);
         Ok(NestedRun { run, thread: peer, session, events })
     }
 
-    /// What an agent said in the end of a run, as its conversation has it.
+    /// The last message of a run, as stored in its session.
     pub(super) async fn final_answer(&self, session: SessionKey, run: RunId) -> Result<String, BoardError> {
         let query = TurnQuery { session, limit: 1, before: None };
         let turns = self.0.store.turns(query).await?;
         let turn = turns.items.into_iter().find(|turn| turn.run == run);
         let last = turn.as_ref().and_then(|turn| turn.messages.last());
-        let said = last.map(crate::model::ModelMessage::text);
-        said.ok_or_else(|| BoardError::not_found("its conversation was cleared before the answer could be read"))
+        let text = last.map(crate::model::ModelMessage::text);
+        text.ok_or_else(|| BoardError::not_found("its conversation was cleared before the answer could be read"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests about plugins.
+//! Plugin commands.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ impl Board {
     pub(super) async fn load_plugin(
         &self,
         caller: &Caller,
-        named: &str,
+        name_or_path: &str,
         stop: CancellationToken,
     ) -> Result<PluginReport, BoardError> {
-        let report = self.plugin_host()?.load(named, stop).await?;
+        let report = self.plugin_host()?.load(name_or_path, stop).await?;
         self.audit_plugin(caller, "plugin.load", &report.name, report.sha256.as_deref().unwrap_or_default()).await?;
         Ok(report)
     }

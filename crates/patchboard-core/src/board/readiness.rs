@@ -1,4 +1,4 @@
-//! Whether the server can serve: only a store that takes something can keep what is said.
+//! Readiness: the server can serve only if the store accepts writes.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use super::Board;
 use crate::error::BoardError;
 use crate::store::{Durability, KvNamespace, StoreWrite, WriteBatch};
 
-/// So old an answer of the store still shows that it can be written to.
+/// A successful write stays valid as evidence for this long.
 const READY_INTERVAL: Duration = Duration::from_secs(5);
-/// What is written to find that out.
+/// Key of the probe write.
 const READY_KEY: &str = "ready";
 
 impl Board {
-    /// Can it serve right now? Writes something small to the store, but not more often than every few seconds.
+    /// Whether the board can serve now. Writes a small probe to the store, at most once per `READY_INTERVAL`.
     pub async fn is_ready(&self) -> Result<(), BoardError> {
         if self.is_draining() {
             return Err(BoardError::shutting_down());

@@ -22,9 +22,9 @@ use crate::store::UnfinishedRun;
 pub struct RecoveryReport {
     pub resumed: usize,
     pub closed: usize,
-    /// Messages of the hub that no app has taken yet.
+    /// Hub messages that no app has accepted yet.
     pub messages: usize,
-    /// Messages of channels that are not answered yet, or whose answers are not sent.
+    /// Channel messages without an answer, or with an answer that is not sent yet.
     pub deliveries: usize,
 }
 
@@ -37,14 +37,14 @@ struct ResumedRun {
 }
 
 impl Board {
-    /// Continues what the previous process left unfinished, and closes what cannot continue. Call it once, before the
-    /// first command. Whatever is wrong with one run, the others and the server start.
+    /// Resumes what the previous process left unfinished, and closes what cannot continue. Must be called once, before
+    /// the first command. An error in one run affects neither the other runs nor the start of the server.
     pub async fn recover(&self) -> Result<RecoveryReport, BoardError> {
         let mut report = RecoveryReport::default();
         let mut resumed = Vec::new();
         for unfinished in self.0.store.unfinished_runs().await? {
             let run = unfinished.run.run;
-            // A record may make a strategy panic, as it may have done in the previous process.
+            // A record may make a strategy panic, possibly again.
             let outcome = AssertUnwindSafe(self.resume(&unfinished)).catch_unwind().await;
             let reason = match outcome {
                 Ok(Ok(Ok(run))) => {
@@ -69,7 +69,7 @@ impl Board {
             }
         }
         report.resumed = resumed.len();
-        // Not before all are settled: the first run at work reads what the budgets have left.
+        // Only after all runs are settled: the first active run reads the remaining budgets.
         for ResumedRun { started, live_guard, name_lease, run_permit } in resumed {
             self.0.tracker.spawn(async move {
                 started.run().await;
@@ -91,19 +91,19 @@ impl Board {
         let Ok((agent, _)) = agents.select_for_run(&spec.requested_agent) else {
             return Ok(Err(format!("interrupted: no agent is named `{}` any more", spec.requested_agent)));
         };
-        let selected = spec.model.as_deref().map(|named| agents.models().select(agent, named));
+        let selected = spec.model.as_deref().map(|name| agents.models().select(agent, name));
         let agent = match selected.unwrap_or_else(|| Ok(agent.clone())) {
             Ok(agent) => agent,
             Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
         };
-        // The folder may be deleted, or closed to runs by now.
+        // The folder may have been deleted or closed to runs since.
         let folder = match RunFolder::readmit(&*self.0.run_deps.folders, &spec).await {
             Ok(folder) => folder,
             Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
         };
         let turn = match self.0.queues.enqueue(&row.session)? {
             QueueSlot::Ready(turn) => turn,
-            // The end of an earlier run could not be recorded, and then the server stopped during this one.
+            // The end of an earlier run of the session was not recorded before the server stopped during this one.
             QueueSlot::Waiting(_) => return Ok(Err("interrupted: the server stopped during this run".to_owned())),
         };
         let control = RunControl::new(CancellationToken::new(), spec.detached);
@@ -113,7 +113,7 @@ impl Board {
         let caller = Caller {
             surface: Surface::Runs,
             principal: Principal::from(&*row.principal),
-            // No connection of this process: only the operator answers its approvals.
+            // No connection of this process: only the operator can answer its approvals.
             connection: ConnectionId(0),
             grants: GrantSet::CLIENT,
         };
@@ -144,7 +144,7 @@ impl Board {
         };
         let live_guard = self.register_live(&request, true);
         let resumed = recover::resume(&self.0.run_deps, &self.0.store, unfinished, &spec, request, turn).await?;
-        // These runs had their permits before; with fewer permits now, they are not made to wait for one.
+        // These runs had permits before: with a smaller limit now, they start without one and do not wait.
         let run_permit = self.0.run_permits.try_acquire();
         Ok(resumed.map(|started| ResumedRun { started, live_guard, name_lease, run_permit }))
     }

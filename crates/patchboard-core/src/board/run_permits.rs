@@ -1,4 +1,4 @@
-//! Places for runs at work. Their number can change while all of them are taken.
+//! Permits for concurrent runs. The limit can change while permits are held.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,11 +19,11 @@ struct PermitPool {
 #[derive(Debug)]
 struct PermitCount {
     capacity: usize,
-    /// Taken places there should not be any more: they go when they are given back.
+    /// Permits held beyond the current capacity; they are forgotten when they are returned.
     surplus: usize,
 }
 
-/// Dropping it gives it back.
+/// Returns to the pool on drop.
 #[derive(Debug)]
 pub(super) struct RunPermit {
     permit: Option<OwnedSemaphorePermit>,
@@ -31,12 +31,12 @@ pub(super) struct RunPermit {
 }
 
 impl RunPermits {
-    pub(super) fn new(places: usize) -> Self {
-        let size = Mutex::new(PermitCount { capacity: places, surplus: 0 });
-        Self(Arc::new(PermitPool { free: Arc::new(Semaphore::new(places)), count: size }))
+    pub(super) fn new(capacity: usize) -> Self {
+        let count = Mutex::new(PermitCount { capacity, surplus: 0 });
+        Self(Arc::new(PermitPool { free: Arc::new(Semaphore::new(capacity)), count }))
     }
 
-    /// In the order of asking.
+    /// Waits for a permit, in FIFO order.
     pub(super) async fn acquire(&self) -> Result<RunPermit, BoardError> {
         let permit = self.0.free.clone().acquire_owned().await.map_err(|_| BoardError::shutting_down())?;
         Ok(RunPermit { permit: Some(permit), pool: self.clone() })
@@ -47,19 +47,19 @@ impl RunPermits {
         Some(RunPermit { permit: Some(permit), pool: self.clone() })
     }
 
-    /// Fewer places cut nothing: none is given out again until there are no more of them than there should be.
-    pub(super) fn resize(&self, wanted: usize) {
-        let mut size = self.count();
-        if wanted > size.capacity {
-            let more = wanted - size.capacity;
-            let kept = more.min(size.surplus);
-            size.surplus -= kept;
-            self.0.free.add_permits(more - kept);
+    /// Shrinking revokes no permit: none is issued until the number held is below the new capacity.
+    pub(super) fn resize(&self, capacity: usize) {
+        let mut count = self.count();
+        if capacity > count.capacity {
+            let more = capacity - count.capacity;
+            let reused = more.min(count.surplus);
+            count.surplus -= reused;
+            self.0.free.add_permits(more - reused);
         } else {
-            let fewer = size.capacity - wanted;
-            size.surplus += fewer - self.0.free.forget_permits(fewer);
+            let fewer = count.capacity - capacity;
+            count.surplus += fewer - self.0.free.forget_permits(fewer);
         }
-        size.capacity = wanted;
+        count.capacity = capacity;
     }
 
     fn count(&self) -> MutexGuard<'_, PermitCount> {
@@ -69,11 +69,11 @@ impl RunPermits {
 
 impl Drop for RunPermit {
     fn drop(&mut self) {
-        let mut size = self.pool.count();
-        if size.surplus > 0
+        let mut count = self.pool.count();
+        if count.surplus > 0
             && let Some(permit) = self.permit.take()
         {
-            size.surplus -= 1;
+            count.surplus -= 1;
             permit.forget();
         }
     }

@@ -1,4 +1,4 @@
-//! From a request for a run to its task: the name it takes, its place in the session's queue, its permit to run.
+//! From a run request to its task: the name lease, the slot in the session's queue, the run permit.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::trace;
 /// Where a task reports that its run has started, or why it did not.
 pub(super) type StartSender = oneshot::Sender<Result<RunId, BoardError>>;
 
-/// A run that has its place in the queue of its session.
+/// A run with its slot in the session's queue.
 struct QueuedRun {
     request: RunRequest,
     slot: QueueSlot,
@@ -32,7 +32,7 @@ struct QueuedRun {
 }
 
 impl Board {
-    /// The place in the session's queue is taken before this returns.
+    /// The slot in the session's queue is taken before this returns.
     pub(super) fn start_run(
         &self,
         caller: &Caller,
@@ -52,7 +52,7 @@ impl Board {
         let plan = start.kind.plan();
         let is_detached = plan.is_some_and(|plan| plan.detach);
         let default_model = plan.and_then(|plan| plan.default_model.clone());
-        // The run's own end must not cancel what else depends on the caller's token.
+        // A child token: the run's end must not cancel other work that depends on the caller's token.
         let control = RunControl::new(stop.child_token(), is_detached);
         let mut request = self.run_request(caller, start, control)?;
         let mut name_lease = None;
@@ -80,7 +80,7 @@ impl Board {
         let (agent, strategy, session) = match &kind {
             RunKind::Chat { agent } => {
                 let agent = match agent {
-                    Some(named) => agents.configured(named)?,
+                    Some(name) => agents.configured(name)?,
                     None => agents.route(&origin)?,
                 };
                 (agent, agent.strategy, origin.session_key(&agent.name))
@@ -90,7 +90,7 @@ impl Board {
                 if origin.peer.is_none() {
                     origin.peer = Some(format!("run-{run}"));
                 }
-                // A thread is one conversation, whatever agent works on it.
+                // A thread is one conversation, whichever agent works on it.
                 (agent, strategy, origin.session_key(AgentTable::DEFAULT))
             }
         };
@@ -98,8 +98,8 @@ impl Board {
             return Err(BoardError::invalid("channel, account and peer are too long"));
         }
         // Refuses an unknown provider at once; whether the provider has the model is checked later.
-        if let Some(named) = &model {
-            agents.models().select(agent, named)?;
+        if let Some(name) = &model {
+            agents.models().select(agent, name)?;
         }
         Ok(RunRequest {
             run,
@@ -124,26 +124,26 @@ impl Board {
         let QueuedRun { mut request, slot, default_model, name_lease } = queued;
         let cancel = request.control.cancel.clone();
         let requested_model = request.model.take();
-        if let Some(named) = &requested_model {
-            request = self.with_model(request, named, &cancel).await?;
+        if let Some(name) = &requested_model {
+            request = self.with_model(request, name, &cancel).await?;
         }
         let (turn, run_permit) = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(BoardError::cancelled()),
             permits = self.acquire_permits(slot) => permits?,
         };
-        // Queues are worked off while the board drains; nothing in them starts any more.
+        // Queues advance while the board drains; nothing in them may start.
         if self.is_draining() {
             return Err(BoardError::shutting_down());
         }
-        // Checked only now, because an earlier run of the queue may have created the session.
+        // Checked after queueing, because an earlier run of the queue may have created the session.
         self.check_session(&request.caller, &request.session).await?;
         if let (RunKind::Agent(_), None) = (&request.kind, &requested_model) {
             request = self.with_default_model(request, default_model.as_deref(), &cancel).await?;
         }
         let (started, reply) = oneshot::channel();
         let board = self.clone();
-        // From here on the run does not depend on the caller: it is either on record or did not happen.
+        // From here on the run does not depend on the caller: it is recorded, or it did not start.
         self.0.tracker.spawn(async move {
             board.run(request, turn, started).await;
             drop((run_permit, name_lease));
@@ -165,7 +165,7 @@ impl Board {
         let _live_guard = self.register_live(&request, is_resumable);
         match StartedRun::start(self.0.run_deps.clone(), request, turn).await {
             Ok(started_run) => {
-                // Without a receiver the run has its grace, in which a client may attach.
+                // Without a receiver, the run waits out its grace period, in which a client may attach.
                 drop(started.send(Ok(run)));
                 started_run.run().await;
             }
@@ -211,14 +211,14 @@ pub(super) struct RunNameLease {
 impl Drop for RunNameLease {
     fn drop(&mut self) {
         let mut names = self.board.run_names();
-        // The next run may have the name already.
+        // The next run may already hold the name.
         if names.get(&self.name).is_some_and(|ended| Arc::ptr_eq(ended, &self.ended)) {
             names.remove(&self.name);
         }
     }
 }
 
-/// Takes a run off the live list however its task ends, a panic included.
+/// Removes a run from the live list however its task ends, including by panic.
 pub(super) struct LiveRunGuard {
     board: Board,
     run: RunId,

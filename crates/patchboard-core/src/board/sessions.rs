@@ -1,5 +1,4 @@
-//! Whose a conversation is: channels that clients may not name, sessions that belong to whoever made them, and the runs
-//! in them.
+//! Ownership: channels that clients may not name, and sessions and runs of other callers.
 
 use crate::access::{self, ChannelUse, Guarded};
 use crate::caller::{Caller, Grant, Surface};
@@ -14,8 +13,8 @@ use crate::store::RunRow;
 use super::Board;
 
 impl Board {
-    /// Refuses a command whose channel is not this caller's to name. Only clients of the gateway name their channel; the
-    /// other surfaces set it.
+    /// Refuses a command whose channel this caller may not name. Only gateway clients name their channel; other
+    /// surfaces set it.
     pub(super) fn check_channels(&self, caller: &Caller, command: &impl Guarded) -> Result<(), BoardError> {
         match command.channel_use() {
             Some((channel, usage)) if caller.surface == Surface::Gateway => self.check_channel(caller, &channel, usage),
@@ -37,9 +36,9 @@ impl Board {
         Ok(())
     }
 
-    /// Refuses a session that somebody else made. A session that is not there yet is anybody's.
+    /// Refuses a session of another owner. A session that does not exist yet is open to every caller.
     pub(super) async fn check_session(&self, caller: &Caller, session: &SessionKey) -> Result<(), BoardError> {
-        // What a service posts goes to its own channel's sessions; clients cannot name these.
+        // A service's webhooks use sessions of its own channel, which clients cannot name.
         if caller.surface == Surface::Webhook || caller.grants.has(Grant::Operate) {
             return Ok(());
         }
@@ -51,8 +50,8 @@ impl Board {
         }
     }
 
-    pub(super) async fn find_run(&self, caller: &Caller, wanted: RunRef) -> Result<RunSummary, BoardError> {
-        let row: Option<RunRow> = match wanted {
+    pub(super) async fn find_run(&self, caller: &Caller, run: RunRef) -> Result<RunSummary, BoardError> {
+        let row: Option<RunRow> = match run {
             RunRef::ClientId { id, within } => {
                 let within = within.map(|session| self.session_key(session)).transpose()?;
                 let found = self.0.store.latest_run_by_client_id(&caller.principal.text(), &id).await?;
@@ -67,7 +66,7 @@ impl Board {
             .filter(|row| access::can_control(caller, &row.principal))
             .ok_or_else(|| BoardError::not_found("run expired or unknown"))?;
         let last_seq = self.0.store.last_seq(&Topic::Run(row.run)).await?;
-        // The run is remembered, its events are not.
+        // The run's row is retained longer than its events.
         if last_seq == Seq(0) {
             return Err(BoardError::not_found("run expired"));
         }

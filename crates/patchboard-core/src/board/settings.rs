@@ -1,4 +1,4 @@
-//! What of a board can be replaced while it works, and what the operator is told about the whole server.
+//! Settings that can be replaced at run time, and the report on the whole server.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::store::{AuditRow, Durability, StoreWrite, WriteBatch};
 
 use super::{Board, BoardLimits};
 
-/// Replaced as one. What has begun goes on with what it began with: a model call with its provider and key, a run with its
-/// agent, a question with its expiry. A tool call is judged by the rules of the moment in which it is made.
+/// Applied together. Work in progress keeps what it started with: a model call its provider and key, a run its agent,
+/// an approval its expiry. A tool call is judged by the policy in force when it is made.
 #[derive(Debug)]
 pub struct BoardSettings {
     pub agents: AgentTable,
@@ -29,7 +29,7 @@ impl Board {
     pub fn apply_settings(&self, settings: BoardSettings) {
         let BoardSettings { agents, approval_policy, limits, budgets, prices } = settings;
         let inner = &self.0;
-        // The strictest part first, so that no new agent ever works under old rules.
+        // The strictest part first, so that no new agent ever runs under old rules.
         inner.run_deps.tool_executor.policy.set(approval_policy);
         inner.run_deps.tool_executor.limits.set(limits.tool);
         inner.run_deps.limits.set(limits.run);
@@ -48,9 +48,9 @@ impl Board {
         inner.agents.set(agents);
     }
 
-    /// The server this board belongs to. Said once; a board without one cannot be reloaded.
+    /// Sets the server that this board belongs to, once. A board without one cannot be reloaded.
     pub fn set_server_control(&self, control: Arc<dyn ServerControl>) {
-        // Only ever one server has this board.
+        // A second call is ignored: a board belongs to one server.
         let _first = self.0.control.set(control);
     }
 
@@ -97,7 +97,7 @@ impl Board {
         })
     }
 
-    /// Turns and runs at work.
+    /// Number of active chat turns and agent runs.
     pub fn active_runs(&self) -> usize {
         self.live_runs().len()
     }

@@ -1,4 +1,4 @@
-//! Sessions and tools of programs on the bridge.
+//! Bridge commands: sessions and tools of clients and workers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,48 +9,49 @@ use super::Command;
 use crate::tool::{CallMetadata, ToolOutput, ToolSpec};
 use crate::worker::{PoolReport, SessionConfig, SessionReport, WorkerId, WorkerTool};
 
-/// Opens a program's session, or continues it: what is not given stays as it was. Answered with the worker tools that
-/// can be called in it.
+/// Opens a client's session, or continues it: values left out stay unchanged. Replies with the worker tools that can be
+/// called in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenSession {
     pub id: Arc<str>,
-    /// Empty: as it was.
+    /// Empty: unchanged.
     pub metadata: BTreeMap<String, String>,
     pub config: Option<SessionConfig>,
-    /// The worker that asks, on its own line.
+    /// The calling worker, on a connection of its own.
     pub worker: Option<WorkerId>,
 }
 
-/// Registers tools of a program under a session or, on a worker's own connection, of that worker. Answered with the
+/// Registers tools of a client under a session or, on a worker's own connection, tools of that worker. Replies with the
 /// registered name and the id of each tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegisterTools {
     pub session: Arc<str>,
     pub tools: Vec<WorkerTool>,
-    /// What the program calls itself.
+    /// The client's name for itself.
     pub client_name: Arc<str>,
-    /// The worker that asks, on its own line.
+    /// The calling worker, on a connection of its own.
     pub worker: Option<WorkerId>,
 }
 
-/// Which tools a program means.
+/// Restricts which tools a lookup may find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolFilter {
-    /// Those of workers and those of the server.
+    /// Tools of workers and of the server.
     All,
-    /// Those of the server.
+    /// Tools of the server.
     ServerTools,
-    /// Those that hand over their result piece by piece.
+    /// Tools that stream their result.
     Streaming,
 }
 
-/// Calls a tool for a program, on the path of every call. Cancelling the request stops the tool.
+/// Calls a tool for a bridge client, through the same executor as every other call. Cancelling the request stops the
+/// tool.
 #[derive(Debug, Clone)]
 pub struct CallInSession {
     pub name: Arc<str>,
     pub arguments: Arc<Value>,
     pub filter: ToolFilter,
-    /// Names the session.
+    /// Contains the session.
     pub metadata: CallMetadata,
 }
 
@@ -58,7 +59,7 @@ impl Command for OpenSession {
     type Reply = Vec<ToolSpec>;
 }
 
-/// Ends a program's session and deletes what is stored in it. Answered with the number of deleted resources.
+/// Ends a client's session and deletes its resources. Replies with the number of deleted resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloseSession {
     pub id: Arc<str>,
@@ -77,7 +78,7 @@ impl Command for DescribeSession {
     type Reply = SessionReport;
 }
 
-/// Whether there is such a session. Asked by a client, it counts as a use of the session.
+/// Whether the session exists. A client's call counts as a use of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TouchSession {
     pub id: Arc<str>,
@@ -87,14 +88,14 @@ impl Command for TouchSession {
     type Reply = bool;
 }
 
-/// The name of each registered tool with its id.
+/// Pairs of the name and the id of each registered tool.
 pub type ToolIds = Vec<(Arc<str>, Arc<str>)>;
 
 impl Command for RegisterTools {
     type Reply = ToolIds;
 }
 
-/// The tool that a program would reach by that name in its session.
+/// Finds the tool that the name resolves to in the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FindTool {
     pub session: Arc<str>,
@@ -106,7 +107,7 @@ impl Command for FindTool {
     type Reply = ToolSpec;
 }
 
-/// The server's own tools that programs may call.
+/// The server's own tools that bridge clients may call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListHostTools {
     pub session: Arc<str>,
@@ -121,7 +122,7 @@ impl Command for CallInSession {
     const SPAN: Option<&'static str> = Some("call_in_session");
 }
 
-/// Pools, their workers and what they do.
+/// Reports on worker pools and their workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListWorkers;
 

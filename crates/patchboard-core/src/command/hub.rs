@@ -11,23 +11,23 @@ use crate::id::{MessageId, Seq};
 use crate::reply::{AppSummary, InboxEvent, RegistrationRefusal};
 use crate::store::ResultPage;
 
-/// Accepts a user's message. Answered when it is on record and, where no model has to be asked, on its way.
+/// Accepts a user's message. Replies once it is stored and, if no model has to be called, routed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubmitMessage {
-    /// The user's words; they reach the app unchanged, but for the name it was addressed by.
+    /// The user's words; the app receives them unchanged, except for the name it was addressed by.
     pub text: Arc<str>,
     pub input: InputMethod,
     pub confidence: Option<f32>,
-    /// Deliver to this app and to no other.
+    /// Deliver to this app only.
     pub only_app: Option<Arc<str>>,
 }
 
-/// Makes the asking connection the app of that name. A name whose connection gives no sign of life is taken over.
-/// Answered with the connection's id among apps.
+/// Registers the calling connection as the app of that name. A name whose holder proves no liveness is taken over.
+/// Replies with the app's client id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegisterApp {
     pub profile: AppProfile,
-    /// Of the token it showed.
+    /// Hash of the token it presented.
     pub token: Option<TokenHash>,
     /// The web origin it connected from.
     pub origin: Option<Arc<str>>,
@@ -41,7 +41,7 @@ impl Command for SubmitMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadMessage {
     pub message: MessageId,
-    /// Answer only when there is a newer record than this one, or when the request is cancelled.
+    /// Wait for a record newer than this one, or until the request is cancelled.
     pub newer_than: Option<Seq>,
 }
 
@@ -60,8 +60,7 @@ impl Command for ListMessages {
     type Reply = ResultPage<Arc<MessageReport>>;
 }
 
-/// Sends the message once more: to that app, or to the one that fits now. Naming an app corrects the routing, which
-/// learns from it.
+/// Sends the message again: to that app, or through routing. Naming an app corrects the routing, which learns from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResendMessage {
     pub message: MessageId,
@@ -80,7 +79,7 @@ impl Command for CancelMessage {
     type Reply = Arc<MessageReport>;
 }
 
-/// How a text would be routed now, without sending it anywhere.
+/// Routes a text without sending it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainRouting {
     pub text: Arc<str>,
@@ -94,7 +93,7 @@ impl Command for RegisterApp {
     type Reply = Result<Uuid, RegistrationRefusal>;
 }
 
-/// Waits for the next event for the asking connection's app.
+/// Waits for the next inbox event of the calling connection's app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextInboxEvent;
 
@@ -102,7 +101,7 @@ impl Command for NextInboxEvent {
     type Reply = InboxEvent;
 }
 
-/// The asking connection's app is alive, as it was asked to prove.
+/// Proves that the calling connection's app is alive, in response to `InboxEvent::ProveAlive`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfirmAppAlive;
 
@@ -110,7 +109,7 @@ impl Command for ConfirmAppAlive {
     type Reply = ();
 }
 
-/// The asking connection's app leaves. What it has not answered is routed to other apps at once.
+/// Removes the calling connection's app. Messages that it has not answered are re-routed at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeregisterApp;
 
@@ -118,7 +117,7 @@ impl Command for DeregisterApp {
     type Reply = ();
 }
 
-/// The response of the asking connection's app to a message.
+/// The response of the calling connection's app to a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerMessage {
     pub message: MessageId,
@@ -129,7 +128,7 @@ impl Command for AnswerMessage {
     type Reply = ();
 }
 
-/// The connected apps, then those known from before.
+/// Connected apps first, then disconnected ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListApps;
 
@@ -137,7 +136,7 @@ impl Command for ListApps {
     type Reply = Vec<AppSummary>;
 }
 
-/// Lets an app register that was refused because it was unknown.
+/// Lets an app register that was refused as unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApproveApp {
     pub app: Arc<str>,
@@ -147,7 +146,7 @@ impl Command for ApproveApp {
     type Reply = ();
 }
 
-/// From now on the app registers with the token of this hash; an earlier token stops working.
+/// Requires the token with this hash from the app; an earlier token stops working.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairApp {
     pub app: Arc<str>,
@@ -158,7 +157,7 @@ impl Command for PairApp {
     type Reply = ();
 }
 
-/// Deletes what was learned about the app and, with `unpair`, the app itself.
+/// Deletes the app's training data and, with `unpair`, the app itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgetApp {
     pub app: Arc<str>,

@@ -1,4 +1,4 @@
-//! Plugins, and the webhooks of channels, which plugins adapt.
+//! Plugins, and webhooks of channels, which plugins parse.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ impl Command for ListPlugins {
     type Reply = Vec<PluginReport>;
 }
 
-/// Reads a plugin's file again.
+/// Loads a plugin's file again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadPlugin {
     /// A plugin's name, or the path of its file.
@@ -24,7 +24,7 @@ impl Command for LoadPlugin {
     type Reply = PluginReport;
 }
 
-/// Activates a version that wants more than was approved before.
+/// Activates a version that requires more than was approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovePlugin {
     pub name: String,
@@ -43,8 +43,8 @@ impl Command for UnloadPlugin {
     type Reply = ();
 }
 
-/// Accepts what another service posted to a channel; its signature has been verified. Answered when the message is on
-/// record or, if the channel's caller waits for it, when the agent has answered.
+/// Accepts a channel's webhook; its signature has been verified. Replies when the message is recorded or, for a
+/// synchronous channel, when the agent has answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiveWebhook {
     pub channel: Arc<str>,

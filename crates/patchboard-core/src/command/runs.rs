@@ -1,4 +1,4 @@
-//! Runs and the approvals they ask for.
+//! Runs and their approvals.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use crate::store::ResultPage;
 /// Longest user message in bytes; a longer one is refused.
 pub const MAX_CONTENT: usize = 4 * 1024 * 1024;
 
-/// Starts a run. Answered when the run has started: its turn in the
-/// session's queue has come, its budget is reserved and it is on record. Cancelling the request cancels the run.
+/// Starts a run. Replies when it has started: its turn in the session's queue has come, its budget is reserved and it
+/// is recorded. Cancelling the request cancels the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartRun {
     pub origin: ConversationOrigin,
-    /// The user's words; they reach the model unchanged.
+    /// The user's words; the model receives them unchanged.
     pub content: Arc<str>,
-    /// What the client calls this run.
+    /// The client's id for this run.
     pub client_id: Arc<str>,
-    /// Where its tools work.
+    /// Working folder of its tools.
     pub folder: FolderChoice,
-    /// Another model than the agent's, for this run only: `provider/model`, or a model of the agent's provider.
+    /// A model for this run only, instead of the agent's: `provider/model`, or a model of the agent's provider.
     pub model: Option<Arc<str>>,
     pub kind: RunKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunKind {
-    /// A turn of a chat. A configured agent answers it: this one, or the one that the bindings choose.
+    /// A chat turn, answered by this configured agent, or by the one that the bindings select.
     Chat { agent: Option<Arc<str>> },
-    /// An agent run: it records its nodes, and is resumed after a crash.
+    /// An agent run: records its nodes, and is resumed after a crash.
     Agent(RunPlan),
 }
 
@@ -44,29 +44,29 @@ impl RunKind {
     }
 }
 
-/// How an agent run works. Its client id, if empty, is generated, and an origin without a peer gets a conversation of its
+/// Parameters of an agent run. An empty client id is generated, and an origin without a peer gets a conversation of its
 /// own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlan {
-    /// A strategy (then the default agent's) or a configured agent.
+    /// A configured agent, or a strategy, which runs with the default agent.
     pub agent: Arc<str>,
-    /// Instead of the agent's own, where neither the run nor its thread has a model.
+    /// The model if neither the run nor its thread has one; replaces the agent's own.
     pub default_model: Option<Arc<str>>,
     pub adaptive: bool,
     pub detach: bool,
     pub verbose: bool,
 }
 
-/// The id of the run; follow its topic from the first event.
+/// Replies with the id of the run; follow its topic from the first event.
 impl Command for StartRun {
     type Reply = RunId;
     const SPAN: Option<&'static str> = Some("start_run");
 }
 
-/// The folder in which the tools of a run or call work.
+/// Working folder of the tools of a run or call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum FolderChoice {
-    /// The folder of the configuration.
+    /// The configured folder.
     #[default]
     Configured,
     /// A folder beneath the configured roots.
@@ -76,11 +76,11 @@ pub enum FolderChoice {
 }
 
 impl FolderChoice {
-    /// As requests say it: a path, and whether the caller grants it.
-    pub fn new(named: Option<String>, is_granted: bool) -> Self {
-        match named {
-            Some(named) if is_granted => Self::Granted(named),
-            Some(named) => Self::Named(named),
+    /// From request fields: a path, and whether the caller grants it.
+    pub fn new(path: Option<String>, is_granted: bool) -> Self {
+        match path {
+            Some(path) if is_granted => Self::Granted(path),
+            Some(path) => Self::Named(path),
             None => Self::Configured,
         }
     }
@@ -97,7 +97,7 @@ impl Command for CancelRun {
     type Reply = ();
 }
 
-/// Lets a run continue without a follower.
+/// Lets a run continue without subscribers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachRun(pub RunId);
 
@@ -105,7 +105,7 @@ impl Command for DetachRun {
     type Reply = ();
 }
 
-/// Finds the newest run that the reference names.
+/// Finds the newest run that the reference matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FindRun(pub RunRef);
 
@@ -131,21 +131,21 @@ impl Command for ListApprovals {
     type Reply = ResultPage<PendingApproval>;
 }
 
-/// How a client names an open question.
+/// A client's reference to an open approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalRef {
     Id(ApprovalId),
-    /// By the call it is about, in the run that makes it.
+    /// By tool call, within the run that makes it.
     Call {
         run: RunId,
         call: CallId,
     },
 }
 
-/// How a client names a run it wants to join again.
+/// A client's reference to a run it wants to follow again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunRef {
-    /// The asking principal's newest run of that id, which must be of the session if one is named.
+    /// The calling principal's newest run with that client id, which must be in the session if one is given.
     ClientId { id: Arc<str>, within: Option<SessionRef> },
     /// The session's newest run.
     Session(SessionRef),

@@ -13,7 +13,7 @@ impl Command for ListAgents {
     type Reply = Vec<AgentSummary>;
 }
 
-/// The models a run can be given; the default is that of the agent, or of the default agent.
+/// The models a run can use; the default is that of the given agent, or of the default agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListModels {
     pub agent: Option<Arc<str>>,
@@ -23,8 +23,8 @@ impl Command for ListModels {
     type Reply = ModelReport;
 }
 
-/// Checks that a run can have that model and stores it with the thread, if one is named, for its later runs. An empty
-/// name selects the agent's own model. Answered with `provider/model`, or `None` for the agent's own.
+/// Checks that a run can use the model and, if a thread is given, stores it for the thread's later runs. An empty name
+/// selects the agent's own model. Replies with `provider/model`, or `None` for the agent's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetModel {
     pub thread: Option<ConversationOrigin>,

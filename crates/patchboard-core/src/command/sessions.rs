@@ -39,7 +39,7 @@ impl Command for ClearSession {
     type Reply = ();
 }
 
-/// The messages of a runs thread: the newest `limit` before that number, oldest first.
+/// The messages of a runs thread: the newest `limit` before `before`, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadThread {
     pub session: SessionRef,
@@ -83,7 +83,7 @@ impl Command for SummariseUsage {
     type Reply = ResultPage<UsageGroup>;
 }
 
-/// A session named by its key, or by where it comes from (then routing finds its agent).
+/// A session by key, or by origin (then routing determines its agent).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionRef {
     Key(SessionKey),

@@ -9,7 +9,7 @@ use crate::conversation::ConversationOrigin;
 use crate::store::ResultPage;
 use crate::tool::{ToolOutput, ToolSpec};
 
-/// All tools for work in that folder, or in the configured one.
+/// All tools for the given folder, or for the configured one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListTools {
     pub folder: Option<String>,
@@ -20,13 +20,13 @@ impl Command for ListTools {
     type Reply = ResultPage<ToolSpec>;
 }
 
-/// Calls one tool for the caller itself, on the path of every call. Cancelling the request stops the tool.
+/// Calls one tool directly, through the same executor as every other call. Cancelling the request stops the tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallTool {
     pub name: Arc<str>,
     pub arguments: Arc<Value>,
     pub folder: FolderChoice,
-    /// Whose todos and facts the tool sees.
+    /// Determines whose todos and facts the tool sees.
     pub origin: ConversationOrigin,
 }
 
@@ -35,8 +35,8 @@ impl Command for CallTool {
     const SPAN: Option<&'static str> = Some("call_tool");
 }
 
-/// Offers what an MCP server has now, although it has changed since it was last approved. Answered with the tools
-/// that waited for the approval.
+/// Approves the current tools of an MCP server that has changed since its last approval. Replies with the tools that
+/// waited for the approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApproveTools {
     pub server: String,

@@ -15,7 +15,7 @@ impl Command for ListWorkspaces {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateWorkspace {
-    /// Generated if there is none.
+    /// Generated if missing.
     pub name: Option<Arc<str>>,
 }
 

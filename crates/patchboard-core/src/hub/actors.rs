@@ -44,7 +44,7 @@ impl ActorHandle {
                         self.missed_app_change.store(true, Ordering::Relaxed);
                     }
                     input @ (ActorInput::Response { .. } | ActorInput::Resend { .. } | ActorInput::Cancel { .. }) => {
-                        let message = "too much is said about this message at once; say it again in a moment";
+                        let message = "too many inputs for this message at once; retry in a moment";
                         let retry = RetryHint::After(Duration::from_secs(1));
                         input.refuse(&BoardError::new(ErrorKind::Exhausted, message).retry(retry));
                     }
@@ -72,25 +72,25 @@ impl Drop for PanicCleanup {
 
 impl Hub {
     /// Spawns the message's actor.
-    pub(super) fn spawn_actor(&self, message: MessageId, begin: ActorStart) {
+    pub(super) fn spawn_actor(&self, message: MessageId, start: ActorStart) {
         let mut actors = self.actors();
-        self.spawn_actor_locked(&mut actors, message, begin);
+        self.spawn_actor_locked(&mut actors, message, start);
     }
 
-    fn spawn_actor_locked(&self, actors: &mut MessageActors, message: MessageId, begin: ActorStart) {
-        let (mailbox, letters) = mpsc::channel(MAILBOX_CAPACITY);
-        let (told, report) = watch::channel(None);
+    fn spawn_actor_locked(&self, actors: &mut MessageActors, message: MessageId, start: ActorStart) {
+        let (mailbox, receiver) = mpsc::channel(MAILBOX_CAPACITY);
+        let (report_sender, report) = watch::channel(None);
         let missed = Arc::<AtomicBool>::default();
         actors.by_message.insert(message, ActorHandle { mailbox, missed_app_change: missed.clone(), report });
         let actor = UnloadedActor::new(
             self.clone(),
             message,
-            told,
-            ActorMailbox { receiver: letters, missed_app_change: missed },
+            report_sender,
+            ActorMailbox { receiver, missed_app_change: missed },
         );
         let cleanup = PanicCleanup { hub: self.clone(), message };
         self.0.foreground_tasks.spawn(async move {
-            actor.run(begin).await;
+            actor.run(start).await;
             drop(cleanup);
         });
     }
@@ -130,11 +130,11 @@ impl Hub {
     pub(in crate::hub) fn remove_actor(
         &self,
         message: MessageId,
-        letters: &mpsc::Receiver<ActorInput>,
+        mailbox: &mpsc::Receiver<ActorInput>,
         had_idle_slot: bool,
     ) -> bool {
         let mut actors = self.actors();
-        if !letters.is_empty() {
+        if !mailbox.is_empty() {
             return false;
         }
         actors.by_message.remove(&message);
@@ -145,9 +145,9 @@ impl Hub {
     /// Reserves one of the [`MAX_IDLE`] slots for an ended message; `false` if none is free.
     pub(in crate::hub) fn reserve_idle(&self) -> bool {
         let mut actors = self.actors();
-        let may = actors.idle < MAX_IDLE;
-        actors.idle += usize::from(may);
-        may
+        let is_free = actors.idle < MAX_IDLE;
+        actors.idle += usize::from(is_free);
+        is_free
     }
 
     pub(in crate::hub) fn release_idle(&self) {

@@ -27,7 +27,7 @@ const KNOWN_APPS_KEY: &str = "hub/apps";
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Total size of an app's capabilities; the rest is dropped. Profiles are stored and compared on every message.
 const MAX_CAPABILITY_BYTES: usize = 4096;
-/// How long the announcement waits for one message before it goes on to the next.
+/// How long the announcement waits for one message before it continues with the next.
 const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Store key of one app's training data.
 fn training_key(app: &str) -> Arc<str> {
@@ -60,13 +60,13 @@ impl Hub {
     pub(crate) async fn register(
         &self,
         caller: &Caller,
-        wanted: RegisterApp,
+        request: RegisterApp,
     ) -> Result<Result<Uuid, RegistrationRefusal>, BoardError> {
-        let RegisterApp { mut profile, token, origin } = wanted;
-        let mut room = MAX_CAPABILITY_BYTES;
+        let RegisterApp { mut profile, token, origin } = request;
+        let mut remaining = MAX_CAPABILITY_BYTES;
         profile.capabilities.retain(|capability| {
-            room = room.saturating_sub(capability.len());
-            room > 0
+            remaining = remaining.saturating_sub(capability.len());
+            remaining > 0
         });
         if self.roster().by_connection(caller.connection).is_some() {
             return Ok(Err(RegistrationRefusal::AlreadyRegistered));
@@ -92,16 +92,16 @@ impl Hub {
 
     /// Announces an app to the parked messages one after the other, so that it receives them in submission order.
     async fn announce_app(self, app: Arc<str>, connection: ConnectionId) {
-        let mut waiting: Vec<MessageId> = self.actors().by_message.keys().copied().collect();
-        waiting.sort_unstable();
-        for message in waiting {
+        let mut messages: Vec<MessageId> = self.actors().by_message.keys().copied().collect();
+        messages.sort_unstable();
+        for message in messages {
             if self.roster().by_connection(connection).is_none() {
                 return;
             }
-            let (heard, done) = oneshot::channel();
-            if self.send_if_running(message, ActorInput::AppJoined { app: app.clone(), ack: Some(heard) }) {
+            let (ack, acked) = oneshot::channel();
+            if self.send_if_running(message, ActorInput::AppJoined { app: app.clone(), ack: Some(ack) }) {
                 // An actor that is busy with something else must not delay the others.
-                drop(tokio::time::timeout(ANNOUNCE_TIMEOUT, done).await);
+                drop(tokio::time::timeout(ANNOUNCE_TIMEOUT, acked).await);
             }
         }
     }
@@ -133,18 +133,18 @@ impl Hub {
     }
 
     fn connected(&self, connection: ConnectionId, profile: &Arc<AppProfile>) -> ConnectedApp {
-        let (inbox, taken) = mpsc::channel(INBOX_CAPACITY);
+        let (inbox, receiver) = mpsc::channel(INBOX_CAPACITY);
         ConnectedApp {
             profile: profile.clone(),
             connection,
             since: self.0.clock.now(),
             inbox,
-            inbox_receiver: Arc::new(tokio::sync::Mutex::new(taken)),
+            inbox_receiver: Arc::new(tokio::sync::Mutex::new(receiver)),
             liveness: watch::Sender::new(0),
         }
     }
 
-    fn check_pairing(&self, name: &str, shown: Option<TokenHash>) -> Result<(), RegistrationRefusal> {
+    fn check_pairing(&self, name: &str, token: Option<TokenHash>) -> Result<(), RegistrationRefusal> {
         match self.0.options.pairing {
             PairingMode::Open => Ok(()),
             PairingMode::Approve => {
@@ -157,10 +157,10 @@ impl Hub {
                 Err(RegistrationRefusal::NotApproved)
             }
             PairingMode::Token => {
-                let wanted = self.roster().known_app(name).and_then(|known| known.token);
+                let expected = self.roster().known_app(name).and_then(|known| known.token);
                 // Hashes of random tokens: comparison time reveals nothing about the token.
-                match (wanted, shown) {
-                    (Some(wanted), Some(shown)) if wanted == shown => Ok(()),
+                match (expected, token) {
+                    (Some(expected), Some(token)) if expected == token => Ok(()),
                     (Some(_) | None, Some(_) | None) => Err(RegistrationRefusal::WrongToken),
                 }
             }
@@ -173,15 +173,18 @@ impl Hub {
         caller: &Caller,
         stop: &CancellationToken,
     ) -> Result<InboxEvent, BoardError> {
-        let lost = || BoardError::new(ErrorKind::Conflict, "this connection is not, or no longer, an app");
-        let taken =
-            self.roster().by_connection(caller.connection).map(|app| app.inbox_receiver.clone()).ok_or_else(lost)?;
-        let mut taken = taken.lock().await;
+        let not_an_app = || BoardError::new(ErrorKind::Conflict, "this connection is not, or no longer, an app");
+        let receiver = self
+            .roster()
+            .by_connection(caller.connection)
+            .map(|app| app.inbox_receiver.clone())
+            .ok_or_else(not_an_app)?;
+        let mut receiver = receiver.lock().await;
         tokio::select! {
             biased;
             () = self.0.shutdown.cancelled() => Err(BoardError::shutting_down()),
             () = stop.cancelled() => Err(BoardError::cancelled()),
-            item = taken.recv() => item.ok_or_else(lost),
+            item = receiver.recv() => item.ok_or_else(not_an_app),
         }
     }
 
@@ -203,17 +206,17 @@ impl Hub {
     }
 
     fn disconnect_app(&self, connection: ConnectionId) -> bool {
-        let gone = {
+        let app = {
             let mut roster = self.roster();
-            let gone = roster.leave(connection, self.0.clock.now());
-            if gone.is_some() {
+            let app = roster.leave(connection, self.0.clock.now());
+            if app.is_some() {
                 self.0.tools.rebuild(&roster);
             }
-            gone
+            app
         };
-        let Some(gone) = gone else { return false };
-        tracing::info!(app = %gone.profile.name, conn.id = %connection, "app left");
-        let name = gone.profile.name.clone();
+        let Some(app) = app else { return false };
+        tracing::info!(app = %app.profile.name, conn.id = %connection, "app left");
+        let name = app.profile.name.clone();
         self.broadcast_to_actors(|| ActorInput::AppLeft { app: name.clone(), connection });
         true
     }
@@ -299,15 +302,15 @@ impl Hub {
 
     /// Stores the known apps. One writer at a time, each with the newest list.
     async fn save_known_apps(&self) -> Result<(), StoreError> {
-        let _turn = self.0.roster_write_lock.lock().await;
+        let _guard = self.0.roster_write_lock.lock().await;
         let value = record::encode_known_apps(self.roster().known());
-        let keep = StoreWrite::PutValue {
+        let write = StoreWrite::PutValue {
             namespace: KvNamespace::Server,
             key: KNOWN_APPS_KEY.into(),
             value: Some(value),
             at: self.0.clock.now(),
         };
-        self.0.store.commit(WriteBatch { durability: Durability::Delta, writes: vec![keep] }).await
+        self.0.store.commit(WriteBatch { durability: Durability::Delta, writes: vec![write] }).await
     }
 
     pub(super) fn training_write(&self, app: &str, value: Option<Vec<u8>>) -> StoreWrite {

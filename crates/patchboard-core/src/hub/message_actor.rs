@@ -145,7 +145,7 @@ impl UnloadedActor {
             Ok(mut active) => {
                 match active.run_loop().await {
                     Ok(()) => return,
-                    // The rest is recorded; the next process goes on with it.
+                    // The rest is recorded; the next process continues.
                     Err(ActorSuspended) if active.is_stored => {
                         active.drain_responses().await;
                         tracing::trace!(message.id = %message, "actor suspended");

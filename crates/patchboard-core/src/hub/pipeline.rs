@@ -13,7 +13,7 @@ use crate::hub::routing::{LocalOutcome, RoutingRequest};
 use crate::id::MessageId;
 use patchboard_matcher::EmbeddingSimilarity;
 
-/// Past this, routing goes on without embeddings.
+/// Past this, routing continues without embeddings.
 const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(3);
 /// Description embeddings kept; past it the cache is cleared.
 const MAX_DESCRIPTION_EMBEDDINGS: usize = 2000;

@@ -165,7 +165,7 @@ impl LocalRouter {
         matcher: &Matcher,
         chosen: &[usize],
     ) -> Option<(Arc<str>, Vec<ScoredApp>)> {
-        // A refused message goes on to connected apps, and one absent recipient must not delay several others.
+        // A refused message is re-routed to connected apps only, and one absent recipient must not delay several others.
         if request.expected_back.is_empty() || request.has_refusals() || chosen.len() > 1 {
             return None;
         }

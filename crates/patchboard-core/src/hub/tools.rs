@@ -74,8 +74,8 @@ impl ToolHost for AppToolHost {
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let only = call.name.strip_prefix(APP_TOOL_PREFIX).map(Arc::from);
-            match self.send(scope, only, arguments, &stop).await {
+            let only_app = call.name.strip_prefix(APP_TOOL_PREFIX).map(Arc::from);
+            match self.send(scope, only_app, arguments, &stop).await {
                 Ok(report) => output(&report),
                 Err(error) => ToolOutput::error(error.to_string()),
             }
@@ -87,7 +87,7 @@ impl AppToolHost {
     async fn send(
         &self,
         scope: &ToolScope,
-        only: Option<Arc<str>>,
+        only_app: Option<Arc<str>>,
         arguments: &Value,
         stop: &CancellationToken,
     ) -> Result<Arc<MessageReport>, BoardError> {
@@ -100,8 +100,8 @@ impl AppToolHost {
             connection: ConnectionId(0),
             grants: GrantSet::CLIENT,
         };
-        let wanted = SubmitMessage { text: text.into(), input: InputMethod::Text, confidence: None, only_app: only };
-        let submitted = self.0.submit(&caller, wanted).await?;
+        let request = SubmitMessage { text: text.into(), input: InputMethod::Text, confidence: None, only_app };
+        let submitted = self.0.submit(&caller, request).await?;
         self.await_answers(submitted, wait.min(MAX_WAIT), stop).await
     }
 
@@ -114,25 +114,25 @@ impl AppToolHost {
     ) -> Result<Arc<MessageReport>, BoardError> {
         let deadline = tokio::time::Instant::now() + wait;
         let mut report = submitted;
-        let mut patience = deadline;
+        let mut wait_until = deadline;
         loop {
             let is_done = match report.state {
                 MessageState::Queued | MessageState::Sent => false,
                 MessageState::Delivered => !report.notices.is_empty() && report.pending().next().is_none(),
                 MessageState::Held | MessageState::Refused | MessageState::Expired | MessageState::Cancelled => true,
             };
-            if is_done || stop.is_cancelled() || tokio::time::Instant::now() >= patience {
+            if is_done || stop.is_cancelled() || tokio::time::Instant::now() >= wait_until {
                 return Ok(report);
             }
             if report.state == MessageState::Delivered {
-                patience = patience.min(tokio::time::Instant::now() + WAIT_AFTER_ACK);
+                wait_until = wait_until.min(tokio::time::Instant::now() + WAIT_AFTER_ACK);
             }
             let enough = stop.child_token();
             let reading = self.0.read(report.id, Some(report.version), &enough);
             tokio::pin!(reading);
             let read = tokio::select! {
                 read = &mut reading => read?,
-                () = tokio::time::sleep_until(patience) => {
+                () = tokio::time::sleep_until(wait_until) => {
                     enough.cancel();
                     reading.await?
                 }

@@ -46,15 +46,15 @@ impl Hub {
     }
 
     /// The user cancelled a message that the hub itself had to find an app for: its text is learned as being for no
-    /// app. `had` are the apps that the hub had chosen and sent it to; empty if the message was held.
-    pub(crate) fn learn_cancelled(&self, text: &Arc<str>, had: &[Arc<str>]) {
-        for app in had {
+    /// app. `sent_to` are the apps that the hub had chosen and sent it to; empty if the message was held.
+    pub(crate) fn learn_cancelled(&self, text: &Arc<str>, sent_to: &[Arc<str>]) {
+        for app in sent_to {
             self.learn(text.clone(), app, LabelPolarity::Negative, LabelStrength::Strong);
         }
         self.learn(text.clone(), &NO_APP.into(), LabelPolarity::Positive, LabelStrength::Strong);
     }
 
-    /// Returns once the app's training data is gone from memory; the store follows at the next save.
+    /// Returns once the app's training data is removed from memory; the store follows at the next save.
     pub(super) async fn forget_training(&self, app: Arc<str>) {
         let (done, forgotten) = oneshot::channel();
         self.enqueue_training(TrainingTask::Forget { app, done });
@@ -101,7 +101,7 @@ impl Hub {
                         labels.push((text, app, verdict, strength));
                     }
                     TrainingTask::Forget { app, done } => {
-                        labels.retain(|(_, taught, ..)| !taught.eq_ignore_ascii_case(&app));
+                        labels.retain(|(_, label_app, ..)| !label_app.eq_ignore_ascii_case(&app));
                         next.forget(&app);
                         changed.push(app);
                         forgotten.push(done);
@@ -122,7 +122,7 @@ impl Hub {
                 self.0.save_requested.notify_one();
             }
             for done in forgotten {
-                // The caller may be gone.
+                // The caller may have stopped waiting.
                 done.send(()).unwrap_or(());
             }
         }

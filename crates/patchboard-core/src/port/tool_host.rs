@@ -1,4 +1,4 @@
-//! The port of everything that offers tools, and what such a host is told about a call.
+//! The port of tool hosts, and the context of a tool call.
 
 use std::fmt;
 use std::path::Path;
@@ -15,15 +15,15 @@ use crate::id::{MemoryOwner, SessionKey};
 use crate::model::ToolCall;
 use crate::tool::{CallMetadata, ToolKind, ToolOutput, ToolSpec};
 
-/// Something that offers tools: built-ins, an MCP server, a plugin, a worker, a hub app, an agent.
+/// A host of tools: built-ins, an MCP server, a plugin, a worker pool, a hub app, an agent.
 pub trait ToolHost: Send + Sync + fmt::Debug {
     fn kind(&self) -> ToolKind;
 
-    /// The tools it offers now to work in `folder`. Cheap: called for every run.
+    /// The tools offered for work in `folder`. Must be cheap: called for every run.
     fn tools(&self, folder: Option<&Path>) -> Arc<[ToolSpec]>;
 
-    /// Runs one call whose name came from `tools` and whose arguments passed the schema.
-    /// Failures are outputs with `is_error`; when `stop` is cancelled it returns promptly with whatever it has.
+    /// Calls a tool from `tools`; the arguments have passed the schema. Failures are outputs with `is_error`; when
+    /// `stop` is cancelled it returns promptly with the output so far.
     fn call<'a>(
         &'a self,
         scope: &'a ToolScope,
@@ -32,63 +32,63 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput>;
 
-    /// Are its tools made for programs, so that agents get them only if they list them?
+    /// Whether its tools are made for bridge clients, so that agents get them only if they list them.
     fn is_for_programs(&self) -> bool {
         false
     }
 
-    /// What comes before the name of a tool that is taken by another, with a point between; `None` where such a tool is
-    /// not offered at all. `call` then gets the longer name.
+    /// Prefix for a tool whose name is already taken, joined with a dot; `None` if such a tool is not offered at all.
+    /// `call` then receives the prefixed name.
     fn qualifier(&self) -> Option<&str> {
         None
     }
 
-    /// The same, where it is not the same for all its tools.
+    /// The prefix for one tool, for hosts where it differs between tools.
     fn qualifier_for(&self, _tool: &ToolSpec) -> Option<Arc<str>> {
         self.qualifier().map(Into::into)
     }
 
-    /// Where tools are not offered before the operator has seen them: if this host is the one named `server`, all that
-    /// it has now is approved, and the answer names those that waited for it. `Err` is a sentence for the operator.
+    /// For hosts whose tools need the operator's approval: if this host is the one named `server`, approves its current
+    /// tools and returns the names of those that waited. `Err` is a sentence for the operator.
     fn approve<'a>(&'a self, _server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {
         Box::pin(std::future::ready(None))
     }
 }
 
-/// Calls the workers of one pool by names that they never registered. As a `ToolHost` it lists no tools and its
-/// qualifier is the pool's name; `call` takes a name with the pool's before it or without.
+/// Calls workers of one pool by unregistered names. As a `ToolHost` it lists no tools and its qualifier is the pool's
+/// name; `call` accepts names with or without that prefix.
 pub trait UnregisteredTools: ToolHost {
-    /// What is known about a name, without the pool's before it.
+    /// What is known about a name, given without the pool's prefix.
     fn name_status(&self, name: &str) -> ToolNameStatus;
 }
 
-/// What a pool knows about the name of a tool.
+/// A pool's knowledge about a tool name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolNameStatus {
-    /// Only a call can tell whether a worker has it.
+    /// Unknown until a worker is called.
     Untried,
-    /// A worker registered it: only what is offered under that name may be called.
+    /// A worker registered it: only the registered tool may be called by that name.
     Registered,
-    /// A worker said a moment ago that it does not have it.
+    /// A worker recently replied that it does not have it.
     Unknown,
 }
 
-/// For whom and where a tool works.
+/// The context of a tool call: session, memory owner, working folder.
 #[derive(Debug, Clone)]
 pub struct ToolScope {
     pub session: SessionKey,
-    /// Whose facts it may see.
+    /// Determines which facts the tool may see.
     pub owner: MemoryOwner,
-    /// Where file tools work, as `WorkingFolders::resolve` named it; `None` for the folder of the configuration.
+    /// Working folder, as resolved by `WorkingFolders::resolve`; `None` for the configured folder.
     pub folder: Option<Arc<Path>>,
-    /// Keeps the folder open while the run or call lasts, where no configured root contains it.
+    /// Keeps a granted folder open for the duration of the run or call, if no configured root contains it.
     pub folder_grant: Option<FolderGrant>,
     pub progress: ProgressSink,
-    /// What travels with the call to tools in other programs.
+    /// Metadata passed to tools in other processes.
     pub call_metadata: Option<Arc<CallMetadata>>,
 }
 
-/// What a tool says while it works, for people to watch; its output is what it returns.
+/// Progress text of a running tool, for human observers; the tool's output is its return value.
 #[derive(Debug, Clone, Default)]
 pub struct ProgressSink {
     text_sender: Option<mpsc::Sender<String>>,
@@ -96,27 +96,27 @@ pub struct ProgressSink {
 }
 
 impl ProgressSink {
-    pub fn new(listener: mpsc::Sender<String>) -> Self {
-        Self { text_sender: Some(listener), event_sender: None }
+    pub fn new(text_sender: mpsc::Sender<String>) -> Self {
+        Self { text_sender: Some(text_sender), event_sender: None }
     }
 
-    /// Also passes on the approvals that nested runs ask for.
-    pub(crate) fn with_event_sender(self, asks: mpsc::Sender<Event>) -> Self {
-        Self { event_sender: Some(asks), ..self }
+    /// Also forwards approval events of nested runs.
+    pub(crate) fn with_event_sender(self, event_sender: mpsc::Sender<Event>) -> Self {
+        Self { event_sender: Some(event_sender), ..self }
     }
 
-    /// A question of a run the tool waits for, or how it was settled, for those who follow the run that called the tool.
-    pub(crate) async fn forward_event(&self, asked: Event) {
-        if let Some(asks) = &self.event_sender {
-            drop(asks.send(asked).await);
+    /// Forwards an approval request of a nested run, or its resolution, to subscribers of the calling run.
+    pub(crate) async fn forward_event(&self, event: Event) {
+        if let Some(sender) = &self.event_sender {
+            drop(sender.send(event).await);
         }
     }
 
-    /// Waits while listeners are behind; without any, what is said is lost.
+    /// Waits while receivers lag; without a receiver the text is dropped.
     pub async fn send_text(&self, text: impl Into<String>) {
-        if let Some(listener) = &self.text_sender {
-            // Without a receiver the text has no use.
-            drop(listener.send(text.into()).await);
+        if let Some(text_sender) = &self.text_sender {
+            // A closed receiver discards the text.
+            drop(text_sender.send(text.into()).await);
         }
     }
 }

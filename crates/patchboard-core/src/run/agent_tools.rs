@@ -35,7 +35,7 @@ pub(crate) struct AgentToolHost {
 }
 
 impl AgentToolHost {
-    /// An only agent is not offered, unless `exposed` allows programs to call it.
+    /// A single agent is not offered, unless `exposed` allows bridge clients to call it.
     pub(crate) fn new(agents: &AgentTable, exposed: &[Glob]) -> Self {
         Self { exposed: exposed.to_vec(), specs: RwLock::new(specs(agents, exposed)), starter: OnceLock::new() }
     }

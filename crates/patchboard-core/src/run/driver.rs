@@ -1,4 +1,4 @@
-//! Carries one run from its first word to its last: does what the strategy says, records before it tells.
+//! Executes one run from start to end: performs the strategy's steps, and records events before they are published.
 
 use crate::budget::call_chain::CallChain;
 use crate::executor::CallRecorder;
@@ -40,7 +40,7 @@ use crate::store::{Durability, NewTurn, StoreWrite};
 use crate::tool::ToolOutput;
 use crate::trace;
 
-/// What every run works with.
+/// Dependencies shared by all runs.
 #[derive(Debug)]
 pub struct RunDeps {
     pub log: Arc<EventLog>,
@@ -57,7 +57,7 @@ pub struct RunDeps {
 
 #[derive(Debug, Clone, Copy)]
 pub struct RunLimits {
-    /// How long a run goes on when nobody follows it.
+    /// How long a run continues without subscribers.
     pub orphan_grace: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Default for RunLimits {
     }
 }
 
-/// A run that has begun.
+/// A run that has started.
 #[derive(Debug)]
 pub struct Driver {
     pub(super) deps: Arc<RunDeps>,
@@ -75,21 +75,21 @@ pub struct Driver {
     pub(super) context: CallContext,
     pub(super) writer: Arc<TopicWriter>,
     pub(super) system: Arc<str>,
-    /// Does the run tell of its nodes? Such runs are resumed after a crash.
+    /// Whether the run records its nodes. Such runs are resumed after a crash.
     pub(super) records_nodes: bool,
     pub(super) verbose: bool,
     pub(super) model_calls: AtomicU32,
     pub(super) missing_tools_note: Mutex<MissingToolsNote>,
-    /// The longest answer of one call.
+    /// Output limit of one model call, in tokens.
     pub(super) max_output: u32,
     pub(super) origin: ConversationOrigin,
     pub(super) content: Arc<str>,
     pub(super) control: RunControl,
-    /// Cancelled with the run, and when the strategy has finished while calls are still under way.
+    /// Cancelled with the run, and when the strategy has finished while calls are still active.
     pub(super) work_stop: CancellationToken,
     pub(super) started: tokio::time::Instant,
     pub(super) trace: Option<Arc<str>>,
-    /// Held to the end: the session's next turn begins after this one is on record.
+    /// Held to the end: the session's next turn starts after this one is recorded.
     pub(super) _session_permit: SessionPermit,
 }
 
@@ -150,7 +150,7 @@ impl Driver {
     }
 }
 
-/// What one piece of work came to.
+/// Result of one task.
 enum WorkOutcome {
     Model(ModelCallResult),
     Tool(CallId, ToolOutput),
@@ -159,7 +159,7 @@ enum WorkOutcome {
 type DriverTasks<'a> = TaskSet<'a, Result<WorkOutcome, BoardError>>;
 
 impl StartedRun {
-    /// Works until the run has ended, one way or another, and its end is on record.
+    /// Runs until the run has ended and its end is recorded.
     pub async fn run(self) {
         let driver = &self.driver;
         let session = &driver.context.scope.session;
@@ -176,7 +176,7 @@ impl StartedRun {
             tokio::select! {
                 ended = &mut work => ended,
                 () = abandoned => {
-                    tracing::debug!("nobody follows the run any more; cancelling it");
+                    tracing::debug!("the run has no subscribers any more; cancelling it");
                     driver.control.cancel.cancel();
                     work.await
                 }
@@ -186,13 +186,13 @@ impl StartedRun {
                 }
                 () = driver.control.suspend.cancelled() => {
                     if !driver.work_stop.is_cancelled() {
-                        // Dropped where it stands: the next process finds on record what this one would have gone on
-                        // with.
+                        // The task is dropped: its records suffice for the next process to resume the run.
                         driver.writer.suspend();
                         driver.report_outcome(RunOutcome::Interrupted);
                         return;
                     }
-                    // It was stopped before: it only has its end to record, and must not go on at the next start.
+                    // Work was already stopped: only the end has to be recorded, so that the run does not resume at the
+                    // next start.
                     work.await
                 }
             }
@@ -209,7 +209,7 @@ impl StartedRun {
     }
 }
 
-/// How a run ends, with what is still to be recorded.
+/// How a run ends, with the events and writes still to be recorded.
 struct RunConclusion {
     outcome: RunOutcome,
     failure: Option<String>,
@@ -222,7 +222,7 @@ impl RunConclusion {
     }
 }
 
-/// A question of a strategy that has not been asked yet.
+/// A model call requested by a strategy and not started yet.
 struct QueuedModelCall {
     node: NodeKey,
     messages: Vec<ModelMessage>,
@@ -230,23 +230,23 @@ struct QueuedModelCall {
     answer_kind: AnswerKind,
 }
 
-/// The work of one run: what is under way, and what waits for it.
+/// State of a run's loop: its active tasks and queued calls.
 struct RunLoop<'a, 'n> {
     driver: &'a Driver,
     nodes: &'n mut NodeTracker,
     tasks: DriverTasks<'a>,
-    /// Model calls under way.
+    /// Number of active model calls.
     calls_in_flight: usize,
-    /// Questions the budget has no room for until another call of this run is settled.
+    /// Model calls that wait for budget until another call of this run is settled.
     queued_calls: VecDeque<QueuedModelCall>,
-    /// Calls of the last process that may have taken effect.
+    /// Tool calls of the previous process that may have taken effect.
     outcome_unknown: HashSet<CallId>,
-    /// Calls that stand in an answer on record; a strategy may make others up from what the model wrote.
+    /// Tool calls contained in a recorded model response; a strategy may create others from the model's text.
     announced: HashSet<CallId>,
 }
 
 impl Driver {
-    /// Nobody has followed the run for its grace, and nobody asked for it to go on all the same.
+    /// Resolves when the run had no subscriber for the grace period and is not detached.
     async fn until_abandoned(&self) {
         self.writer.wait_until_unfollowed(self.deps.limits.get().orphan_grace).await;
         if self.control.detached.load(Ordering::Relaxed) {
@@ -270,7 +270,7 @@ impl Driver {
             announced: HashSet::new(),
         };
         let ending = run_loop.run_to_end(strategy, start).await?;
-        // Whatever still runs is stopped, and what it cost and did is recorded before the run's end is.
+        // Stops all active work; its cost and effects are recorded before the run's end is.
         self.work_stop.cancel();
         let mut tasks = run_loop.tasks;
         while let Some(progress) = tasks.next().await {
@@ -293,7 +293,7 @@ impl Driver {
         })
     }
 
-    /// Commits what is pending, then settles the budget it used: tokens are spent whether or not the store says so.
+    /// Commits pending events and writes, then settles the budget: the tokens are spent even if the commit fails.
     async fn record(&self, pending: &mut PendingCommit) -> Result<(), BoardError> {
         let PendingCommit { events, writes, settlement } = std::mem::take(pending);
         let recorded = if events.is_empty() && writes.is_empty() {
@@ -307,7 +307,8 @@ impl Driver {
         recorded
     }
 
-    /// The last commit: the turn, its facts and `RunEnded` together, so that whoever hears `done` finds the turn stored.
+    /// The final commit: the turn, its facts and `RunEnded` together, so that a client that receives `done` finds the
+    /// turn stored.
     async fn record_end(
         &self,
         transcript: &[ModelMessage],
@@ -330,7 +331,7 @@ impl Driver {
             let session = self.context.scope.session.clone();
             let facts = match self.context.call_chain.depth() {
                 0 => self.deps.memory.extract_facts(&self.origin, &session, &self.content, &self.control.cancel).await,
-                // Another agent's words, not the user's.
+                // The text of another agent, not the user's.
                 _ => Vec::new(),
             };
             pending.writes.push(StoreWrite::AddTurn(NewTurn { session, run, at, messages: transcript.to_vec() }));
@@ -403,8 +404,8 @@ impl RunLoop<'_, '_> {
         Ok(RunConclusion::failed("the run stopped without an answer".to_owned(), PendingCommit::default()))
     }
 
-    /// Does what the strategy says. What the model said, the calls it wants and what it cost go on record in one commit
-    /// before any of it is acted on.
+    /// Performs the strategy's steps. A model's text, its tool calls and its usage are recorded in one commit before
+    /// any of them takes effect.
     async fn perform(
         &mut self,
         steps: Vec<StrategyStep>,
@@ -443,7 +444,7 @@ impl RunLoop<'_, '_> {
                 }
             }
         }
-        // Settled first: what this call gave back may be what the next one needs.
+        // Settles first: the budget released by this call may be what the next one needs.
         if pending.settlement.is_some() && !self.queued_calls.is_empty() {
             self.record(&mut pending).await?;
         }
@@ -457,7 +458,8 @@ impl RunLoop<'_, '_> {
         Ok(None)
     }
 
-    /// A call of the last process is intended already; whether it took effect is for the tool executor to decide.
+    /// The intent of a call of the previous process is already recorded; the tool executor decides how to treat its
+    /// unknown outcome.
     fn intent_for(&mut self, node: Option<NodeId>, call: ToolCall, pending: &mut PendingCommit) -> CallIntent {
         if self.outcome_unknown.remove(&call.id) {
             return CallIntent::with_unknown_outcome(call);
@@ -472,8 +474,8 @@ impl RunLoop<'_, '_> {
         intent
     }
 
-    /// Asks as many waiting questions as the budget has room for. While calls of this run are under way the others
-    /// wait for what they give back; otherwise a refusal is final.
+    /// Starts as many queued model calls as the budget allows. While calls of this run are active, the others wait for
+    /// the budget that those release; otherwise a refusal is final.
     async fn start_queued_calls(&mut self, pending: &mut PendingCommit) -> Result<Option<String>, BoardError> {
         while let Some(queued_call) = self.queued_calls.pop_front() {
             let QueuedModelCall { node, messages, tools, answer_kind } = queued_call;
@@ -489,7 +491,7 @@ impl RunLoop<'_, '_> {
                 (Err(refused), _) => return Ok(Some(refused.message)),
             };
             let next = self.tasks.run_alongside(self.driver.writer.next_seq()).await;
-            // What is pending takes its numbers first; the call's words come after.
+            // Pending events take their sequence numbers first; the call's text comes after them.
             let pending_seqs: u64 = pending.events.iter().map(|entry| entry.event.seq_count()).sum();
             let first_seq = Seq(next.0 + pending_seqs);
             pending.writes.push(self.driver.open_row(&call, first_seq));

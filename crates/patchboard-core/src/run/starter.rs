@@ -1,4 +1,4 @@
-//! The port by which engines below the board start runs: agents that are called as tools, and deliveries of channels.
+//! The port by which engines below the board start runs: for agents called as tools, and for channel deliveries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::executor::CallContext;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::port::BoxStream;
 
-/// The events of a run, as they are recorded.
+/// The events of a run, as recorded.
 pub(crate) type RunEvents = BoxStream<Result<Arc<Envelope>, BoardError>>;
 
-/// Starts runs and reads what became of them. Once the board is gone every method fails as shutting down.
+/// Starts runs and reads their results. Once the board is dropped, every method fails as shutting down.
 pub(crate) trait RunStarter: Send + Sync + fmt::Debug {
-    /// The same as a client's request, so that access, queues and limits hold; `trace` is the caller's traceparent.
+    /// As a client's request, so that access, queues and limits apply; `trace` is the caller's traceparent.
     fn start<'a>(
         &'a self,
         caller: &'a Caller,
@@ -39,22 +39,22 @@ pub(crate) trait RunStarter: Send + Sync + fmt::Debug {
     /// The run's events from `from` on.
     fn follow<'a>(&'a self, caller: &'a Caller, run: RunId, from: Seq) -> BoxFuture<'a, Result<RunEvents, BoardError>>;
 
-    /// The last message of the run as its conversation has it.
+    /// The last message of the run, as stored in its session.
     fn final_answer(&self, session: SessionKey, run: RunId) -> BoxFuture<'_, Result<String, BoardError>>;
 
     fn is_draining(&self) -> bool;
 }
 
-/// A request to another agent.
+/// A task for another agent.
 #[derive(Debug)]
 pub(crate) struct AgentCall {
     pub(crate) agent: Arc<str>,
     pub(crate) message: Arc<str>,
-    /// A conversation of the caller's account; a new one when left out.
+    /// A conversation of the caller's account; a new one if left out.
     pub(crate) thread: Option<Arc<str>>,
 }
 
-/// A run that was started by another one, which waits for it.
+/// A run started by another one, which waits for it.
 pub(crate) struct NestedRun {
     pub(crate) run: RunId,
     pub(crate) thread: Arc<str>,

@@ -1,8 +1,8 @@
-//! Text cut to a length in bytes.
+//! Formatting bounded in bytes.
 
 use std::fmt::{self, Write};
 
-/// What a value displays, at most `limit` bytes of it plus a mark. The rest is never even formatted.
+/// The `Display` text of a value, cut to `limit` bytes plus `…`. The rest is never formatted.
 pub fn clipped(value: &dyn fmt::Display, limit: usize) -> String {
     let mut clip = ClippedWriter { text: String::new(), remaining: limit };
     match write!(clip, "{value}") {

@@ -2,8 +2,8 @@
 
 /// The candidate closest to `word`, if it is close enough to be a typing error rather than another word.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Input can be any key of a file; comparing its first 64 characters bounds the work and loses nothing, as no key is
-    // that long.
+    // Input may be any key of a file. Comparing the first 64 characters bounds the work without loss, because no known
+    // key is that long.
     let normalize = |text: &str| text.to_lowercase().replace('-', "_").chars().take(64).collect::<Vec<char>>();
     let word = normalize(word);
     candidates

@@ -1,4 +1,5 @@
-//! Which addresses may be reached. IPv6 addresses that embed an IPv4 address are classified by the embedded one.
+//! Classifies addresses as public or blocked. IPv6 addresses that embed an IPv4 address are classified by the embedded
+//! one.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +14,7 @@ pub(super) enum BlockedAddress {
     Private,
     CarrierGrade,
     LinkLocal,
-    /// Serves the credentials of a cloud's machines.
+    /// Serves credentials of cloud machines.
     Metadata,
     Multicast,
     Documentation,
@@ -98,7 +99,7 @@ fn blocked_v6(address: Ipv6Addr) -> Option<BlockedAddress> {
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(BlockedAddress::Documentation),
         [0x2001, 0..=0x1ff, ..] => Some(BlockedAddress::Reserved),
         [0x2000..=0x3fff, ..] => None,
-        // Everything else is not allocated for global unicast.
+        // The rest is not allocated for global unicast.
         _ => Some(BlockedAddress::Reserved),
     }
 }

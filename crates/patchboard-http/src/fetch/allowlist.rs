@@ -1,4 +1,4 @@
-//! The hosts granted to a caller, compared with the host of a URL as its parser normalised it.
+//! The hosts granted to a caller, compared with the URL's normalised host.
 
 use patchboard_core::plugin::HostGrant;
 use patchboard_core::port::FetchError;

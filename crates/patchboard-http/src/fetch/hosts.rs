@@ -1,4 +1,4 @@
-//! Private hosts that the operator allows to be fetched from.
+//! Private hosts that the operator allows for fetching.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use reqwest::Url;
 
-/// A configured entry that is no host.
+/// A configured entry that is not a valid host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a host or `host:port`: `{entry}`")]
 pub struct PrivateHostError {
@@ -21,7 +21,7 @@ pub struct PrivateHost {
 }
 
 impl PrivateHost {
-    /// The host and port of a URL from the configuration; `None` if it has no host.
+    /// The host and port of a configured URL; `None` if it has no host.
     pub fn of(url: &Url) -> Option<Self> {
         Some(Self { host: url.host_str()?.to_owned(), port: url.port_or_known_default() })
     }

@@ -1,4 +1,4 @@
-//! Builds the request to send from what the caller asked for. Pure.
+//! Builds the outgoing request from a caller's `FetchRequest`. Pure.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ const MAX_HEADERS: usize = 64;
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// Headers of the connection, or that the client writes itself. A second value would allow request smuggling: hosts on
+/// Connection headers, and headers that the client sets itself. A second value would allow request smuggling: hosts on
 /// the way could disagree about where the request ends or which host it is for.
 const RESERVED_HEADERS: [&str; 12] = [
     "connection",
@@ -40,12 +40,12 @@ pub(super) struct OutgoingRequest {
     pub(super) body: Option<Vec<u8>>,
 }
 
-/// The target of a URL, before any name is resolved.
+/// The target of a URL, before name resolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestTarget {
     pub(super) host: String,
     pub(super) port: u16,
-    /// The host if it is an address. The parser has normalised all spellings.
+    /// The host if it is an address literal. The parser has normalised all spellings.
     pub(super) literal: Option<IpAddr>,
     pub(super) is_tls: bool,
     /// Host and port for messages, clipped.
@@ -82,7 +82,7 @@ impl OutgoingRequest {
     }
 }
 
-/// Parses a URL, relative to `base` if there is one, and checks what needs no lookup.
+/// Parses a URL, relative to `base` if there is one, and makes all checks that need no lookup.
 pub(super) fn read_url(text: &str, base: Option<&Url>) -> Result<Url, String> {
     if text.len() > MAX_URL_BYTES {
         return Err(format!("the URL is longer than {MAX_URL_BYTES} bytes"));

@@ -1,4 +1,4 @@
-//! The next request after a redirect. Pure.
+//! Builds the next request after a redirect. Pure.
 
 use patchboard_core::port::FetchError;
 use reqwest::header::{
@@ -9,7 +9,7 @@ use reqwest::{Method, StatusCode};
 
 use super::outgoing::{OutgoingRequest, read_url};
 
-/// Headers that may be sent to another origin. Any other header may hold a secret, whatever its name.
+/// Headers that may be sent to another origin. Any other header may contain a secret, whatever its name.
 const CROSS_ORIGIN_HEADERS: [HeaderName; 7] =
     [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
 /// Headers of the body, removed when the body is not sent again.

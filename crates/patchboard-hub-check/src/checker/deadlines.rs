@@ -1,4 +1,4 @@
-//! What time brings about: answers that do not come, and pauses that are too short.
+//! Deadlines: missing answers, and reconnect pauses that are too short.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::{
 };
 use crate::finding::{ProtocolFinding, ProtocolStep};
 
-/// A pause below the first is hammering; below the second it is short of the second that is asked for.
+/// A reconnect pause below the first value is reported as hammering; below the second it misses the required second.
 const HAMMERING_PAUSE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(900);
 
 impl ConformanceChecker {
-    /// What time alone brings about.
+    /// Reports deadlines that have passed.
     pub(crate) fn check_deadlines(&mut self, at: Duration, acts: &mut Vec<HubAction>) {
         if self.phase == ScenarioPhase::Finished {
             return;

@@ -1,5 +1,5 @@
-//! Penalty delays for wrong tokens: one answer per second and address, however many connections it opens. Guessing in
-//! parallel gains nothing, and clients with the right token are never delayed by others.
+//! Penalty delays for wrong tokens: one answer per second and address, however many connections it opens. Parallel
+//! guessing gains nothing, and clients with a correct token are never delayed by others.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 /// Time between two answers to one address.
 const PENALTY_DELAY: Duration = Duration::from_secs(1);
-/// Delayed answers per address, each of which holds a connection; beyond it connections are closed without an answer.
+/// Delayed answers per address, each of which holds a connection; past it connections are closed without an answer.
 const MAX_DELAYED_ANSWERS: u32 = 30;
-/// Addresses with a schedule of their own; when there are more, the others share one.
+/// Addresses with a schedule of their own; further ones share one.
 const MAX_TRACKED_ADDRESSES: usize = 4096;
 
 /// Shared by all listeners; otherwise guessing at several of them would be faster.
@@ -28,7 +28,7 @@ pub struct FailedAttempts {
 struct PenaltySchedule {
     /// When the next wrong token from an address may be answered.
     next_answer_at: HashMap<IpAddr, Duration>,
-    /// The same for all addresses beyond [`MAX_TRACKED_ADDRESSES`].
+    /// The same, shared by all addresses past [`MAX_TRACKED_ADDRESSES`].
     shared_next_answer_at: Duration,
 }
 
@@ -39,12 +39,13 @@ impl Default for FailedAttempts {
 }
 
 impl FailedAttempts {
-    /// The time since the creation.
+    /// Time since the creation.
     pub fn now(&self) -> Duration {
         self.created.elapsed()
     }
 
-    /// Reserves the address's next answer and returns the delay until then; `None` when too many answers wait already.
+    /// Reserves the address's next answer and returns the delay until then; `None` if too many answers are already
+    /// delayed.
     pub fn reserve_answer_delay(&self, address: IpAddr, now: Duration) -> Option<Duration> {
         let mut schedule = self.schedule.lock().unwrap_or_else(PoisonError::into_inner);
         let free_at = schedule.next_answer_slot(address_key(address), now);

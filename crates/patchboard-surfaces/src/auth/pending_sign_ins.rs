@@ -1,5 +1,5 @@
-//! Connections that have not shown their token yet: few of them, and few from one address. On loopback everybody shares
-//! one address, and another program must not be able to lock the user out, so only the connections' own limit holds.
+//! Limits connections that have not authenticated yet, in total and per address. Loopback is exempt: all local
+//! processes share its address, and one of them must not lock the user out, so only the connection limit applies.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use patchboard_core::loopback::is_loopback_address;
 
-/// Connections that may be about to sign in at once; they have a few seconds each.
+/// Most unauthenticated connections at once; each has a few seconds to sign in.
 const MAX_PENDING: usize = 512;
-/// The same from one address, so that one client cannot take all permits.
+/// Most from one address, so that one client cannot take all permits.
 const MAX_PENDING_PER_ADDRESS: usize = 128;
 
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ pub struct SignInPermit {
 }
 
 impl PendingSignIns {
-    /// `None` when either limit is reached.
+    /// `None` if either limit is reached.
     pub fn try_acquire(&self, address: IpAddr) -> Option<SignInPermit> {
         let address = address.to_canonical();
         if is_loopback_address(address) {

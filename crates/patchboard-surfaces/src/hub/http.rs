@@ -1,5 +1,5 @@
-//! The HTTP API of the hub: which paths and methods there are, and how errors are written. Each request is read by the
-//! extractors of `requests` and answered by a handler of `messages` or `apps`, in the name of a `client`.
+//! The hub's HTTP API: its routes and error format. The extractors of `requests` parse each request; a handler in
+//! `messages` or `apps` answers it on behalf of a `client`.
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
@@ -19,7 +19,7 @@ mod client;
 mod messages;
 mod requests;
 
-/// Everything below this prefix is the API; everything else is for WebSockets.
+/// Paths with this prefix are the API; all others are for WebSockets.
 const API_PREFIX: &str = "/v1/";
 
 pub(super) fn routes() -> Router<Hub> {
@@ -37,11 +37,11 @@ pub(super) fn routes() -> Router<Hub> {
         .fallback(unmatched)
 }
 
-/// A path whose other methods are refused with 405 and the ones it takes. That comes last: without the right token, or
-/// with a name in the path that nothing can have, a request of any method is told so first.
+/// Fallback of a path: other methods get 405 with the allowed ones. The extractors run first, so a wrong token or an
+/// invalid name in the path is reported for every method.
 fn only<P: FromRequestParts<Hub> + Send + 'static>(allow: &'static str) -> MethodRouter<Hub> {
     let refuse = move |_: Client, _: P| async move { ApiError::method_not_allowed(allow) };
-    // axum would answer HEAD wherever there is GET; this API does not take it.
+    // axum routes HEAD to GET handlers; this API rejects it.
     any(refuse).head(refuse)
 }
 
@@ -56,13 +56,13 @@ async fn unmatched(State(hub): State<Hub>, request: Request) -> Response {
     }
 }
 
-/// A plain request where only a WebSocket is served.
+/// A plain request to a path that serves only WebSockets.
 fn outside_api(method: &Method) -> Response {
     if method != Method::GET {
         return ApiError::method_not_allowed("GET").into_response();
     }
     let text = "apps connect here with a WebSocket; utterances go to POST /v1/messages\n";
-    // The client meant to open a WebSocket, so no further request is expected on this connection.
+    // The client intended to open a WebSocket, so no further request is expected on this connection.
     let headers = [(header::UPGRADE, "websocket"), (header::CONNECTION, "close")];
     (StatusCode::UPGRADE_REQUIRED, headers, text).into_response()
 }

@@ -1,4 +1,4 @@
-//! A request's body that knows whether it was read to its end: only then can its connection carry another request.
+//! A request body that records whether it was read to its end: only then can its connection carry another request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) struct RequestBody {
     progress: BodyProgress,
 }
 
-/// Of one body; read by the connection when the response is there.
+/// The state of one body; the connection reads it once the response is ready.
 #[derive(Debug, Clone)]
 pub(super) struct BodyProgress(Arc<AtomicBool>);
 

@@ -32,7 +32,7 @@ pub(super) fn tool() -> FileTool {
             "additionalProperties": false
         }),
         effect: ToolEffect::Writes,
-        // By the time of a second attempt something else may be there.
+        // Another file may exist at the path by the time of a second attempt.
         unknown_outcome: UnknownOutcomePolicy::Fail,
         run,
     }

@@ -37,7 +37,7 @@ pub(super) fn tool() -> FileTool {
             "additionalProperties": false
         }),
         effect: ToolEffect::Writes,
-        // The new text may hold the old one, and would then be put in twice.
+        // The new text may contain the old one, and would then be inserted twice.
         unknown_outcome: UnknownOutcomePolicy::Fail,
         run,
     }

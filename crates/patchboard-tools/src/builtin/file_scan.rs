@@ -1,4 +1,4 @@
-//! Finds files beneath a folder, level by level, within bounds that the result names.
+//! Finds files beneath a folder, level by level, within bounds that the result reports.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -11,11 +11,11 @@ use super::ignore_rules::{IgnoreReader, IgnoreRules, RuleTarget};
 use crate::folder::{EntryKind, FolderEntry, OpenFolder, WorkFolder};
 use crate::text::escape_control_chars;
 
-/// After so many entries nothing further is looked at.
+/// The scan ends after this many entries.
 const MAX_SCANNED: usize = 100_000;
 /// Folders nested deeper are not entered.
 const MAX_DEPTH: usize = 64;
-/// So many names of excluded folders are reported.
+/// Number of excluded folders that are reported by name.
 const MAX_NAMED_FOLDERS: usize = 8;
 
 /// A file, or a symlink, beneath the searched folder.
@@ -28,7 +28,7 @@ pub(super) struct ScannedFile<'a> {
     pub(super) path: &'a str,
 }
 
-/// What a scan did not look at.
+/// What a scan omitted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ScanOmissions {
     excluded_folders: BTreeSet<String>,
@@ -45,8 +45,8 @@ struct QueuedFolder {
     rules: IgnoreRules,
 }
 
-/// Calls `meet` for every file and symlink under `base` that no ignore rule excludes, folder by folder in order of name.
-/// `interest` says whether the entry of that name at that depth matters at all; symlinks are never followed.
+/// Calls `meet` for every file and symlink under `base` that no ignore rule excludes, folder by folder in order of
+/// name. `interest` returns whether an entry of that name at that depth is relevant; symlinks are never followed.
 pub(super) fn scan_files(
     folder: &WorkFolder,
     base: &OpenFolder,
@@ -119,7 +119,7 @@ pub(super) fn scan_files(
     Ok(omitted)
 }
 
-/// The folder at the end of `names` and its entries, up to one more than there is room for.
+/// The folder at the end of `names` and its entries, up to one more than the limit.
 fn list_folder(
     base: &OpenFolder,
     names: &[OsString],
@@ -134,9 +134,9 @@ fn list_folder(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryInterest {
     None,
-    /// Unless an ignore rule excludes it.
+    /// Entered unless an ignore rule excludes it.
     Default,
-    /// It was asked for by its own name, so no ignore rule applies to it.
+    /// Requested by its own name, so ignore rules do not apply to it.
     Explicit,
 }
 
@@ -167,7 +167,7 @@ impl ScanOmissions {
     }
 }
 
-/// Files that ignore rules exclude are counted, not named.
+/// Files excluded by ignore rules are counted, not named.
 pub(super) fn excluded_files_remark(files: usize) -> Option<String> {
     (files > 0).then(|| format!("[files that `.gitignore` leaves out: {files}]"))
 }

@@ -1,4 +1,4 @@
-//! What every file tool states of itself, and how a call of one is run.
+//! The definition of a file tool, and the adapter that runs its calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::file_runtime::{FileLocks, FileToolRuntime, ToolRefusal, flag_argument
 use super::{BuiltinTool, TOOL_KIND};
 use crate::folder::WorkFolder;
 
-/// A tool that works in the folder of the call, on a thread that may block.
+/// A tool that works in the folder of the call, on a blocking thread.
 pub(super) struct FileTool {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct FileTool {
     pub(super) run: fn(&FileCall<'_>) -> Result<String, ToolRefusal>,
 }
 
-/// One call, its arguments checked against the schema.
+/// One call; its arguments have been checked against the schema.
 pub(super) struct FileCall<'a> {
     pub(super) folder: &'a WorkFolder,
     pub(super) locks: &'a FileLocks,
@@ -50,13 +50,13 @@ impl<'a> FileCall<'a> {
         flag_argument(self.arguments, name)
     }
 
-    /// Empty where it is left out.
+    /// Empty if left out.
     pub(super) fn list(&self, name: &str) -> &'a [Value] {
         self.arguments.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 }
 
-/// A file tool as the host has it.
+/// A file tool with its runtime, as a built-in.
 pub(super) struct HostedFileTool {
     tool: FileTool,
     spec: ToolSpec,

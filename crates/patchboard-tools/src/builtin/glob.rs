@@ -1,4 +1,4 @@
-//! `glob`: files by the pattern of their path.
+//! `glob`: finds files by path pattern.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::pattern::{MAX_PATTERN_CHARACTERS, PathPattern};
 use crate::folder::{OpenFolder, OpenedPath, WorkFolder};
 use crate::text::{escape_control_chars, quoted};
 
-/// More are counted, not shown.
+/// Further paths are counted, not shown.
 const MAX_PATHS: usize = 1000;
 const MAX_SHOWN_BYTES: usize = 60 * 1024;
 const MAX_FILTERS: usize = 50;
@@ -113,7 +113,7 @@ fn glob(
     Ok(lines.join("\n"))
 }
 
-/// As other tools take it, on one line.
+/// The path in the form that other tools accept, on one line.
 pub(super) fn workspace_path(base: &OpenFolder, path: &str) -> String {
     let mut whole: String = base.trail().iter().map(|name| name.to_string_lossy() + "/").collect();
     whole.push_str(path);

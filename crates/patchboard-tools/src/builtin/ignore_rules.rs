@@ -1,9 +1,9 @@
-//! Which entries listings and searches leave out: what `.gitignore` and `.ignore` files exclude, and a short list of
-//! folders that programs fill.
+//! Ignore rules of listings and searches: `.gitignore` and `.ignore` files, and a short list of folders that programs
+//! generate.
 //!
-//! As in git, the rules of the nearest folder come first and the last matching line of a file counts. The files are read
-//! through the open folder, so a symlinked or protected one has no effect. Only files of the working folder count: those
-//! above it, `.git/info/exclude` and the user's own configuration of git are not read.
+//! As in git, the rules of the nearest folder take precedence and the last matching line of a file decides. The files
+//! are read through the open folder, so a symlinked or protected one has no effect. Only files of the working folder
+//! are read: not those above it, `.git/info/exclude` or the user's own git configuration.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,7 +17,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use super::file_runtime::ToolRefusal;
 use crate::folder::{OpenFolder, OpenedPath, WorkFolder};
 
-/// Excluded wherever they are, unless a negated line of an ignore file includes them. They hold no sources in any project;
+/// Excluded at any depth, unless a negated line of an ignore file includes them. They contain sources in no project;
 /// `build`, `bin` or `vendor` do in some, so those are left to ignore files.
 const DEFAULT_EXCLUDED: [&str; 13] = [
     ".cache/",
@@ -36,33 +36,33 @@ const DEFAULT_EXCLUDED: [&str; 13] = [
 ];
 /// Read in this order in each folder: lines of the later one take precedence.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
-/// A longer file counts up to its last whole line within this.
+/// A longer file is read up to its last whole line within this limit.
 const MAX_FILE_BYTES: usize = 64 * 1024;
 /// A longer line has no effect.
 const MAX_LINE_BYTES: usize = 1000;
-/// Of one call, over all folders: further files, and further lines, have no effect.
+/// Limits per call, over all folders: further files, and further lines, have no effect.
 const MAX_FILES: usize = 500;
 const MAX_PATTERNS: usize = 10_000;
 
 static DEFAULT_RULES: LazyLock<IgnoreRules> = LazyLock::new(|| {
     let mut builder = GitignoreBuilder::new("");
     for line in DEFAULT_EXCLUDED {
-        // Each of the lines is a valid pattern, as the tests show.
+        // All lines are valid patterns, as the tests check.
         let _added = builder.add_line(None, line);
     }
     let matcher = builder.build().unwrap_or_else(|_| Gitignore::empty());
     IgnoreRules(Arc::new(RuleLayer { matcher, depth: 0, outer: None }))
 });
 
-/// The rules that hold for the entries of one folder.
+/// The rules for the entries of one folder.
 #[derive(Debug, Clone)]
 pub(super) struct IgnoreRules(Arc<RuleLayer>);
 
-/// The rules of one folder, within those of the folders above it.
+/// The rules of one folder, nested in those of its parent folders.
 #[derive(Debug)]
 struct RuleLayer {
     matcher: Gitignore,
-    /// How many names lead from the working folder to the folder that these rules are relative to.
+    /// Number of path components from the working folder to the folder that these rules are relative to.
     depth: usize,
     outer: Option<IgnoreRules>,
 }
@@ -70,7 +70,7 @@ struct RuleLayer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RuleTarget {
     Folder,
-    /// A file, a symlink or anything else that holds no entries.
+    /// A file, a symlink or another entry without children.
     Other,
 }
 
@@ -90,14 +90,14 @@ impl IgnoreRules {
         false
     }
 
-    /// For what lies in an excluded folder that was named all the same: all of it is excluded by the rules around it, so
-    /// only the default list and the folder's own files count.
+    /// For an excluded folder that was requested explicitly: the rules around it would exclude all of its content, so
+    /// only the default list and the folder's own files apply.
     pub(super) fn defaults() -> Self {
         DEFAULT_RULES.clone()
     }
 }
 
-/// Reads the ignore files of one call, within its bounds.
+/// Reads the ignore files of one call, within its limits.
 #[derive(Debug)]
 pub(super) struct IgnoreReader {
     files_left: usize,
@@ -112,7 +112,7 @@ impl Default for IgnoreReader {
 }
 
 impl IgnoreReader {
-    /// The rules that the folders above `base` give it; its own are added by `enter`.
+    /// The rules of the folders above `base`; `enter` adds those of `base` itself.
     pub(super) fn rules_above(&mut self, folder: &WorkFolder, base: &OpenFolder) -> Result<IgnoreRules, ToolRefusal> {
         let mut rules = IgnoreRules::defaults();
         if base.trail().is_empty() {
@@ -131,7 +131,8 @@ impl IgnoreReader {
         Ok(rules)
     }
 
-    /// `outer` with what the files right in `folder` say. A git repository within another one follows only its own.
+    /// `outer` with the ignore files in `folder` itself. A git repository nested in another one follows only its own
+    /// rules.
     pub(super) fn enter(&mut self, folder: &OpenFolder, outer: &IgnoreRules) -> IgnoreRules {
         let depth = folder.trail().len();
         let outer =
@@ -169,13 +170,13 @@ impl IgnoreReader {
                 continue;
             }
             self.patterns_left -= 1;
-            // A line that is no pattern has no effect, as in git.
+            // A line that is not a valid pattern has no effect, as in git.
             added += usize::from(builder.add_line(None, line).is_ok());
         }
         added
     }
 
-    /// In words for the model, where a bound was reached.
+    /// A remark for the model if a limit was reached.
     pub(super) fn remark(&self) -> Option<String> {
         self.some_unread.then(|| {
             format!(
@@ -186,7 +187,7 @@ impl IgnoreReader {
     }
 }
 
-/// The file's text, cut after its last whole line when it is too long. A file that cannot be read is empty.
+/// The file's text, cut after its last whole line if it is too long; empty if the file cannot be read.
 fn read_lines(file: File, is_cut: &mut bool) -> String {
     let mut bytes = Vec::new();
     if file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).is_err() {

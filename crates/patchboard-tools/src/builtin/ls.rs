@@ -1,4 +1,4 @@
-//! `ls`: what lies in a folder, as a tree.
+//! `ls`: lists a folder as a tree.
 
 use patchboard_core::tool::{ToolEffect, UnknownOutcomePolicy};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::text::quoted;
 use excluded::ExcludedPatterns;
 use listing::FolderListing;
 
-/// More patterns, or longer ones, are refused by the schema: each is tried on each entry.
+/// The schema rejects more or longer patterns: each is matched against each entry.
 const MAX_PATTERNS: usize = 50;
 const MAX_PATTERN_CHARACTERS: usize = 200;
 

@@ -33,7 +33,7 @@ pub(super) fn tool() -> FileTool {
             "additionalProperties": false
         }),
         effect: ToolEffect::Writes,
-        // A second time the source is gone, or is by now something else.
+        // On a second attempt the source no longer exists, or is another file.
         unknown_outcome: UnknownOutcomePolicy::Fail,
         run,
     }

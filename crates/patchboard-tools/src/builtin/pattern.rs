@@ -7,15 +7,15 @@ use globset::{ErrorKind, GlobBuilder, GlobSet};
 
 use crate::text::quoted;
 
-/// The schemas of the tools refuse longer patterns.
+/// The schemas of the tools reject longer patterns.
 pub(super) const MAX_PATTERN_CHARACTERS: usize = 500;
-/// What makes a name a pattern.
+/// Characters that make a name a pattern.
 const SPECIAL_CHARACTERS: [char; 5] = ['*', '?', '[', '{', '\\'];
 
 #[derive(Debug)]
 pub(super) struct PathPattern {
     matcher: GlobSet,
-    /// The literal names a path has to begin with: folders that are not on this way need not be entered.
+    /// Literal folder names at the start of the pattern: other folders need not be entered.
     fixed_folders: Vec<String>,
     has_folders: bool,
     is_literal: bool,
@@ -64,7 +64,7 @@ impl PathPattern {
         self.fixed_folders.get(depth).map(String::as_str)
     }
 
-    /// Does it name one file, without any choice?
+    /// Whether the pattern names exactly one path.
     pub(super) fn is_literal(&self) -> bool {
         self.is_literal
     }

@@ -54,7 +54,7 @@ pub struct SearchEndpoint {
     fetch: Arc<dyn HttpFetcher>,
 }
 
-/// A search service that the operator configured and that cannot be used.
+/// The configured search service is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("search endpoint cannot be used: {reason}")]
 pub struct SearchEndpointError {

@@ -14,7 +14,7 @@ pub(crate) enum UnattendedMode {
 
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct ApprovalArgs {
-    /// What becomes of tool calls that need approval: `refuse` them at once, or let them `wait` for `patchboard
+    /// How to handle tool calls that need approval: `refuse` them at once, or `wait` for an answer by `patchboard
     /// approvals`. Left out, you are asked at the terminal; without one they are refused.
     #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
     pub(crate) approvals: Option<UnattendedMode>,

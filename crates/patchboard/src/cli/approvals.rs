@@ -26,7 +26,7 @@ pub(crate) struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
-    /// List the tool calls that wait for an answer; the same as no verb.
+    /// List the tool calls that wait for an answer; the default.
     List(ListArgs),
     /// Let a tool call go ahead, or refuse it.
     Answer(AnswerArgs),
@@ -57,7 +57,7 @@ struct ApprovalAnswer {
     /// The tool runs.
     #[arg(long)]
     approve: bool,
-    /// The tool does not run, and the agent is told so.
+    /// The tool does not run, and the agent is informed.
     #[arg(long)]
     refuse: bool,
 }

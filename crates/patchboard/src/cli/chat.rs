@@ -30,7 +30,7 @@ mod turn;
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     target: ServerTarget,
-    /// Say this one thing, print the answer and leave.
+    /// Send this message, print the answer and exit.
     #[arg(value_name = "TEXT", conflicts_with = "message")]
     words: Vec<String>,
     /// The same, as one argument.
@@ -48,7 +48,7 @@ pub(crate) struct ChatArgs {
     /// Print every event as a line of JSON.
     #[arg(long)]
     json: bool,
-    /// Which conversation: another name is another history.
+    /// Name of the conversation; each has its own history.
     #[arg(long, value_name = "NAME", default_value = "main")]
     peer: String,
     /// Channel to speak on; bindings may send it to another agent [default: `cli`, the operator's own; with --url

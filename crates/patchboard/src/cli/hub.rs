@@ -26,29 +26,29 @@ pub(crate) struct HubArgs {
 
 #[derive(Debug, Subcommand)]
 enum HubCommand {
-    /// Say something: it goes to the app it is meant for.
+    /// Send a message to the app it is meant for.
     Send(send::SendArgs),
     /// List the connected apps.
     Clients(apps::ClientsArgs),
-    /// List what was said, the newest first.
+    /// List messages, the newest first.
     Messages(messages::MessagesArgs),
-    /// Show how a message was routed and what came of it.
+    /// Show how a message was routed, and the result.
     Show(messages::ShowArgs),
-    /// Send a message once more, to whoever fits now.
+    /// Send a message again, to the app that fits now.
     Resend(messages::MessageIdArgs),
     /// Send a message to the app it was meant for. The hub learns from it.
     Route(messages::RouteArgs),
-    /// Give up on a message that waits.
+    /// Cancel a waiting message.
     Cancel(messages::MessageIdArgs),
-    /// Show who would get a text and why, without sending it.
+    /// Show which app a text would be routed to and why, without sending it.
     Why(messages::WhyArgs),
     /// Let an app register where apps need approval.
     Approve(apps::AppArgs),
-    /// Make a token for an app, where apps need one. An earlier one stops working.
+    /// Create a token for an app, where apps need one. An earlier one stops working.
     Pair(apps::AppArgs),
-    /// Forget what was learned about an app.
+    /// Delete what was learned about an app.
     Forget(apps::ForgetArgs),
-    /// Try a client: stand in for the hub, and judge everything the client sends.
+    /// Test a client against a mock hub that checks everything the client sends.
     Check(check::HubCheckArgs),
 }
 

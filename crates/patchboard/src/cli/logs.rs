@@ -28,16 +28,16 @@ const MAX_LINES: usize = 1_000_000;
 pub(crate) struct LogsArgs {
     #[command(flatten)]
     place: ConfigLocation,
-    /// Go on with new lines as they come, until Ctrl-C.
+    /// Print new lines as they are written, until Ctrl-C.
     #[arg(short, long)]
     follow: bool,
-    /// How many of the last lines to begin with.
+    /// Number of past lines to start with.
     #[arg(short = 'n', long = "lines", value_name = "LINES", default_value_t = 100)]
     lines: usize,
     /// Only lines of this level and of more serious ones.
     #[arg(long, value_enum, default_value_t = LineLevel::Trace)]
     level: LineLevel,
-    /// Print the lines as they are kept: one JSON object each.
+    /// Print the lines as they are stored: one JSON object each.
     #[arg(long)]
     json: bool,
 }

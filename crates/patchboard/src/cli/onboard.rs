@@ -168,7 +168,7 @@ impl OnboardPrompt for TerminalPrompt {
         }
         io::stderr().flush()?;
         let answer = match read_line() {
-            // Without a terminal what is not said is what is offered.
+            // Without a terminal, the offered default is used.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !self.is_person && !default.is_empty() => {
                 writeln!(io::stderr())?;
                 String::new()
@@ -223,7 +223,7 @@ impl SecretEchoGuard {
 impl Drop for SecretEchoGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
-            // Nothing better can be done if the terminal is gone.
+            // If the terminal has been closed, nothing can be restored.
             tcsetattr(io::stdin(), OptionalActions::Now, before).ok();
         }
     }

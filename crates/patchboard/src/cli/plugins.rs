@@ -25,7 +25,7 @@ pub(crate) struct PluginsArgs {
 
 #[derive(Debug, Subcommand)]
 enum PluginsCommand {
-    /// Show what plugins are there, what they may reach and what is wrong with them.
+    /// Show the plugins, their grants and their problems.
     List {
         #[command(flatten)]
         target: ServerTarget,
@@ -33,20 +33,20 @@ enum PluginsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Tell what a server would say about a file, without one.
+    /// Check a plugin file without a server.
     Check(check::PluginCheckArgs),
-    /// Begin a plugin: a project that builds.
+    /// Create a plugin project.
     New(new::NewArgs),
-    /// Take over the version of a plugin that waits because it wants more than the one before.
+    /// Approve a plugin version that waits because it requires more than the one before.
     Approve(PluginNameArgs),
-    /// Load a plugin, or load it anew from its file.
+    /// Load a plugin, or reload it from its file.
     Load {
         /// Its name, or the path of its file. Only files of the configuration and of the plugins folder are loaded.
         plugin: String,
         #[command(flatten)]
         target: ServerTarget,
     },
-    /// Take a plugin away until it is loaded again, or the server starts anew.
+    /// Unload a plugin until it is loaded again or the server restarts.
     Unload(PluginNameArgs),
 }
 

@@ -37,19 +37,19 @@ const MAX_MESSAGE: u64 = 4 * 1024 * 1024;
 pub(crate) struct RunArgs {
     #[command(flatten)]
     target: RunsTarget,
-    /// What is asked for; `-` reads it from standard input.
+    /// The task; `-` reads it from standard input.
     #[arg(short, long, value_name = "TEXT", required_unless_present = "words", conflicts_with = "words")]
     message: Option<String>,
-    /// What is asked for, as plain words.
+    /// The task, as plain words.
     #[arg(value_name = "TEXT")]
     words: Vec<String>,
-    /// How it is worked on: react, dup, tot or got by the default agent, or the name of a configured agent.
+    /// Strategy of the default agent (react, dup, tot or got), or the name of a configured agent.
     #[arg(long, value_name = "NAME", default_value = "react")]
     agent: String,
     /// Another model than the agent's, for this run: PROVIDER/MODEL, or a model of the agent's provider.
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Conversation to go on with; left out, the run has one of its own.
+    /// Conversation to continue; left out, the run has one of its own.
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
     /// Folder where tools work; left out, the current one, or the server's with --url.
@@ -60,7 +60,7 @@ pub(crate) struct RunArgs {
     adaptive: bool,
     #[command(flatten)]
     unattended: ApprovalArgs,
-    /// Print the run's id and leave; `patchboard attach` follows it later. Tool calls that need approval wait.
+    /// Print the run's id and exit; `patchboard attach` follows it later. Tool calls that need approval wait.
     #[arg(long)]
     detach: bool,
     /// Name of the run, for `attach`; left out, one is made.

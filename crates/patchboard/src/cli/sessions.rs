@@ -39,7 +39,7 @@ enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show what was said in a conversation.
+    /// Show the messages of a conversation.
     Show {
         /// The session's key, as `sessions list` shows it.
         session: String,
@@ -58,7 +58,7 @@ enum SessionsCommand {
         session: String,
         #[command(flatten)]
         target: ServerTarget,
-        /// Delete them for good instead of starting afresh after them.
+        /// Delete the stored turns instead of only hiding them.
         #[arg(long)]
         purge: bool,
     },

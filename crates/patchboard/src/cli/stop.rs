@@ -36,7 +36,7 @@ pub(crate) struct StopArgs {
     /// How long to wait, such as 30s. Left out, as long as the server gives running work (`drain`), and a little more.
     #[arg(long, value_name = "TIME")]
     timeout: Option<TimeSpan>,
-    /// Do not let running work end. Runs go on at the next start; turns of chats end as interrupted.
+    /// Do not wait for running work. Runs resume at the next start; chat turns end as interrupted.
     #[arg(long)]
     now: bool,
     /// Kill the process if it is still there after the wait.

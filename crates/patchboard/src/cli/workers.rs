@@ -35,7 +35,7 @@ pub(crate) struct WorkersArgs {
     /// Print JSON: one object, or with --watch one a line.
     #[arg(long)]
     json: bool,
-    /// Look again every second, until Ctrl-C or until the server is gone.
+    /// Refresh every second, until Ctrl-C or until the server stops.
     #[arg(long)]
     watch: bool,
 }

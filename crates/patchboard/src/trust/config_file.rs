@@ -87,7 +87,7 @@ impl ConfigFileReader for TrustedReader {
                 format!("was never trusted and is left out: it {}", asked.join("; "))
             }
         };
-        let hint = format!("look at it and let it count with `patchboard trust {}`", file.shown.display());
+        let hint = format!("look at it and allow it with `patchboard trust {}`", file.shown.display());
         Some(FileWarning { message: one_line(&message), hint })
     }
 }

@@ -15,7 +15,7 @@ use crate::id::MessageId;
 use crate::store::{Durability, MessageRow, StoreWrite};
 use crate::text::cut_chars;
 
-/// Of what was said, in a notice about it.
+/// Longest excerpt of the utterance in a notice.
 const MAX_EXCERPT_CHARS: usize = 80;
 
 impl MessageActor {

@@ -396,7 +396,7 @@ impl Got {
     }
 }
 
-/// Whether the run goes on after a task was started or failed.
+/// Whether the run continues after a task was started or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunProgress {
     Continues,

@@ -1,20 +1,20 @@
-//! When a client that waits for the answers of apps has all of them.
+//! Decides when a client that waits for app responses has received all of them.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use patchboard_core::app::message::{AttemptState, MessageReport, MessageState};
 
-/// Decides by the message's current state alone, so the order of acknowledgements and notifications does not matter.
+/// Uses only the message's current state, so the order of acknowledgements and notifications does not matter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NoticeWait {
-    /// Notifications received before the wait began: they belong to an earlier attempt.
+    /// Notifications from before the wait: they belong to an earlier attempt.
     earlier_notices: usize,
-    /// How long after the message was sent to it an app may answer.
+    /// How long after delivery an app may answer.
     window: Duration,
 }
 
-/// Not limited by time: another event ends the wait.
+/// No time limit of its own: another event ends the wait.
 const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 
 impl NoticeWait {
@@ -33,17 +33,17 @@ impl NoticeWait {
     /// How long an answer may still arrive; `None` when nothing more is expected.
     pub(super) fn time_left(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
         match report.state {
-            // An app has let it time out, and nothing more happens before that app is connected again.
+            // An app timed out, and nothing happens before it reconnects.
             MessageState::Queued if report.reason.is_some() && report.current_attempts().next().is_some() => None,
             MessageState::Queued | MessageState::Sent => Some(UNBOUNDED),
-            // The hub's own response timeout ends the wait for apps that have not answered.
+            // The hub's response timeout bounds the wait for apps that have not responded.
             MessageState::Delivered if report.pending().next().is_some() => Some(UNBOUNDED),
             MessageState::Delivered => self.notice_time_left(report, now),
             MessageState::Held | MessageState::Refused | MessageState::Expired | MessageState::Cancelled => None,
         }
     }
 
-    /// The longest time left to any app that acknowledged the message and has sent no notification yet.
+    /// The longest time left of any app that acknowledged the message but has not sent a notification yet.
     fn notice_time_left(&self, report: &MessageReport, now: Timestamp) -> Option<Duration> {
         let told = || report.notices.iter().skip(self.earlier_notices);
         let has_told = |app: &str| told().any(|(teller, _)| teller.eq_ignore_ascii_case(app));

@@ -1,4 +1,4 @@
-//! Apps, which the API calls clients: who they are, and what the operator decides about them.
+//! Apps, called clients in the API: listing, approval, pairing and removal.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -48,7 +48,7 @@ fn done() -> Response {
     json(StatusCode::OK, wire::encode(&report::DoneBody { ok: true }))
 }
 
-/// The token is shown once, in the answer; the board gets and keeps its hash.
+/// The token is shown once, in the response; the board stores its hash.
 struct Pairing {
     command: PairApp,
     token: String,

@@ -25,7 +25,7 @@ use crate::listen::Peer;
 use crate::pump;
 use crate::trace::traceparent;
 
-/// Extracted before everything else, so that nothing of a request is read before its sender is known.
+/// Extracted first, so that no part of a request is parsed before its sender is authenticated.
 pub(super) struct Client {
     hub: Hub,
     caller: Caller,
@@ -39,7 +39,7 @@ impl FromRequestParts<Hub> for Client {
         let Some(peer) = parts.extensions.get::<Peer>() else { return Err(StatusCode::FORBIDDEN.into_response()) };
         let identity = hub.identify(peer, &parts.headers).await?;
         let caller = Caller {
-            // The operator may do over HTTP what the command line does.
+            // Over HTTP the operator has the rights of the command line.
             surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Hub },
             principal: identity.principal,
             connection: pump::next_connection(),
@@ -61,7 +61,7 @@ impl Hub {
 }
 
 impl Client {
-    /// The command runs in a task of its own, to its end even when the client disconnects.
+    /// Runs the command in a task of its own, to its end even if the client disconnects.
     pub(super) async fn ask<C: BoardCommand>(&self, command: C) -> Result<C::Reply, ApiError> {
         let board = &self.hub.0.context.board;
         let reply = board.ask_traced(&self.caller, command, CancellationToken::new(), self.traceparent.as_deref());
@@ -73,7 +73,7 @@ impl Client {
         self.ask(ReadMessage { message, newer_than: None }).await
     }
 
-    /// The message when the wait is over; refused when too many requests wait already.
+    /// Returns the message when the wait is over; refuses if too many requests already wait.
     pub(super) async fn wait_for(
         &self,
         mut report: Arc<MessageReport>,
@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// The message as soon as its version is above `seen`, or its current version when time is up.
+    /// Returns the message once its version is above `seen`, or its current version at the deadline.
     async fn wait_for_newer(
         &self,
         message: MessageId,

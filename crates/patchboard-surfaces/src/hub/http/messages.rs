@@ -1,4 +1,4 @@
-//! Messages: submitted, shown, sent again or cancelled, and how one would be routed.
+//! Messages: submit, read, resend, cancel, and explain routing.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ pub(super) async fn explain(
     Ok(json(StatusCode::OK, map::decision(&decision)))
 }
 
-/// Answers with the message as it is after the command.
+/// Responds with the message's state after the command.
 async fn change(client: &Client, command: impl BoardCommand<Reply = Arc<MessageReport>>) -> Result<Response, ApiError> {
     let report = client.ask(command).await?;
     Ok(json(StatusCode::ACCEPTED, map::message(&report)))

@@ -1,5 +1,4 @@
-//! What requests say, as extractors: the path, the query and the body of each, checked and typed. An error names the
-//! part that is wrong.
+//! Extractors of the API: parse and validate the path, query and body. An error names the part that is wrong.
 
 use std::time::Duration;
 
@@ -28,12 +27,12 @@ use crate::hub::wire::{is_blank, is_name};
 const MAX_WAIT: Duration = Duration::from_secs(120);
 /// Largest body in bytes; a larger one is refused.
 const MAX_BODY: usize = 1024 * 1024;
-/// As many more bytes are read and dropped, so that the client, which may still be sending, gets to read the refusal.
+/// Further bytes that are read and discarded, so that a client that is still sending can read the refusal.
 const MAX_DISCARDED_BODY: usize = 16 * 1024 * 1024;
-/// A body that is not whole by then is given up.
+/// An incomplete body is abandoned after this time.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The message a path names.
+/// The message in the path.
 pub(super) struct MessagePath(pub(super) MessageId);
 
 impl FromRequestParts<Hub> for MessagePath {
@@ -45,7 +44,7 @@ impl FromRequestParts<Hub> for MessagePath {
     }
 }
 
-/// The app a path names.
+/// The app in the path.
 pub(super) struct AppPath(pub(super) String);
 
 impl FromRequestParts<Hub> for AppPath {
@@ -56,7 +55,7 @@ impl FromRequestParts<Hub> for AppPath {
     }
 }
 
-/// What routing has training data about: an app or, as `*`, messages that are for no app.
+/// A label with training data: an app, or `*` for messages that are for no app.
 pub(super) struct LabelPath(pub(super) String);
 
 impl FromRequestParts<Hub> for LabelPath {
@@ -68,7 +67,7 @@ impl FromRequestParts<Hub> for LabelPath {
     }
 }
 
-/// The only variable segment of a path, decoded.
+/// The path's only variable segment, decoded.
 async fn segment(parts: &mut Parts) -> Result<String, PathRejection> {
     parts.extract::<Path<String>>().await.map(|Path(segment)| segment)
 }
@@ -77,30 +76,30 @@ fn app(name: String) -> Result<String, ApiError> {
     if is_name(&name) { Ok(name) } else { Err(ApiError::invalid("no app can have this name")) }
 }
 
-/// How long a request waits for what becomes of its message.
+/// How long a request waits for the outcome of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageWait {
     No,
-    /// Until every app that has the message has sent a notification, refused it or run out of time, and no other app is
-    /// to get it.
+    /// Until every app that has the message has sent a notification, refused it or timed out, and no other app will
+    /// receive it.
     Settled(Duration),
-    /// Until there is something newer than that record.
+    /// Until there is a record newer than that one.
     Newer(Seq, Duration),
 }
 
-/// Of a submission.
+/// Query of a submission.
 pub(super) struct SubmitQuery(pub(super) MessageWait);
 
-/// Of a message that is read.
+/// Query of a read.
 pub(super) struct ReadQuery(pub(super) MessageWait);
 
-/// Which messages are listed.
+/// Query of a listing.
 pub(super) struct ListQuery {
     pub(super) state: Option<MessageState>,
     pub(super) page: PageRequest,
 }
 
-/// What stands after the `?`, read as what it stands for; parameters with other names are ignored.
+/// The parsed query; unknown parameters are ignored.
 pub(super) struct ApiQuery<T>(pub(super) T);
 
 impl<T: ParseQuery> FromRequestParts<Hub> for ApiQuery<T> {
@@ -172,7 +171,7 @@ impl ParseQuery for ListQuery {
     }
 }
 
-/// `None` for not at all.
+/// `None`: do not wait.
 fn patience(wait: Option<&str>) -> Result<Option<Duration>, ApiError> {
     let Some(text) = wait else { return Ok(None) };
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -182,7 +181,7 @@ fn patience(wait: Option<&str>) -> Result<Option<Duration>, ApiError> {
     }
 }
 
-/// A body within its limits of size and time, read as what it stands for.
+/// The parsed body, bounded in size and time.
 pub(super) struct ApiBody<T>(pub(super) T);
 
 impl<T: ParseBody> FromRequest<Hub> for ApiBody<T> {
@@ -197,16 +196,16 @@ pub(super) trait ParseBody: Sized {
     fn parse(body: &str) -> Result<Self, ApiError>;
 }
 
-/// Of requests that say everything in their path.
+/// The body of requests whose parameters are all in the path.
 pub(super) struct Ignored;
 
-/// To an app that is named.
+/// Body of a resend to a named app.
 pub(super) struct SendToBody {
     pub(super) app: String,
 }
 
 pub(super) struct ForgetBody {
-    /// Also forgets its token.
+    /// Also deletes its token.
     pub(super) unpair: bool,
 }
 
@@ -254,7 +253,7 @@ impl ParseBody for SendToBody {
 }
 
 impl ParseBody for ForgetBody {
-    /// The body may be left out.
+    /// The body is optional.
     fn parse(body: &str) -> Result<Self, ApiError> {
         if body.trim().is_empty() {
             return Ok(Self { unpair: false });

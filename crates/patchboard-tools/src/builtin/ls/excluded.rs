@@ -1,4 +1,4 @@
-//! The entries that a caller of `ls` asks to leave out.
+//! Entries that the caller of `ls` excludes.
 
 use globset::{GlobBuilder, GlobSet};
 
@@ -18,13 +18,13 @@ impl ExcludedPatterns {
             let text = text.trim_start_matches("./").trim_start_matches("**/");
             let name = text.trim_end_matches("/**").trim_end_matches('/');
             let applies_to = if name.len() == text.len() { &mut everything } else { &mut folders };
-            // What is no pattern stands for itself.
+            // An invalid pattern is matched literally.
             let glob = GlobBuilder::new(name).build().or_else(|_| GlobBuilder::new(&globset::escape(name)).build());
             if let Ok(glob) = glob {
                 applies_to.add(glob);
             }
         }
-        // The schema bounds how many patterns there are and how long, far below what a set can hold.
+        // The schema bounds the number and length of patterns, far below what a set can hold.
         Self { everything: everything.build().unwrap_or_default(), folders: folders.build().unwrap_or_default() }
     }
 

@@ -1,4 +1,4 @@
-//! Lists folders level by level, so that a huge one deep down never crowds out what lies above it.
+//! Lists folders breadth-first, so that a huge nested folder never displaces what lies above it.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -12,19 +12,19 @@ use super::excluded::ExcludedPatterns;
 use crate::folder::{EntryKind, FolderEntry, OpenFolder};
 use crate::text::escape_control_chars;
 
-/// More are counted, not shown.
+/// Further entries are counted, not shown.
 pub(super) const MAX_FILES: usize = 100;
 pub(super) const MAX_FOLDERS: usize = 100;
-/// After so many entries nothing further is looked at; counts are then lower bounds.
+/// The scan ends after this many entries; counts are then lower bounds.
 pub(super) const MAX_SCANNED: usize = 20_000;
 
-/// The listed folder and what was found beneath it. `nodes[0]` is the folder itself.
+/// The listed folder and its descendants. `nodes[0]` is the folder itself.
 #[derive(Debug)]
 pub(super) struct FolderListing {
     pub(super) nodes: Vec<FolderNode>,
     pub(super) files: usize,
     pub(super) folders: usize,
-    /// By ignore rules; neither shown nor among the counts of what is left out.
+    /// Excluded by ignore rules; neither shown nor included in the counts of omitted entries.
     pub(super) excluded_files: usize,
     pub(super) extent: ListingExtent,
     pub(super) unread_rules: Option<String>,
@@ -48,7 +48,7 @@ pub(super) enum NodeState {
     Listed,
     /// The scan ended in the middle of it.
     PartlyListed,
-    /// In words: why its entries are not shown.
+    /// The reason why its entries are not shown.
     NotListed(&'static str),
 }
 
@@ -58,14 +58,14 @@ pub(super) enum ListingExtent {
     Partial,
 }
 
-/// A shown folder still to be listed: its node, the names that lead to it, and the rules around it.
+/// A shown folder that is still to be listed: its node, the names that lead to it, and the rules around it.
 struct QueuedFolder {
     node: usize,
     names: Vec<OsString>,
     rules: IgnoreRules,
 }
 
-/// A listing on its way.
+/// State of a scan.
 struct ListingScan<'a> {
     listing: FolderListing,
     excluded: &'a ExcludedPatterns,
@@ -75,7 +75,7 @@ struct ListingScan<'a> {
 }
 
 impl FolderListing {
-    /// `rules` are those around `listed`. Fails only when `listed` itself cannot be read; a failure further down is shown
+    /// `rules` are those around `listed`. Fails only if `listed` itself cannot be read; an error further down is shown
     /// in the tree.
     pub(super) fn scan(
         listed: &OpenFolder,
@@ -147,7 +147,7 @@ impl ListingScan<'_> {
         Ok(())
     }
 
-    /// The folders and the other entries that are not left out, each in order of name.
+    /// The folders and the other entries that are not excluded, each in order of name.
     fn read_entries(
         &mut self,
         folder: &OpenFolder,
@@ -206,7 +206,7 @@ impl ListingScan<'_> {
     }
 }
 
-/// From the working folder.
+/// Path relative to the working folder.
 fn path_of(folder: &OpenFolder, name: &OsStr) -> PathBuf {
     folder.trail().iter().map(OsString::as_os_str).chain([name]).collect()
 }

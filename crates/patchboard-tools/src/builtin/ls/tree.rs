@@ -1,4 +1,4 @@
-//! A listing as indented text.
+//! Renders a listing as indented text.
 
 use super::super::file_scan::excluded_files_remark;
 use super::listing::{FolderListing, FolderNode, ListingExtent, NodeState};
@@ -24,7 +24,7 @@ pub(super) fn render(path: &str, listing: &FolderListing) -> String {
     text
 }
 
-/// As deep as folders are shown, which is bounded by their number.
+/// Recursion depth is bounded by the number of folders shown.
 fn render_node(node: &FolderNode, depth: usize, listing: &FolderListing, text: &mut String) {
     for folder in node.folders.iter().filter_map(|index| listing.nodes.get(*index)) {
         match &folder.state {
@@ -51,7 +51,7 @@ fn render_node(node: &FolderNode, depth: usize, listing: &FolderListing, text: &
         };
         push_line(depth, &format!("… {rest} more"), text);
     } else if nothing_shown && depth == 1 {
-        // Only the listed folder says so: further down an empty folder is seen to be empty.
+        // Only the listed folder is marked empty: for nested folders it is apparent.
         push_line(depth, "(nothing)", text);
     }
 }

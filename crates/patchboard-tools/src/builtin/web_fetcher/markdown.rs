@@ -17,11 +17,11 @@ const MAX_URL_BYTES: usize = 2000;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MarkdownPage {
     pub(super) text: String,
-    /// The rest was left out at the bound given.
+    /// The rest was omitted at the size limit.
     pub(super) is_truncated: bool,
 }
 
-/// At most about `max_bytes` of Markdown. Links are made absolute where `page_url` can be read.
+/// At most about `max_bytes` of Markdown. Links are made absolute if `page_url` is valid.
 pub(super) fn to_markdown(html: &str, page_url: &str, max_bytes: usize) -> MarkdownPage {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
@@ -52,7 +52,7 @@ struct Converter {
     title: PageTitle,
 }
 
-/// An element without text for a reader, and how many of its name are open.
+/// An element without readable text, with the number of open elements of that name.
 struct SkippedElement {
     name: String,
     depth: usize,
@@ -64,7 +64,7 @@ enum PageTitle {
     Read(String),
 }
 
-/// Their whole content is left out.
+/// Elements whose whole content is omitted.
 fn is_skipped(name: &str) -> bool {
     matches!(
         name,
@@ -93,7 +93,7 @@ impl Converter {
             if name == skipped.name {
                 skipped.depth += 1;
             }
-            // Where the end tag is missing, the page's own content must not be lost with the element.
+            // If the end tag is missing, the page's own content must not be lost with the element.
             if !matches!(name.as_str(), "main" | "article" | "body") {
                 return;
             }
@@ -210,7 +210,7 @@ impl Converter {
         MarkdownPage { text, is_truncated }
     }
 
-    /// `None` for what a reader cannot follow.
+    /// `None` for addresses that a reader cannot follow.
     fn absolute(&self, address: &str) -> Option<String> {
         let address = address.trim();
         if address.is_empty() || address.starts_with('#') || address.len() > MAX_URL_BYTES {
@@ -263,7 +263,7 @@ fn heading_level(name: &str) -> usize {
     name.bytes().last().map_or(1, |digit| usize::from(digit.saturating_sub(b'0')))
 }
 
-/// Of a code block, as highlighters have it in `class`.
+/// The language of a code block, as highlighters put it in `class`.
 fn language(tag: &StartTag<()>) -> Option<String> {
     let classes = attribute(tag, "class")?;
     let mut named = classes.split_whitespace().filter_map(|class| {

@@ -35,7 +35,7 @@ pub(super) fn page_text(fetched: &FetchResponse) -> Result<String, NotText> {
     }
 }
 
-/// By its content type, or without one by how it begins.
+/// By its content type, or if that is missing by its first characters.
 pub(super) fn is_html(fetched: &FetchResponse, text: &str) -> bool {
     match header(fetched, "content-type") {
         Some(content_type) => {
@@ -50,7 +50,7 @@ pub(super) fn is_html(fetched: &FetchResponse, text: &str) -> bool {
     }
 }
 
-/// A sentence about an answer that is a failure, with what it says about itself.
+/// A sentence about a failed response, with the reason it contains.
 pub(crate) fn failure_message(fetched: &FetchResponse) -> String {
     let status = fetched.status;
     let name = patchboard_http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());

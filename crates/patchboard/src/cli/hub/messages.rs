@@ -60,7 +60,7 @@ pub(super) struct RouteArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct WhyArgs {
-    /// What would be said.
+    /// The text to route.
     text: String,
     #[command(flatten)]
     target: HubTarget,

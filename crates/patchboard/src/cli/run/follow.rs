@@ -29,7 +29,7 @@ const TERMINATED: u8 = 143;
 pub(super) enum InterruptAction {
     /// Cancels the run, which belongs to this command.
     CancelRun,
-    /// Stops following; the run goes on.
+    /// Stops following; the run continues.
     Detach,
 }
 

@@ -1,13 +1,13 @@
-//! Writes Markdown from a stream of opened and closed elements, whatever their order.
+//! Writes Markdown from a stream of opened and closed elements, in any order.
 
 mod table;
 
-/// More elements open at once are not distinguished: their text is written as that of the innermost one that is.
+/// Elements nested deeper are not distinguished: their text belongs to the innermost one within the limit.
 const MAX_OPEN: usize = 48;
-/// Tables within cells of tables beyond this are written as lines.
+/// Tables nested deeper in table cells are written as lines.
 const MAX_TABLES: usize = 4;
 
-/// What separates the text written so far from what follows. Requests merge into the widest.
+/// The separator between the text written so far and the next text. Requests merge into the widest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Break {
     None,
@@ -16,12 +16,12 @@ pub(super) enum Break {
     Blank,
 }
 
-/// An open element that matters to how text is written.
+/// An open element that affects how text is written.
 #[derive(Debug)]
 pub(super) enum Element {
     Heading(usize),
     Quote,
-    /// `next` is the number of the next item, where they are numbered.
+    /// `next` is the number of the next item, for numbered lists.
     List {
         next: Option<u32>,
     },
@@ -40,22 +40,22 @@ pub(super) enum Element {
         start: Option<usize>,
     },
     Table(table::TableState),
-    /// A cell is written aside: its text begins at `start` of the output, and the row that it becomes part of is preceded by
-    /// `before`.
+    /// A cell's text is collected separately: it begins at `start` of the output, and its row is preceded by `before`.
     Cell {
         start: usize,
         before: Break,
     },
 }
 
-/// An element, and whether its opening mark has been written. Marks wait for text, so empty elements leave nothing.
+/// An element, and whether its opening mark has been written. Marks are written with the first text, so that empty
+/// elements produce no output.
 #[derive(Debug)]
 struct OpenElement {
     element: Element,
     is_begun: bool,
 }
 
-/// The text of a `<pre>`, kept as it is.
+/// The text of a `<pre>`, kept unchanged.
 #[derive(Debug, Default)]
 struct CodeBlock {
     text: String,
@@ -80,7 +80,7 @@ impl MarkdownWriter {
         self.output.len() + self.code_block.as_ref().map_or(0, |block| block.text.len()) > self.max_bytes
     }
 
-    /// The text, and whether the bound was reached.
+    /// The text, and whether the size limit was reached.
     pub(super) fn finish(mut self) -> (String, bool) {
         let is_full = self.is_full();
         self.close_code_block();
@@ -92,10 +92,10 @@ impl MarkdownWriter {
         (self.output, is_truncated)
     }
 
-    /// Text outside of `<pre>`, in which any run of white space is one space.
+    /// Text outside of `<pre>`, in which whitespace is collapsed.
     pub(super) fn text(&mut self, text: &str) {
         if let Some(block) = &mut self.code_block {
-            // HTML leaves out a line end right after the tag.
+            // HTML ignores a line break right after the tag.
             let text = if block.text.is_empty() { text.strip_prefix('\n').unwrap_or(text) } else { text };
             block.text.push_str(text);
             return;
@@ -114,7 +114,7 @@ impl MarkdownWriter {
         }
     }
 
-    /// Text as it is, on the current line.
+    /// Text written unchanged, on the current line.
     pub(super) fn literal(&mut self, text: &str) {
         if let Some(block) = &mut self.code_block {
             block.text.push_str(text);
@@ -125,7 +125,7 @@ impl MarkdownWriter {
         self.output.push_str(text);
     }
 
-    /// Asks for a break before what follows. Headings and links stay on one line.
+    /// Requests a break before the next text. Headings and links stay on one line.
     pub(super) fn request(&mut self, wanted: Break) {
         if let Some(block) = &mut self.code_block {
             if wanted >= Break::Line && !block.text.is_empty() && !block.text.ends_with('\n') {
@@ -141,12 +141,12 @@ impl MarkdownWriter {
         if wanted >= Break::Line {
             self.close_all_inline();
         }
-        // A paragraph that begins an item begins on its line.
+        // A paragraph at the start of an item begins on the item's line.
         let begins_item = matches!(self.innermost_block(), Some(Element::Item { is_marked: false, .. }));
         self.pending = self.pending.max(if begins_item { wanted.min(Break::Line) } else { wanted });
     }
 
-    /// `<br>`: the second in a row leaves a blank line.
+    /// `<br>`: two in a row produce a blank line.
     pub(super) fn line_break(&mut self) {
         match &mut self.code_block {
             Some(block) => block.text.push('\n'),
@@ -167,7 +167,7 @@ impl MarkdownWriter {
         if self.code_block.is_some() {
             return;
         }
-        // In a link a heading is only its text, and a heading that was not closed ends here.
+        // A heading in a link is only text, and a heading that was not closed ends here.
         if matches!(element, Element::Heading(_)) && self.inline().iter().any(|open| is_link(&open.element)) {
             return self.request(Break::Space);
         }
@@ -177,7 +177,7 @@ impl MarkdownWriter {
         self.push(element);
     }
 
-    /// Closes the innermost block that fits and all that was opened in it; without one, nothing.
+    /// Closes the innermost block that matches and all elements opened in it; does nothing if there is none.
     pub(super) fn close(&mut self, fits: impl Fn(&Element) -> bool) {
         let cell = self.cell_index();
         let Some(index) = self.open.iter().rposition(|open| fits(&open.element)).filter(|index| *index >= cell) else {
@@ -280,7 +280,7 @@ impl MarkdownWriter {
         self.close_inline(is_link);
     }
 
-    /// Each line of `text` on a line of its own.
+    /// Writes each line of `text` on a line of its own.
     fn write_lines(&mut self, text: &str) {
         for line in text.lines() {
             if self.is_full() {
@@ -304,7 +304,7 @@ impl MarkdownWriter {
             }
             Break::Blank => {
                 self.output.push('\n');
-                // A quote goes on across a blank line.
+                // A quote continues across a blank line.
                 let quotes = self.line_elements().iter().filter(|open| matches!(open.element, Element::Quote)).count();
                 self.output.push_str(">".repeat(quotes).as_str());
                 self.output.push('\n');
@@ -409,7 +409,7 @@ impl MarkdownWriter {
         self.open.iter().map(|open| &open.element).rfind(|element| is_block(element))
     }
 
-    /// The first element that lines begin with: those around a cell do not count in it.
+    /// Index of the first element that affects line prefixes: elements around a cell do not affect its content.
     fn cell_index(&self) -> usize {
         self.open.iter().rposition(|open| matches!(open.element, Element::Cell { .. })).map_or(0, |index| index + 1)
     }
@@ -418,7 +418,7 @@ impl MarkdownWriter {
         self.open.get(self.cell_index()..).unwrap_or_default()
     }
 
-    /// Where the text of the current cell, or of the page, begins.
+    /// Offset at which the text of the current cell, or of the page, begins.
     fn text_start(&self) -> usize {
         let cell = self.cell_index().checked_sub(1).and_then(|index| self.open.get(index));
         match cell.map(|open| &open.element) {

@@ -1,5 +1,5 @@
-//! Tables. A row whose cells hold one line each becomes a row in Markdown; any other, as in pages that are laid out by
-//! tables, becomes the lines of its cells one after the other.
+//! Tables. A row whose cells hold one line each becomes a Markdown row; any other, as in pages with table layout,
+//! becomes the lines of its cells in sequence.
 
 use super::{Break, Element, MAX_TABLES, MarkdownWriter};
 
@@ -7,7 +7,7 @@ use super::{Break, Element, MAX_TABLES, MarkdownWriter};
 pub(in super::super) struct TableState {
     /// The finished cells of the open row.
     cells: Vec<String>,
-    /// A table with header cells is data: what is in its cells is put on one line.
+    /// A table with header cells contains data: the content of each cell is put on one line.
     has_header: bool,
     /// The line that follows the first row has been written.
     has_separator: bool,
