@@ -294,9 +294,9 @@ impl RunsDialect {
 
     /// The client's id for its own run or, if it set none, the id reported to it.
     fn own_run_id(&self) -> Option<&Arc<str>> {
-        let given = self.own_run.as_ref()?.id.as_ref();
-        let told = || self.follows.values().find(|follow| follow.relation == RunRelation::Own);
-        given.or_else(|| told().map(|follow| follow.projection.id()))
+        let client_id = self.own_run.as_ref()?.id.as_ref();
+        let own_follow = || self.follows.values().find(|follow| follow.relation == RunRelation::Own);
+        client_id.or_else(|| own_follow().map(|follow| follow.projection.id()))
     }
 
     fn own_run_ended(&mut self, ended: OwnRunEnd, steps: &mut Vec<Step>) {
@@ -312,8 +312,8 @@ impl RunsDialect {
 
     /// Sends no response: the run's end reports the cancellation.
     fn cancel(&mut self, id: String, steps: &mut Vec<Step>) {
-        if let Some(place) = self.queued_runs.iter().position(|run| run.id.as_ref() == Some(&id)) {
-            self.queued_runs.remove(place);
+        if let Some(position) = self.queued_runs.iter().position(|run| run.id.as_ref() == Some(&id)) {
+            self.queued_runs.remove(position);
             return refuse(steps, Some(&id), error::CANCELLED);
         }
         let is_own = self.own_run_id().is_some_and(|own| **own == *id);
@@ -456,8 +456,8 @@ impl RunsDialect {
             }
             Err(problem) => {
                 refuse(steps, id.as_deref(), &error::text(&problem));
-                let wanted = problem.kind == ErrorKind::Cancelled;
-                self.own_run_ended(if wanted { OwnRunEnd::Expected } else { OwnRunEnd::Failed }, steps);
+                let is_expected = problem.kind == ErrorKind::Cancelled;
+                self.own_run_ended(if is_expected { OwnRunEnd::Expected } else { OwnRunEnd::Failed }, steps);
             }
         }
     }
