@@ -15,8 +15,11 @@ fn troubles_with_a_server_have_their_kind_and_say_what_to_do() {
     let place = || "127.0.0.1:7200".to_owned();
     for (trouble, kind) in [
         (ConnectError::BadAddress(place()), ExitKind::Unusable),
-        (ConnectError::TokenRejected { place: place() }, ExitKind::Failed),
-        (ConnectError::Unreachable { place: place(), why: "nobody listens there".to_owned() }, ExitKind::Unreachable),
+        (ConnectError::TokenRejected { authority: place() }, ExitKind::Failed),
+        (
+            ConnectError::Unreachable { authority: place(), why: "nobody listens there".to_owned() },
+            ExitKind::Unreachable,
+        ),
     ] {
         let failure = CommandFailure::from(anyhow::Error::from(trouble.clone()));
         assert_eq!(failure.kind, kind);

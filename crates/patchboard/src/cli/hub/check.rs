@@ -50,8 +50,8 @@ pub(super) fn run(args: HubCheckArgs) -> Result<ExitCode, CommandFailure> {
         let url = format!("ws://{}{}", listener.local_addr()?, address.path);
         let tell = FindingPrinter { json: args.json };
         tell.listening(&url);
-        let place = EndpointConfig { path: address.path, allowed_origins };
-        let plan = CheckOptions { endpoint: place, once: args.once, timeout: Duration::from_secs(args.timeout) };
+        let endpoint = EndpointConfig { path: address.path, allowed_origins };
+        let plan = CheckOptions { endpoint, once: args.once, timeout: Duration::from_secs(args.timeout) };
         let script = HubScript {
             start: SystemClock.now(),
             client: Uuid::new_v4(),

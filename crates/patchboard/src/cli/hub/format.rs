@@ -26,8 +26,8 @@ pub(super) fn next_step(report: &MessageReport) -> Option<String> {
     let id = &report.id;
     let step = match report.state.as_str() {
         "held" => {
-            let told = report.reason.as_deref().and_then(|reason| reason.rsplit_once(CHOOSE_HINT));
-            let command = told.map(|(_, command)| command.trim_matches('`').to_owned());
+            let split_reason = report.reason.as_deref().and_then(|reason| reason.rsplit_once(CHOOSE_HINT));
+            let command = split_reason.map(|(_, command)| command.trim_matches('`').to_owned());
             command.unwrap_or_else(|| format!("patchboard hub route {id} APP"))
         }
         "refused" | "expired" => format!("patchboard hub resend {id}"),
@@ -47,8 +47,8 @@ pub(super) fn waits_for_app(report: &MessageReport) -> Option<&'static str> {
 
 /// The command for the held messages of a list.
 pub(super) fn next_step_of_held(reports: &[MessageReport]) -> Option<String> {
-    let held: Vec<&MessageReport> = reports.iter().filter(|report| report.state == "held").collect();
-    match held.as_slice() {
+    let held_reports: Vec<&MessageReport> = reports.iter().filter(|report| report.state == "held").collect();
+    match held_reports.as_slice() {
         [] => None,
         [one] => next_step(one),
         more => Some(format!("next, for each of the {} held: patchboard hub route ID APP", more.len())),
@@ -109,11 +109,11 @@ pub(super) fn timeline(report: &MessageReport, zone: &TimeZone) -> Vec<String> {
     lines.extend(next_step(report));
     let local = |time: &str| clock::in_zone(time, zone, clock::SECOND);
     lines.push(format!("text        {}", output::plain(&report.text).replace('\n', "\n            ")));
-    let heard = match report.confidence {
+    let input = match report.confidence {
         Some(confidence) => format!("{}, heard with confidence {confidence}", report.input_method),
         None => report.input_method.clone(),
     };
-    lines.push(output::one_line(&format!("said        {} ({heard})", local(&report.submitted_at))));
+    lines.push(output::one_line(&format!("said        {} ({input})", local(&report.submitted_at))));
     lines.push(output::one_line(&format!("kept until  {}", local(&report.expires_at))));
     for decided in &report.decisions {
         lines.push(format!("routed      {}", decision(decided)));
