@@ -574,7 +574,7 @@ impl<D: Dialect> Pump<D> {
     /// Performs the close handshake, at most for one second.
     async fn close(&mut self, code: u16, reason: &'static str) {
         let frame = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
-        let goodbye = async {
+        let close_frame = async {
             if self.socket.send(frame).await.is_ok() {
                 // Waits for the peer's close frame: closing earlier could reset the connection and lose frames already
                 // sent.
@@ -586,6 +586,6 @@ impl<D: Dialect> Pump<D> {
             }
         };
         // On timeout the socket is dropped without a handshake.
-        drop(tokio::time::timeout(Duration::from_secs(1), goodbye).await);
+        drop(tokio::time::timeout(Duration::from_secs(1), close_frame).await);
     }
 }

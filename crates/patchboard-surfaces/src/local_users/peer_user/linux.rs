@@ -37,11 +37,11 @@ pub(super) fn find(client: SocketAddr, server: SocketAddr) -> io::Result<PeerUse
 
 /// Queries a socket with a zero remote address and port, which only a listening socket has.
 pub(super) fn find_listener(address: SocketAddr) -> io::Result<PeerUser> {
-    let nowhere = match address.ip().to_canonical() {
+    let unspecified = match address.ip().to_canonical() {
         IpAddr::V4(_) => IpAddr::from([0; 4]),
         IpAddr::V6(_) => IpAddr::from([0; 16]),
     };
-    let request = encode(address, SocketAddr::new(nowhere, 0));
+    let request = encode(address, SocketAddr::new(unspecified, 0));
     decode_listener(&query_kernel(&request)?, address.port())
 }
 
