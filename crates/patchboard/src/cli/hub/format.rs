@@ -69,11 +69,11 @@ pub(super) fn candidates(decision: &RoutingDecision) -> Vec<String> {
 
 fn candidate(candidate: &RoutingCandidate) -> String {
     let percent = (candidate.confidence * 100.0).clamp(0.0, 100.0);
-    let mut said = format!("{} {percent:.0} %", candidate.client);
+    let mut line = format!("{} {percent:.0} %", candidate.client);
     if !candidate.why.is_empty() {
-        said.push_str(&format!(": {}", candidate.why.join("; ")));
+        line.push_str(&format!(": {}", candidate.why.join("; ")));
     }
-    output::one_line(&said)
+    output::one_line(&line)
 }
 
 pub(super) fn attempt(attempt: &DeliveryAttempt) -> String {
@@ -93,14 +93,14 @@ pub(super) fn attempt(attempt: &DeliveryAttempt) -> String {
 pub(super) fn notification(notification: &AppNotification) -> String {
     let AppNotification { client, title, body, priority } = notification;
     let mark = if priority == "high" { " (important)" } else { "" };
-    let mut said = format!("{client}{mark}");
+    let mut line = format!("{client}{mark}");
     if title != client && !title.is_empty() {
-        said.push_str(&format!(": {title}"));
+        line.push_str(&format!(": {title}"));
     }
     if !body.is_empty() {
-        said.push_str(&format!(": {body}"));
+        line.push_str(&format!(": {body}"));
     }
-    output::plain(&said).replace('\n', "\n  ")
+    output::plain(&line).replace('\n', "\n  ")
 }
 
 /// Everything known about a message, in chronological order as far as the hub reports it.
