@@ -98,7 +98,7 @@ impl LogFile {
     pub(super) fn write_line(&self, line: &[u8]) {
         match &mut *self.target() {
             LogTarget::Buffered(buffered) if buffered.len() + line.len() <= MAX_BUFFERED_BYTES => {
-                buffered.extend_from_slice(line)
+                buffered.extend_from_slice(line);
             }
             LogTarget::Buffered(_) | LogTarget::Off => {}
             LogTarget::Open(file) => file.write_line(line),

@@ -71,7 +71,7 @@ impl TerminalWriter {
         match &mut self.deferred {
             // Live blocks need not be held back: they are redrawn anyway.
             Some(deferred) => {
-                deferred.extend(updates.into_iter().filter(|update| !matches!(update, DisplayUpdate::LiveBlock(_))))
+                deferred.extend(updates.into_iter().filter(|update| !matches!(update, DisplayUpdate::LiveBlock(_))));
             }
             None => updates.into_iter().for_each(|update| self.write(update)),
         }
