@@ -198,22 +198,22 @@ impl Bridge {
 
     /// Accepts TCP connections until shutdown.
     pub async fn serve_public(self, socket: TcpListener, tls: Option<ReloadableTls>) {
-        while let Some((stream, place)) = self.next_connection(|| socket.accept()).await {
+        while let Some((stream, permit)) = self.next_connection(|| socket.accept()).await {
             let Ok(address) = stream.peer_addr() else { continue };
             let needs_token = self.0.gate.needs_token();
-            let seat = needs_token.then(|| self.0.pending_sign_ins.try_acquire(address.ip()));
-            if seat.as_ref().is_some_and(Option::is_none) {
+            let sign_in_permit = needs_token.then(|| self.0.pending_sign_ins.try_acquire(address.ip()));
+            if sign_in_permit.as_ref().is_some_and(Option::is_none) {
                 telemetry::refused(SURFACE, "capacity");
                 continue;
             }
             // A client certificate replaces the token, from any address.
             let asks_user = !needs_token && !tls.as_ref().is_some_and(|tls| tls.requires_client_certificate);
             // Runs before anything is read: once the peer has closed its socket, its user can no longer be determined.
-            let stranger = asks_user.then(|| self.0.local_users.check(SURFACE, &stream).err()).flatten();
+            let rejection = asks_user.then(|| self.0.local_users.check(SURFACE, &stream).err()).flatten();
             let (bridge, tls) = (self.clone(), tls.clone());
             self.0.tracker.spawn(async move {
-                bridge.serve_tcp(stream, (address.ip(), stranger), tls, seat.flatten()).await;
-                drop(place);
+                bridge.serve_tcp(stream, (address.ip(), rejection), tls, sign_in_permit.flatten()).await;
+                drop(permit);
             });
         }
     }
@@ -221,17 +221,17 @@ impl Bridge {
     /// Accepts processes of the server's own user until shutdown.
     pub async fn serve_unix(self, socket: UnixSocket) {
         let own_user = local_users::own_user();
-        while let Some((stream, place)) = self.next_connection(|| socket.listener.accept()).await {
+        while let Some((stream, permit)) = self.next_connection(|| socket.listener.accept()).await {
             if !unix::is_owned_by(&stream, own_user) {
                 telemetry::refused(SURFACE, "address");
                 tracing::warn!(surface = SURFACE, "a process of another user tried the Unix socket");
                 continue;
             }
-            let visitor = PeerConnection::new(self.clone(), ConnectionKind::Unix, None);
+            let peer = PeerConnection::new(self.clone(), ConnectionKind::Unix, None);
             let stop = self.0.draining.clone();
             self.0.tracker.spawn(async move {
-                connection::serve(TransportStream::Unix(AuthorityRewriteStream::new(stream)), visitor, stop).await;
-                drop(place);
+                connection::serve(TransportStream::Unix(AuthorityRewriteStream::new(stream)), peer, stop).await;
+                drop(permit);
             });
         }
     }
@@ -247,7 +247,7 @@ impl Bridge {
                 () = self.0.draining.cancelled() => return None,
             };
             match self.0.connection_permits.clone().try_acquire_owned() {
-                Ok(place) => return Some((stream, place)),
+                Ok(permit) => return Some((stream, permit)),
                 Err(_full) => telemetry::refused(SURFACE, "capacity"),
             }
         }
@@ -256,9 +256,9 @@ impl Bridge {
     async fn serve_tcp(
         self,
         stream: TcpStream,
-        (address, stranger): (IpAddr, Option<UserRejection>),
+        (address, rejection): (IpAddr, Option<UserRejection>),
         tls: Option<ReloadableTls>,
-        seat: Option<SignInPermit>,
+        sign_in_permit: Option<SignInPermit>,
     ) {
         connection::set_nodelay(&stream);
         let (io, is_certified) = match tls {
@@ -270,8 +270,8 @@ impl Bridge {
             },
         };
         let stop = self.0.draining.clone();
-        let door = ConnectionKind::Public { address, is_certified, user_rejection: stranger };
-        connection::serve(io, PeerConnection::new(self, door, seat), stop).await;
+        let kind = ConnectionKind::Public { address, is_certified, user_rejection: rejection };
+        connection::serve(io, PeerConnection::new(self, kind, sign_in_permit), stop).await;
     }
 
     /// Waits a bounded time for workers that are still starting.
@@ -284,8 +284,8 @@ impl Bridge {
 
     /// A permit for one more call.
     fn acquire_call_permit(&self) -> Result<OwnedSemaphorePermit, Status> {
-        let place = self.0.call_permits.clone().try_acquire_owned();
-        place.map_err(|_| Status::resource_exhausted("too many calls are under way; try again in a few seconds"))
+        let permit = self.0.call_permits.clone().try_acquire_owned();
+        permit.map_err(|_| Status::resource_exhausted("too many calls are under way; try again in a few seconds"))
     }
 
     fn server_time(&self) -> patchboard_proto::Timestamp {
@@ -311,12 +311,12 @@ where
 
 /// gRPC server reflection, for clients that ask for it: protocol v1 and v1alpha.
 fn reflection_services() -> Option<[ReflectionService; 2]> {
-    let about = || {
+    let builder = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(patchboard_proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let (current, former) = (about().build_v1().ok()?, about().build_v1alpha().ok()?);
+    let (current, former) = (builder().build_v1().ok()?, builder().build_v1alpha().ok()?);
     Some([BoxCloneSyncService::new(current), BoxCloneSyncService::new(former)])
 }
 

@@ -119,7 +119,7 @@ async fn upgrade(
     let auth = match gateway.identify(&peer, &headers).await {
         Ok(Some(identity)) => ClientAuth::SignedIn(identity),
         Ok(None) => match gateway.pending_sign_ins.try_acquire(peer.address) {
-            Some(seat) => ClientAuth::AwaitingToken(seat),
+            Some(permit) => ClientAuth::AwaitingToken(permit),
             None => return too_many_pending(),
         },
         Err(refused) => return refused,
@@ -143,8 +143,8 @@ impl Gateway {
     /// needed.
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<ClientIdentity>, Response> {
         let gate = &self.context.gate;
-        let shown = gate.identify(peer.address, ShownToken::in_header(headers)).await;
-        let identity = shown.map_err(|refusal| refusal.into_response(unauthorised))?;
+        let identified = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let identity = identified.map_err(|refusal| refusal.into_response(unauthorised))?;
         Ok(identity.or_else(|| gate.anonymous()))
     }
 }

@@ -50,11 +50,11 @@ impl LocalUsers {
     /// Checks whether the process at the other end of an accepted connection may use the listener.
     pub fn check(&self, surface: &'static str, stream: &TcpStream) -> Result<(), UserRejection> {
         let checked = self.examine(stream);
-        if let Err(stranger) = checked {
+        if let Err(rejection) = checked {
             telemetry::refused(surface, "user");
             // A closed connection has no user to report, and logging it would use up the interval's only line.
-            if stranger != UserRejection::ConnectionClosed && self.may_log() {
-                log_rejection(surface, stranger);
+            if rejection != UserRejection::ConnectionClosed && self.may_log() {
+                log_rejection(surface, rejection);
             }
         }
         checked
@@ -99,8 +99,8 @@ impl LocalUsers {
     }
 }
 
-fn log_rejection(surface: &'static str, stranger: UserRejection) {
-    match stranger {
+fn log_rejection(surface: &'static str, rejection: UserRejection) {
+    match rejection {
         UserRejection::User(user) => tracing::warn!(
             surface,
             user,

@@ -107,8 +107,8 @@ async fn message(State(mcp): State<McpService>, Extension(peer): Extension<Peer>
         Ok(identity) => identity,
         Err(refused) => return refused,
     };
-    let form = match ResponseFormat::of(&head.headers) {
-        Ok(form) => form,
+    let format = match ResponseFormat::of(&head.headers) {
+        Ok(format) => format,
         Err(refused) => return refused.into_response(),
     };
     let reading = axum::body::to_bytes(body, mcp.0.clients.get().max_message);
@@ -122,7 +122,7 @@ async fn message(State(mcp): State<McpService>, Extension(peer): Extension<Peer>
             mcp.begin_session(identity, &id, &params)
         }
         Ok(message) => match mcp.session(&identity, &head.headers) {
-            Ok(session) => mcp.handle_message(session, message, form, traceparent(&head.headers)).await,
+            Ok(session) => mcp.handle_message(session, message, format, traceparent(&head.headers)).await,
             Err(refused) => refused.into_response(),
         },
         Err(problem) => (StatusCode::BAD_REQUEST, json(&wire::error(&Value::Null, &problem))).into_response(),
@@ -197,8 +197,8 @@ fn media_type(text: &str) -> String {
 impl McpService {
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<ClientIdentity, Response> {
         let gate = &self.0.gate;
-        let shown = gate.identify(peer.address, ShownToken::in_header(headers)).await;
-        let identity = shown.map_err(|refusal| refusal.into_response(unauthorised))?;
+        let identified = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let identity = identified.map_err(|refusal| refusal.into_response(unauthorised))?;
         identity.or_else(|| gate.anonymous()).ok_or_else(unauthorised)
     }
 
@@ -218,8 +218,8 @@ impl McpService {
             Ok(session) => {
                 ([(SESSION_HEADER, session.id.to_string())], json(&wire::result(id, &result))).into_response()
             }
-            Err(no_place) => {
-                let (status, text) = match no_place {
+            Err(refusal) => {
+                let (status, text) = match refusal {
                     SessionRefusal::RateExceeded => {
                         (StatusCode::TOO_MANY_REQUESTS, "too many sessions begin at once\n")
                     }
@@ -245,7 +245,7 @@ impl McpService {
         &self,
         session: Arc<McpSession>,
         message: RpcMessage,
-        form: ResponseFormat,
+        format: ResponseFormat,
         traceparent: Option<&str>,
     ) -> Response {
         let (id, method, params) = match message {
@@ -262,7 +262,7 @@ impl McpService {
             RpcMessage::Response => return StatusCode::ACCEPTED.into_response(),
         };
         if method == "ping" {
-            return self.single_response(form, &wire::result(&id, &Value::Object(serde_json::Map::new())));
+            return self.single_response(format, &wire::result(&id, &Value::Object(serde_json::Map::new())));
         }
         if !session.take_rate_token(self.0.started.elapsed()) {
             telemetry::refused(SURFACE, "rate");
@@ -277,13 +277,13 @@ impl McpService {
         };
         let call = request.and_then(|request| Ok((session.begin_request(&id)?, request)));
         match call {
-            Err(problem) => self.single_response(form, &wire::error(&id, &problem)),
+            Err(problem) => self.single_response(format, &wire::error(&id, &problem)),
             Ok((call, request)) => {
                 // A stream's keep-alive comments prevent timeouts during tool calls; lists are answered at once.
                 let is_slow = method == "tools/call";
                 let answer = self.ask(&session, request, &call, traceparent);
                 let pending = PendingCall { id, call, answer, is_done: false };
-                if form == ResponseFormat::Events || (is_slow && form == ResponseFormat::Either) {
+                if format == ResponseFormat::Events || (is_slow && format == ResponseFormat::Either) {
                     event_stream(pending)
                 } else {
                     json(&pending.wait().await).into_response()
@@ -300,17 +300,17 @@ impl McpService {
         call: &ActiveRequest,
         traceparent: Option<&str>,
     ) -> oneshot::Receiver<MethodResult> {
-        let asking = request.ask(&self.0.board, &session.caller, call.cancel_token(), traceparent);
+        let reply = request.ask(&self.0.board, &session.caller, call.cancel_token(), traceparent);
         let (sender, receiver) = oneshot::channel();
         self.0.tracker.spawn(async move {
             // The receiver may be dropped already.
-            drop(sender.send(asking.await));
+            drop(sender.send(reply.await));
         });
         receiver
     }
 
-    fn single_response(&self, form: ResponseFormat, message: &Value) -> Response {
-        match form {
+    fn single_response(&self, format: ResponseFormat, message: &Value) -> Response {
+        match format {
             ResponseFormat::Json | ResponseFormat::Either => json(message).into_response(),
             ResponseFormat::Events => event_stream_response(Body::from(encode_event(message))),
         }
@@ -351,8 +351,8 @@ impl PendingCall {
             // Cancelled requests get no response.
             () = stop.cancelled() => None,
             message = self.response_message() => {
-                let piece = encode_event(&message);
-                Some((Ok(piece), self))
+                let chunk = encode_event(&message);
+                Some((Ok(chunk), self))
             }
             () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => Some((Ok(Bytes::from_static(b":\n\n")), self)),
         }

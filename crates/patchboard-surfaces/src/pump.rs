@@ -160,11 +160,11 @@ pub struct ClientConnection {
 }
 
 /// Runs one connection until it is closed.
-pub async fn run<D: Dialect>(plug: PumpContext, socket: WebSocket, dialect: D, client: ClientConnection) {
-    let ClientConnection { peer, connection, auth: admission, trace } = client;
-    let (identity, seat) = match admission {
+pub async fn run<D: Dialect>(context: PumpContext, socket: WebSocket, dialect: D, client: ClientConnection) {
+    let ClientConnection { peer, connection, auth, trace } = client;
+    let (identity, sign_in_permit) = match auth {
         ClientAuth::SignedIn(identity) => (Some(identity), None),
-        ClientAuth::AwaitingToken(seat) => (None, Some(seat)),
+        ClientAuth::AwaitingToken(sign_in_permit) => (None, Some(sign_in_permit)),
     };
     let now = Instant::now();
     if identity.is_none() {
@@ -172,15 +172,15 @@ pub async fn run<D: Dialect>(plug: PumpContext, socket: WebSocket, dialect: D, c
     }
     let mut pump = Pump {
         is_draining: false,
-        drain_signal: Box::pin(plug.draining.clone().cancelled_owned()),
-        context: plug,
+        drain_signal: Box::pin(context.draining.clone().cancelled_owned()),
+        context,
         socket,
         dialect,
         peer,
         connection,
         trace,
         identity: None,
-        sign_in_permit: seat,
+        sign_in_permit,
         opened: now,
         last_received: now,
         pinged: false,
@@ -197,15 +197,15 @@ pub async fn run<D: Dialect>(plug: PumpContext, socket: WebSocket, dialect: D, c
     };
     pump.identity.clone_from(&identity);
     pump.dialect.opened(identity, Duration::ZERO, &mut pump.steps);
-    let gone = pump.run_until_closed().await;
-    pump.finish(gone).await;
+    let cause = pump.run_until_closed().await;
+    pump.finish(cause).await;
 }
 
 impl<D: Dialect> Pump<D> {
     async fn run_until_closed(&mut self) -> CloseCause {
         loop {
-            if let ControlFlow::Break(gone) = self.run_once().await {
-                return gone;
+            if let ControlFlow::Break(cause) = self.run_once().await {
+                return cause;
             }
         }
     }
@@ -217,15 +217,15 @@ impl<D: Dialect> Pump<D> {
             self.close(close::GOING_AWAY, "server is shutting down").await;
             return ControlFlow::Break(CloseCause::Server);
         }
-        let wake = self.next_event().await;
-        self.handle(wake).await
+        let event = self.next_event().await;
+        self.handle(event).await
     }
 
     /// Closes the connection: issues the dialect's final commands and waits for them; all other queued commands are
     /// cancelled. Runs that have begun are handled by the dialect or keep their grace period.
-    async fn finish(mut self, gone: CloseCause) {
+    async fn finish(mut self, cause: CloseCause) {
         let mut last = Vec::new();
-        self.dialect.closed(gone, &mut last);
+        self.dialect.closed(cause, &mut last);
         let mut awaited = HashSet::new();
         for step in last {
             match step {
@@ -301,7 +301,7 @@ impl<D: Dialect> Pump<D> {
         for _ in 0..SOURCES {
             let source = self.next_source;
             self.next_source = (source + 1) % SOURCES;
-            let wake = match source {
+            let event = match source {
                 0 => self.socket.poll_next_unpin(context).map(PumpEvent::Frame),
                 1 if !self.pending_asks.is_empty() => {
                     poll_item(&mut self.pending_asks, context).map(PumpEvent::Replied)
@@ -312,8 +312,8 @@ impl<D: Dialect> Pump<D> {
                 3 if !self.follows.is_empty() => poll_item(&mut self.follows, context).map(PumpEvent::FollowAdvanced),
                 _ => Poll::Pending,
             };
-            if wake.is_ready() {
-                return wake;
+            if event.is_ready() {
+                return event;
             }
         }
         if self.unflushed {
@@ -352,9 +352,9 @@ impl<D: Dialect> Pump<D> {
         due
     }
 
-    async fn handle(&mut self, wake: PumpEvent<D::Reply>) -> Flow {
+    async fn handle(&mut self, event: PumpEvent<D::Reply>) -> Flow {
         let now = self.opened.elapsed();
-        match wake {
+        match event {
             PumpEvent::Frame(frame) => return self.frame(frame, now).await,
             PumpEvent::Draining => {}
             PumpEvent::WriteFailed => return ControlFlow::Break(CloseCause::Client),
@@ -574,7 +574,7 @@ impl<D: Dialect> Pump<D> {
     /// Performs the close handshake, at most for one second.
     async fn close(&mut self, code: u16, reason: &'static str) {
         let frame = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
-        let goodbye = async {
+        let close_frame = async {
             if self.socket.send(frame).await.is_ok() {
                 // Waits for the peer's close frame: closing earlier could reset the connection and lose frames already
                 // sent.
@@ -586,6 +586,6 @@ impl<D: Dialect> Pump<D> {
             }
         };
         // On timeout the socket is dropped without a handshake.
-        drop(tokio::time::timeout(Duration::from_secs(1), goodbye).await);
+        drop(tokio::time::timeout(Duration::from_secs(1), close_frame).await);
     }
 }

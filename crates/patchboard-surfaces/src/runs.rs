@@ -107,8 +107,8 @@ async fn upgrade(
         ShownToken::Missing => upgrade::bearer_protocol(&headers),
         ShownToken::Malformed | ShownToken::Token(_) => None,
     };
-    let shown = protocol.map_or(header, |protocol| ShownToken::Token(protocol.token));
-    let identity = match runs.identify(&peer, shown).await {
+    let token = protocol.map_or(header, |protocol| ShownToken::Token(protocol.token));
+    let identity = match runs.identify(&peer, token).await {
         Ok(identity) => identity,
         Err(refused) => return refused,
     };
@@ -124,10 +124,10 @@ async fn upgrade(
 }
 
 impl Runs {
-    async fn identify(&self, peer: &Peer, shown: ShownToken<'_>) -> Result<ClientIdentity, Response> {
+    async fn identify(&self, peer: &Peer, token: ShownToken<'_>) -> Result<ClientIdentity, Response> {
         let gate = &self.context.gate;
-        let shown = gate.identify(peer.address, shown).await;
-        let identity = shown.map_err(|refusal| refusal.into_response(unauthorised))?;
+        let identified = gate.identify(peer.address, token).await;
+        let identity = identified.map_err(|refusal| refusal.into_response(unauthorised))?;
         identity.or_else(|| gate.anonymous()).ok_or_else(unauthorised)
     }
 }

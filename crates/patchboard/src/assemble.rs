@@ -101,8 +101,8 @@ pub(crate) async fn open_board(
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop)?.tool_hosts());
     let signals = TelemetryBus::default();
     let pools = worker_ports.map(|ports| {
-        let means = PoolDependencies { launch: &launch, ports, signals: &signals };
-        RunningPools::start(loaded, secrets, means, pins("workers"), tracker, stop)
+        let dependencies = PoolDependencies { launch: &launch, ports, signals: &signals };
+        RunningPools::start(loaded, secrets, dependencies, pins("workers"), tracker, stop)
     });
     let pools = pools.transpose()?;
     let plugins = plugins::start_host(
@@ -358,12 +358,12 @@ fn workspaces(loaded: &LoadedConfig, guard: Arc<dyn WriteGuard>, tracker: &TaskT
         grants: GrantRules { guard: Some(guard), ..grant_rules(loaded) },
     };
     // A symlink loop is not a file and must not prevent the server's start.
-    let leads_nowhere = |path: &Path| {
-        let looped = Some(rustix::io::Errno::LOOP.raw_os_error());
-        path.canonicalize().is_err_and(|error| error.raw_os_error() == looped)
+    let is_symlink_loop = |path: &Path| {
+        let loop_errno = Some(rustix::io::Errno::LOOP.raw_os_error());
+        path.canonicalize().is_err_and(|error| error.raw_os_error() == loop_errno)
     };
     let sealed = content_files(loaded).into_iter().map(|file| file.path);
-    let sealed = sealed.filter(|path| !leads_nowhere(path)).collect();
+    let sealed = sealed.filter(|path| !is_symlink_loop(path)).collect();
     Workspaces::with_sealed(options, sealed).context("cannot open the working folder")
 }
 

@@ -69,7 +69,7 @@ impl ServerAddress {
 
     fn parse_url(named: &str, surface: &'static str, path: &str, token: Option<SecretString>) -> anyhow::Result<Self> {
         let url = match named.split_once("://") {
-            Some(("ws" | "http", place)) => format!("ws://{place}"),
+            Some(("ws" | "http", authority)) => format!("ws://{authority}"),
             Some(("wss" | "https", _)) => return Err(ConnectError::NoTls(named.to_owned()).into()),
             Some(_) => return Err(ConnectError::BadAddress(named.to_owned()).into()),
             None => format!("ws://{named}"),
@@ -99,7 +99,7 @@ impl ServerSocket {
         let mut request = url.as_str().into_client_request().map_err(|_| ConnectError::BadAddress(url.clone()))?;
         if let Some(token) = &address.token {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()));
-            let mut value = value.map_err(|_| ConnectError::TokenRejected { place: host_and_port(url) })?;
+            let mut value = value.map_err(|_| ConnectError::TokenRejected { authority: host_and_port(url) })?;
             value.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, value);
         }
@@ -109,7 +109,8 @@ impl ServerSocket {
                 Err(ConnectError::from_handshake(error, url, address.surface, address.token.is_some()).into())
             }
             Err(_) => {
-                Err(ConnectError::Unreachable { place: host_and_port(url), why: "it took too long".to_owned() }.into())
+                Err(ConnectError::Unreachable { authority: host_and_port(url), why: "it took too long".to_owned() }
+                    .into())
             }
         }
     }
@@ -149,19 +150,19 @@ impl GatewayClient {
             // stay silent for a while.
             client.send("ping", json!({})).await?;
         }
-        let place = host_and_port(&address.url);
-        let foreign = || ConnectError::WrongServer { place: place.clone(), surface: address.surface };
+        let authority = host_and_port(&address.url);
+        let wrong_server = || ConnectError::WrongServer { authority: authority.clone(), surface: address.surface };
         let hello = tokio::time::timeout(HELLO_TIMEOUT, client.next_frame())
             .await
-            .map_err(|_| foreign())?
-            .map_err(|_| foreign())?;
+            .map_err(|_| wrong_server())?
+            .map_err(|_| wrong_server())?;
         if hello.get("ok") == Some(&Value::Bool(true)) {
             return Ok(client);
         }
         Err(match (hello.get("error").and_then(Value::as_str), &address.token) {
-            (Some("auth_failed"), Some(_)) => ConnectError::TokenRejected { place },
-            (Some("auth_failed"), None) => ConnectError::TokenMissing { place },
-            _ => foreign(),
+            (Some("auth_failed"), Some(_)) => ConnectError::TokenRejected { authority },
+            (Some("auth_failed"), None) => ConnectError::TokenMissing { authority },
+            _ => wrong_server(),
         }
         .into())
     }
@@ -196,7 +197,7 @@ impl GatewayClient {
     }
 
     /// Reads all pages of a list, up to `most` items.
-    pub(crate) async fn list(&mut self, method: &str, params: Value, most: usize) -> anyhow::Result<Vec<Value>> {
+    pub(crate) async fn list(&mut self, method: &str, params: Value, limit: usize) -> anyhow::Result<Vec<Value>> {
         let mut items: Vec<Value> = Vec::new();
         let mut params = params;
         loop {
@@ -205,8 +206,8 @@ impl GatewayClient {
                 items.extend(more);
             }
             let next = page.get("next_cursor").cloned().unwrap_or_default();
-            if next.is_null() || items.len() >= most {
-                items.truncate(most);
+            if next.is_null() || items.len() >= limit {
+                items.truncate(limit);
                 return Ok(items);
             }
             if let Some(fields) = params.as_object_mut() {

@@ -129,8 +129,8 @@ impl OnboardError {
     /// What to do next.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::ServerCheck(trouble) => {
-                Some(format!("{}. Nothing was stored; --no-check stores it without asking the server", trouble.next))
+            Self::ServerCheck(failure) => {
+                Some(format!("{}. Nothing was stored; --no-check stores it without asking the server", failure.next))
             }
             Self::UnknownModel { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean `{nearest}`? --no-check takes any name"))
@@ -198,9 +198,9 @@ pub(crate) fn onboard(
     let settled = loop {
         match collect_setup(&request, &chosen, &current, prompt, server) {
             Ok(settled) => break settled,
-            Err(OnboardError::ServerCheck(trouble)) if prompt.is_interactive() => {
-                prompt.print_line(&trouble.what)?;
-                prompt.print_line(&format!("What to do: {}.", trouble.next))?;
+            Err(OnboardError::ServerCheck(failure)) if prompt.is_interactive() => {
+                prompt.print_line(&failure.what)?;
+                prompt.print_line(&format!("What to do: {}.", failure.next))?;
                 match prompt.ask("Type `again` to try again, `store` to store it all the same", "stop")?.as_str() {
                     "again" => request = OnboardRequest { key: None, base_url: None, model: None, ..request },
                     "store" => request.check = ServerCheck::No,
@@ -296,10 +296,10 @@ fn checked_model(
     server: &dyn ModelServer,
 ) -> Result<String, OnboardError> {
     let host = endpoint::host_of(target.address);
-    let asked = ServerQuery { host: &host, address: target.address, with_key: target.key.is_some() };
+    let query = ServerQuery { host: &host, address: target.address, with_key: target.key.is_some() };
     let (model, is_proved) = match server.models(&target) {
         Ok(models) if models.is_empty() => {
-            return Err(OnboardError::ServerCheck(server_failure::empty_list_failure(asked)));
+            return Err(OnboardError::ServerCheck(server_failure::empty_list_failure(query)));
         }
         Ok(models) => {
             let catalogue = ServerModels::new(models);
@@ -309,18 +309,18 @@ fn checked_model(
                 matches!(chosen, ServerChoice::Vendor(_)) && ServerChoice::at(target.address)? == *chosen;
             (model, is_vendors_own || target.key.is_none())
         }
-        Err(error) => match server_failure::list_failure(asked, &error) {
+        Err(error) => match server_failure::list_failure(query, &error) {
             ModelListFailure::NotOffered => {
                 prompt.print_line(&format!("{host} offers no list of models, so type the name of one."))?;
                 (typed_model(request, configured, prompt)?, false)
             }
-            ModelListFailure::Failed(trouble) => return Err(OnboardError::ServerCheck(trouble)),
+            ModelListFailure::Failed(failure) => return Err(OnboardError::ServerCheck(failure)),
         },
     };
     if !is_proved {
         prompt.print_line(&format!("Trying {model} with one short call …"))?;
         let tried = server.trial_call(&target, &model);
-        tried.map_err(|error| OnboardError::ServerCheck(server_failure::trial_failure(asked, &model, &error)))?;
+        tried.map_err(|error| OnboardError::ServerCheck(server_failure::trial_failure(query, &model, &error)))?;
     }
     Ok(model)
 }

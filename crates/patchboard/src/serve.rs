@@ -115,7 +115,7 @@ impl Server {
             bridge: bridge.tcp.as_ref().map(|bound| bound.address),
         };
         let clients: LiveLimits = Arc::new(Reloadable::new(client_limits(config)));
-        let plugs = SurfaceContext {
+        let context = SurfaceContext {
             config,
             secrets,
             operator,
@@ -125,37 +125,37 @@ impl Server {
             draining: &draining,
             connections: &connections,
         };
-        plugs.warn_of_unknown_users();
+        context.warn_of_unknown_users();
         let open = |surface, bound: BoundListener, router, max_connections: u32| {
             let listener = Listener {
                 surface,
                 socket: bound.socket,
                 max_connections: max_connections as usize,
-                local_users: plugs.allowed_local_users(surface),
+                local_users: context.allowed_local_users(surface),
             };
             background.spawn(listen::serve(listener, router, draining.clone(), connections.clone()));
         };
         if let Some(bound) = gateway {
-            let gate = Arc::new(plugs.gateway_gate());
-            let router = gateway::router(board.clone(), plugs.gateway(gate.clone(), bound.address, &metrics))
-                .merge(mcp::router(board.clone(), plugs.mcp(gate, bound.address)));
+            let gate = Arc::new(context.gateway_gate());
+            let router = gateway::router(board.clone(), context.gateway(gate.clone(), bound.address, &metrics))
+                .merge(mcp::router(board.clone(), context.mcp(gate, bound.address)));
             open("gateway", bound, router, config.gateway.max_connections);
         }
         if let Some(bound) = runs {
-            let router = runs::router(board.clone(), plugs.runs(bound.address));
+            let router = runs::router(board.clone(), context.runs(bound.address));
             open("runs", bound, router, config.runs.max_connections);
         }
         if let Some(bound) = hub {
             // HTTP requests have slots in addition to those of apps.
-            let places = ConnectionSlots::new(config.hub.max_connections as usize + HUB_REQUESTS);
-            let router = hub::router(board.clone(), plugs.hub(bound.address));
+            let slots = ConnectionSlots::new(config.hub.max_connections as usize + HUB_REQUESTS);
+            let router = hub::router(board.clone(), context.hub(bound.address));
             let sockets = std::iter::once(bound.socket).chain(bind_other_loopback(bound.address).await);
             for socket in sockets {
                 let serving = listen::serve_or_refuse(
                     "hub",
                     socket,
-                    plugs.allowed_local_users("hub"),
-                    places.clone(),
+                    context.allowed_local_users("hub"),
+                    slots.clone(),
                     router.clone(),
                     draining.clone(),
                     connections.clone(),
@@ -163,12 +163,13 @@ impl Server {
                 background.spawn(serving);
             }
         }
-        bridge.open(&board, &plugs, workers.as_ref(), &background);
-        let keeping = board.clone();
+        bridge.open(&board, &context, workers.as_ref(), &background);
+        let housekeeping_board = board.clone();
         let retention = &config.storage.retention;
-        let keep = RetentionPolicy { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
-        let house_stop = stop.clone();
-        background.spawn(async move { keeping.run_housekeeping(keep, house_stop).await });
+        let retention_policy =
+            RetentionPolicy { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
+        let housekeeping_stop = stop.clone();
+        background.spawn(async move { housekeeping_board.run_housekeeping(retention_policy, housekeeping_stop).await });
         background.spawn(run_metrics_upkeep(metrics, stop.clone()));
         background.spawn(heap_trim::trim_periodically(stop.clone()));
         let spans = traces.as_ref().map(|traces| traces.spans.clone());
@@ -176,7 +177,7 @@ impl Server {
         if let Some(TracePipeline { exporter, .. }) = traces {
             background.spawn(exporter.run(stop.clone()));
         }
-        let patience = config.drain.into();
+        let drain_timeout = config.drain.into();
         data.write_server_record(&record)?;
         data.record(|process| process.state = ProcessState::Ready)?;
         Ok(Self {
@@ -189,7 +190,7 @@ impl Server {
             stop,
             connections,
             background,
-            drain_timeout: patience,
+            drain_timeout,
             tls,
             embedder,
             clients,
@@ -222,12 +223,12 @@ impl Server {
     async fn drain(&self) -> Result<DrainReport, BoardError> {
         let draining = self.board.drain(self.drain_timeout);
         tokio::pin!(draining);
-        let mut looks = tokio::time::interval(PROGRESS_INTERVAL);
+        let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
         loop {
             tokio::select! {
                 biased;
                 report = &mut draining => return report,
-                _ = looks.tick() => self.record_progress(),
+                _ = ticks.tick() => self.record_progress(),
             }
         }
     }

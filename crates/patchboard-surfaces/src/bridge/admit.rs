@@ -76,48 +76,42 @@ impl From<TokenRefusal> for CallRefusal {
     }
 }
 
-pub(super) async fn handle(
-    visitor: Arc<PeerConnection>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, CallReset> {
-    if let Err((http, status)) = check_request(&visitor, &request) {
+pub(super) async fn handle(peer: Arc<PeerConnection>, request: Request<Incoming>) -> Result<Response<Body>, CallReset> {
+    if let Err((http, status)) = check_request(&peer, &request) {
         let mut response = status.into_http();
         *response.status_mut() = http;
         return Ok(response);
     }
-    let aim = RpcTarget::of(request.uri().path());
-    let identity = match identify(&visitor, request.headers(), aim).await {
+    let target = RpcTarget::of(request.uri().path());
+    let identity = match identify(&peer, request.headers(), target).await {
         Ok(identity) => identity,
         Err(CallRefusal::Refused(status)) => return Ok(status.into_http()),
         Err(CallRefusal::Reset) => return Err(CallReset),
     };
-    visitor.mark_admitted();
-    let largest = visitor.bridge.0.limits.message;
-    match aim {
+    peer.mark_admitted();
+    let largest = peer.bridge.0.limits.message;
+    match target {
         RpcTarget::Bridge(rpc) => {
-            let charge = Arc::new(MemoryCharge::new(visitor.bridge.0.message_memory.clone()));
+            let charge = Arc::new(MemoryCharge::new(peer.bridge.0.message_memory.clone()));
             let is_two_way = rpc == Rpc::StreamTelemetry;
             let request = request.map(|body| match is_two_way {
                 true => UploadBody::stream(body),
                 false => UploadBody::unary(body, charge.clone()),
             });
-            let turn = BridgeRpc {
-                bridge: visitor.bridge.clone(),
-                caller: caller(&visitor, identity),
-                worker: match &visitor.kind {
+            let call = BridgeRpc {
+                bridge: peer.bridge.clone(),
+                caller: caller(&peer, identity),
+                worker: match &peer.kind {
                     ConnectionKind::Worker { worker, .. } => Some(worker.clone()),
                     ConnectionKind::Public { .. } | ConnectionKind::Unix => None,
                 },
                 charge: charge.clone(),
             };
-            let mut service = BridgeServiceServer::new(turn)
+            let mut service = BridgeServiceServer::new(call)
                 .max_decoding_message_size(if is_two_way { MAX_CONTROL.min(largest) } else { largest })
                 .max_encoding_message_size(largest);
-            let mut counted = CountedCall {
-                counts: &visitor.bridge.0.rpc_counters,
-                rpc,
-                outcome: RpcOutcome::Ended(Code::Cancelled),
-            };
+            let mut counted =
+                CountedCall { counts: &peer.bridge.0.rpc_counters, rpc, outcome: RpcOutcome::Ended(Code::Cancelled) };
             let response = service.call(request).await?;
             counted.outcome = RpcOutcome::of(response.headers(), rpc);
             drop(counted);
@@ -127,10 +121,10 @@ pub(super) async fn handle(
             }
         }
         RpcTarget::HealthCheck | RpcTarget::Health => {
-            let health = HealthServer::from_arc(visitor.bridge.0.health.clone()).max_decoding_message_size(MAX_CONTROL);
+            let health = HealthServer::from_arc(peer.bridge.0.health.clone()).max_decoding_message_size(MAX_CONTROL);
             Ok(health.oneshot(request.map(UploadBody::stream)).await?)
         }
-        RpcTarget::Reflection(version) => match visitor.reflection(version) {
+        RpcTarget::Reflection(version) => match peer.reflection(version) {
             Some(reflection) => Ok(reflection.clone().oneshot(request.map(UploadBody::stream)).await?),
             None => Ok(unimplemented()),
         },
@@ -172,17 +166,17 @@ fn unimplemented() -> Response<Body> {
 }
 
 /// Checks that need no authentication: host, origin, method and content type.
-fn check_request(visitor: &PeerConnection, request: &Request<Incoming>) -> Result<(), (StatusCode, Status)> {
+fn check_request(peer: &PeerConnection, request: &Request<Incoming>) -> Result<(), (StatusCode, Status)> {
     let headers = request.headers();
-    let guard = match &visitor.kind {
-        ConnectionKind::Public { .. } => Some(&visitor.bridge.0.guard),
-        ConnectionKind::Worker { .. } => Some(&visitor.bridge.0.worker_guard),
+    let guard = match &peer.kind {
+        ConnectionKind::Public { .. } => Some(&peer.bridge.0.guard),
+        ConnectionKind::Worker { .. } => Some(&peer.bridge.0.worker_guard),
         // Web pages cannot reach a Unix socket, and clients send arbitrary authorities there.
         ConnectionKind::Unix => None,
     };
     if let Some(guard) = guard {
         let authority = request.uri().authority().map(|authority| authority.as_str());
-        let (reason, words) = match guard.check(authority, headers) {
+        let (reason, message) = match guard.check(authority, headers) {
             Ok(()) => ("", ""),
             Err(GuardRejection::Host) => {
                 ("host", "this :authority is not served here; add it to allowed_hosts if it should be")
@@ -191,7 +185,7 @@ fn check_request(visitor: &PeerConnection, request: &Request<Incoming>) -> Resul
         };
         if !reason.is_empty() {
             telemetry::refused(SURFACE, reason);
-            return Err((StatusCode::FORBIDDEN, Status::permission_denied(words)));
+            return Err((StatusCode::FORBIDDEN, Status::permission_denied(message)));
         }
     }
     let content = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
@@ -203,13 +197,13 @@ fn check_request(visitor: &PeerConnection, request: &Request<Incoming>) -> Resul
 }
 
 async fn identify(
-    visitor: &PeerConnection,
+    peer: &PeerConnection,
     headers: &HeaderMap,
-    aim: RpcTarget,
+    target: RpcTarget,
 ) -> Result<ClientIdentity, CallRefusal> {
-    let (address, is_certified) = match &visitor.kind {
-        ConnectionKind::Public { user_rejection: Some(stranger), .. } => {
-            return Err(Status::permission_denied(stranger.text()).into());
+    let (address, is_certified) = match &peer.kind {
+        ConnectionKind::Public { user_rejection: Some(rejection), .. } => {
+            return Err(Status::permission_denied(rejection.text()).into());
         }
         ConnectionKind::Public { address, is_certified, user_rejection: None } => {
             (address.to_canonical(), *is_certified)
@@ -219,49 +213,49 @@ async fn identify(
             if !has_worker_secret(headers, secret) {
                 telemetry::refused(SURFACE, "secret");
                 tracing::warn!(worker.id = %worker, "call without the worker's secret on its listener");
-                let words = "this line is a worker's that shows its secret, and this call came without it; after its \
+                let message = "this line is a worker's that shows its secret, and this call came without it; after its \
                              program was replaced by one without the SDK, restart the server";
-                return Err(Status::unauthenticated(words).into());
+                return Err(Status::unauthenticated(message).into());
             }
             let grants = GrantSet::NONE.with(Grant::Converse).with(Grant::Inspect);
             return Ok(ClientIdentity { principal: principal.clone(), grants });
         }
     };
-    let bridge = &visitor.bridge.0;
+    let bridge = &peer.bridge.0;
     if let Some(identity) = bridge.gate.identify(address, ShownToken::in_header(headers)).await? {
         return Ok(identity);
     }
     let is_local = is_loopback_address(address);
     let anonymous = bridge.gate.anonymous().filter(|_| is_local || is_certified);
     // Monitoring on this machine may check the health without a token.
-    let watching = || {
-        let is_watching = aim == RpcTarget::HealthCheck && is_local;
-        is_watching.then_some(ClientIdentity { principal: Principal::Local, grants: GrantSet::NONE })
+    let monitor_identity = || {
+        let is_health_check = target == RpcTarget::HealthCheck && is_local;
+        is_health_check.then_some(ClientIdentity { principal: Principal::Local, grants: GrantSet::NONE })
     };
     match anonymous {
         Some(identity) if is_certified => Ok(ClientIdentity { principal: Principal::Certificate, ..identity }),
         Some(identity) => Ok(identity),
-        None => watching().ok_or_else(|| TokenRefusal::Unauthenticated.into()),
+        None => monitor_identity().ok_or_else(|| TokenRefusal::Unauthenticated.into()),
     }
 }
 
 /// Whether the call carries the worker's secret, or the secret is not required yet. A correct secret makes it required
 /// on every further call.
 fn has_worker_secret(headers: &HeaderMap, secret: &WorkerSecret) -> bool {
-    let Some(given) = headers.get(WORKER_SECRET_HEADER) else { return !secret.is_required() };
-    let is_right = bool::from(given.as_bytes().ct_eq(secret.expose().as_bytes()));
-    if is_right {
+    let Some(presented) = headers.get(WORKER_SECRET_HEADER) else { return !secret.is_required() };
+    let is_correct = bool::from(presented.as_bytes().ct_eq(secret.expose().as_bytes()));
+    if is_correct {
         secret.require();
     }
-    is_right
+    is_correct
 }
 
-fn caller(visitor: &PeerConnection, identity: ClientIdentity) -> Caller {
+fn caller(peer: &PeerConnection, identity: ClientIdentity) -> Caller {
     Caller {
         // The operator's client has the same rights as the command line.
         surface: if identity.grants.has(Grant::Operate) { Surface::Cli } else { Surface::Bridge },
         principal: identity.principal,
-        connection: visitor.connection,
+        connection: peer.connection,
         grants: identity.grants,
     }
 }

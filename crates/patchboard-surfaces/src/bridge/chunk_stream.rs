@@ -38,21 +38,21 @@ pub(super) struct ChunkStreamOptions {
 /// The call runs in its own task, so that its deadline holds even if the client does not read.
 pub(super) fn stream_call(
     bridge: &Bridge,
-    calling: CommandFuture<CallInSession>,
-    pieces: mpsc::Receiver<ToolChunk>,
-    terms: ChunkStreamOptions,
+    call: CommandFuture<CallInSession>,
+    chunks: mpsc::Receiver<ToolChunk>,
+    options: ChunkStreamOptions,
 ) -> ChunkStream {
-    let ChunkStreamOptions { stop, guards: held, limit } = terms;
+    let ChunkStreamOptions { stop, guards, limit } = options;
     let (end, ended) = oneshot::channel();
     bridge.0.tracker.spawn(async move {
-        let end_of_call = call_status(calling.await);
-        drop(held);
+        let end_of_call = call_status(call.await);
+        drop(guards);
         // The receiver may be dropped already.
         drop(end.send(end_of_call));
     });
     ChunkStream {
         bridge: bridge.clone(),
-        chunks: pieces,
+        chunks,
         ended,
         call_result: None,
         sent: 0,
@@ -64,8 +64,8 @@ pub(super) fn stream_call(
 }
 
 /// The final status of the stream.
-fn call_status(answer: Result<ToolOutput, BoardError>) -> Result<(), Status> {
-    let output = answer.map_err(|error| error::stream_status(&error))?;
+fn call_status(result: Result<ToolOutput, BoardError>) -> Result<(), Status> {
+    let output = result.map_err(|error| error::stream_status(&error))?;
     let fault = output.data.as_ref().and_then(|data| data.fault);
     match (fault, output.is_error) {
         (Some(fault), _) => Err(error::fault_status(fault, &output.content)),
@@ -96,8 +96,8 @@ impl Stream for ChunkStream {
         if this.is_over {
             return Poll::Ready(None);
         }
-        if let Poll::Ready(Some(piece)) = this.chunks.poll_recv(context) {
-            return Poll::Ready(Some(this.encode_chunk(piece)));
+        if let Poll::Ready(Some(chunk)) = this.chunks.poll_recv(context) {
+            return Poll::Ready(Some(this.encode_chunk(chunk)));
         }
         // The channel is empty or closed; the stream ends only once the call has.
         if this.call_result.is_none() {
@@ -110,8 +110,8 @@ impl Stream for ChunkStream {
             }
         }
         // Chunks sent before the end of the call precede its status.
-        if let Ok(piece) = this.chunks.try_recv() {
-            return Poll::Ready(Some(this.encode_chunk(piece)));
+        if let Ok(chunk) = this.chunks.try_recv() {
+            return Poll::Ready(Some(this.encode_chunk(chunk)));
         }
         this.is_over = true;
         match this.call_result.take() {
@@ -129,17 +129,18 @@ impl Stream for ChunkStream {
 }
 
 impl ChunkStream {
-    fn encode_chunk(&mut self, piece: ToolChunk) -> Result<pb::ToolChunk, Status> {
-        let size = piece.data.len();
+    fn encode_chunk(&mut self, chunk: ToolChunk) -> Result<pb::ToolChunk, Status> {
+        let size = chunk.data.len();
         if size > self.limit {
             self.is_over = true;
             self.count(Code::ResourceExhausted);
-            let words = format!("a piece of {size} bytes is too large for this connection, which takes {}", self.limit);
-            return Err(Status::resource_exhausted(words));
+            let message =
+                format!("a piece of {size} bytes is too large for this connection, which takes {}", self.limit);
+            return Err(Status::resource_exhausted(message));
         }
         self.sent += 1;
-        self.has_final |= piece.is_final;
-        Ok(map::chunk(piece))
+        self.has_final |= chunk.is_final;
+        Ok(map::chunk(chunk))
     }
 
     fn count(&self, code: Code) {

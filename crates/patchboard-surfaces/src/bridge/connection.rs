@@ -82,15 +82,15 @@ pub(super) struct PeerConnection {
 }
 
 impl PeerConnection {
-    pub(super) fn new(bridge: Bridge, door: ConnectionKind, seat: Option<SignInPermit>) -> Arc<Self> {
+    pub(super) fn new(bridge: Bridge, kind: ConnectionKind, sign_in_permit: Option<SignInPermit>) -> Arc<Self> {
         telemetry::connection_opened(SURFACE);
         let connection = pump::next_connection();
         Arc::new(Self {
             bridge,
-            kind: door,
+            kind,
             connection,
             is_admitted: AtomicBool::new(false),
-            sign_in_permit: Mutex::new(seat),
+            sign_in_permit: Mutex::new(sign_in_permit),
         })
     }
 
@@ -117,8 +117,8 @@ impl Drop for PeerConnection {
 }
 
 /// Serves until the peer is done or, after `stop`, until active requests have ended or the drain timeout has passed.
-pub(super) async fn serve(io: TransportStream, visitor: Arc<PeerConnection>, stop: CancellationToken) {
-    let bridge = visitor.bridge.clone();
+pub(super) async fn serve(io: TransportStream, peer: Arc<PeerConnection>, stop: CancellationToken) {
+    let bridge = peer.bridge.clone();
     let mut builder = auto::Builder::new(TrackedExecutor(bridge.0.tracker.clone())).http2_only();
     builder
         .http2()
@@ -131,27 +131,27 @@ pub(super) async fn serve(io: TransportStream, visitor: Arc<PeerConnection>, sto
         .max_send_buf_size(SEND_BUFFER)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PONG_TIMEOUT);
-    let asking = visitor.clone();
-    let serving =
-        builder.serve_connection(TokioIo::new(io), service_fn(move |request| admit::handle(asking.clone(), request)));
+    let request_peer = peer.clone();
+    let serving = builder
+        .serve_connection(TokioIo::new(io), service_fn(move |request| admit::handle(request_peer.clone(), request)));
     tokio::pin!(serving);
     let first = tokio::time::sleep(FIRST_REQUEST_TIMEOUT);
     tokio::pin!(first);
     let mut is_new = true;
-    let patience = loop {
+    let timeout = loop {
         tokio::select! {
             ended = serving.as_mut() => return log_end(ended),
             () = stop.cancelled() => break bridge.0.drain_timeout,
             () = first.as_mut(), if is_new => {
                 is_new = false;
-                if !visitor.is_admitted.load(Ordering::Relaxed) {
+                if !peer.is_admitted.load(Ordering::Relaxed) {
                     break CLOSE_TIMEOUT;
                 }
             }
         }
     };
     serving.as_mut().graceful_shutdown();
-    match tokio::time::timeout(patience, serving).await {
+    match tokio::time::timeout(timeout, serving).await {
         Ok(ended) => log_end(ended),
         Err(_) => tracing::debug!(surface = SURFACE, "connection closed after the drain timeout"),
     }
@@ -195,7 +195,7 @@ pub(super) fn set_nodelay(stream: &TcpStream) {
     }
 }
 
-macro_rules! whichever {
+macro_rules! with_transport {
     ($io:expr, $stream:ident => $do:expr) => {
         match $io {
             TransportStream::Tcp($stream) => $do,
@@ -211,13 +211,13 @@ impl AsyncRead for TransportStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        whichever!(&mut *self, stream => Pin::new(stream).poll_read(context, buffer))
+        with_transport!(&mut *self, stream => Pin::new(stream).poll_read(context, buffer))
     }
 }
 
 impl AsyncWrite for TransportStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        whichever!(&mut *self, stream => Pin::new(stream).poll_write(context, bytes))
+        with_transport!(&mut *self, stream => Pin::new(stream).poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
@@ -225,18 +225,18 @@ impl AsyncWrite for TransportStream {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        whichever!(&mut *self, stream => Pin::new(stream).poll_write_vectored(context, slices))
+        with_transport!(&mut *self, stream => Pin::new(stream).poll_write_vectored(context, slices))
     }
 
     fn is_write_vectored(&self) -> bool {
-        whichever!(self, stream => stream.is_write_vectored())
+        with_transport!(self, stream => stream.is_write_vectored())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        whichever!(&mut *self, stream => Pin::new(stream).poll_flush(context))
+        with_transport!(&mut *self, stream => Pin::new(stream).poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        whichever!(&mut *self, stream => Pin::new(stream).poll_shutdown(context))
+        with_transport!(&mut *self, stream => Pin::new(stream).poll_shutdown(context))
     }
 }

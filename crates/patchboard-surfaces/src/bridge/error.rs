@@ -69,7 +69,7 @@ pub(super) fn stream_status(error: &BoardError) -> Status {
 
 /// The status of a call that the tool did not answer. Clients search the text for the protocol's keywords, so these are
 /// always included.
-pub(super) fn fault_status(fault: ToolFault, said: &str) -> Status {
+pub(super) fn fault_status(fault: ToolFault, text: &str) -> Status {
     let (code, word) = match fault {
         ToolFault::Unavailable => (Code::Unavailable, ""),
         ToolFault::QueueTimeout => (Code::DeadlineExceeded, "queue_timeout"),
@@ -81,8 +81,8 @@ pub(super) fn fault_status(fault: ToolFault, said: &str) -> Status {
         ToolFault::NotFound => (Code::NotFound, ""),
         ToolFault::Internal => (Code::Internal, ""),
     };
-    let said = if said.contains(word) { said.to_owned() } else { format!("{word}: {said}") };
-    Status::new(code, said)
+    let text = if text.contains(word) { text.to_owned() } else { format!("{word}: {text}") };
+    Status::new(code, text)
 }
 
 fn code(kind: ErrorKind) -> Code {

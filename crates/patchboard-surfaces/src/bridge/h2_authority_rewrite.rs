@@ -86,7 +86,7 @@ struct AuthorityRewriter {
 #[derive(Debug, Clone, Copy)]
 enum FramePosition {
     Preface {
-        left: usize,
+        remaining: usize,
     },
     FrameHeader {
         have: usize,
@@ -94,17 +94,17 @@ enum FramePosition {
     },
     /// A payload without headers.
     Skip {
-        left: usize,
+        remaining: usize,
     },
     /// The prefix of a HEADERS payload: an optional padding length, then five bytes if there is a priority.
     HeadersPrefix {
         is_padded: bool,
         priority: usize,
-        left: usize,
+        remaining: usize,
         padding: usize,
     },
     HeaderBlock {
-        left: usize,
+        remaining: usize,
         padding: usize,
     },
     /// The input is not valid HTTP/2; bytes pass unchanged, and `h2` reports the error.
@@ -122,7 +122,7 @@ enum HpackPosition {
     NameLength,
     NameLengthRest(HpackInteger, StringCoding),
     Name {
-        left: usize,
+        remaining: usize,
         is_it: bool,
     },
     ValueLength {
@@ -130,7 +130,7 @@ enum HpackPosition {
     },
     ValueLengthRest(HpackInteger, StringCoding, bool),
     Value {
-        left: usize,
+        remaining: usize,
         is_it: bool,
     },
 }
@@ -151,7 +151,7 @@ struct HpackInteger {
 
 impl Default for AuthorityRewriter {
     fn default() -> Self {
-        Self { position: FramePosition::Preface { left: PREFACE_LEN }, hpack: HpackPosition::FieldStart }
+        Self { position: FramePosition::Preface { remaining: PREFACE_LEN }, hpack: HpackPosition::FieldStart }
     }
 }
 
@@ -168,16 +168,22 @@ impl AuthorityRewriter {
         let available = bytes.len();
         match self.position {
             FramePosition::Desynchronized => available,
-            FramePosition::Preface { left } => {
-                let taken = left.min(available);
-                self.position =
-                    if taken == left { Self::next_frame() } else { FramePosition::Preface { left: left - taken } };
+            FramePosition::Preface { remaining } => {
+                let taken = remaining.min(available);
+                self.position = if taken == remaining {
+                    Self::next_frame()
+                } else {
+                    FramePosition::Preface { remaining: remaining - taken }
+                };
                 taken
             }
-            FramePosition::Skip { left } => {
-                let taken = left.min(available);
-                self.position =
-                    if taken == left { Self::next_frame() } else { FramePosition::Skip { left: left - taken } };
+            FramePosition::Skip { remaining } => {
+                let taken = remaining.min(available);
+                self.position = if taken == remaining {
+                    Self::next_frame()
+                } else {
+                    FramePosition::Skip { remaining: remaining - taken }
+                };
                 taken
             }
             FramePosition::FrameHeader { mut have, mut head } => {
@@ -192,16 +198,16 @@ impl AuthorityRewriter {
                 };
                 1
             }
-            FramePosition::HeadersPrefix { is_padded, priority, left, padding } => {
+            FramePosition::HeadersPrefix { is_padded, priority, remaining, padding } => {
                 let byte = bytes.first().copied().unwrap_or_default();
                 self.position = match is_padded {
-                    true => Self::headers_prefix(false, priority, left.checked_sub(1), usize::from(byte)),
-                    false => Self::headers_prefix(false, priority.saturating_sub(1), left.checked_sub(1), padding),
+                    true => Self::headers_prefix(false, priority, remaining.checked_sub(1), usize::from(byte)),
+                    false => Self::headers_prefix(false, priority.saturating_sub(1), remaining.checked_sub(1), padding),
                 };
                 1
             }
-            FramePosition::HeaderBlock { left, padding } => {
-                let taken = left.min(available);
+            FramePosition::HeaderBlock { remaining, padding } => {
+                let taken = remaining.min(available);
                 for byte in bytes.iter_mut().take(taken) {
                     match self.hpack.next(byte) {
                         Some(field) => self.hpack = field,
@@ -211,9 +217,9 @@ impl AuthorityRewriter {
                         }
                     }
                 }
-                self.position = match left - taken {
+                self.position = match remaining - taken {
                     0 => Self::skip(padding),
-                    left => FramePosition::HeaderBlock { left, padding },
+                    remaining => FramePosition::HeaderBlock { remaining, padding },
                 };
                 taken
             }
@@ -236,22 +242,22 @@ impl AuthorityRewriter {
     }
 
     /// The position after a HEADERS frame header, or after the part of the prefix read so far.
-    fn headers_prefix(is_padded: bool, priority: usize, left: Option<usize>, padding: usize) -> FramePosition {
-        match left {
+    fn headers_prefix(is_padded: bool, priority: usize, remaining: Option<usize>, padding: usize) -> FramePosition {
+        match remaining {
             None => FramePosition::Desynchronized,
-            Some(left) if is_padded || priority > 0 => {
-                FramePosition::HeadersPrefix { is_padded, priority, left, padding }
+            Some(remaining) if is_padded || priority > 0 => {
+                FramePosition::HeadersPrefix { is_padded, priority, remaining, padding }
             }
-            Some(left) => match left.checked_sub(padding) {
+            Some(remaining) => match remaining.checked_sub(padding) {
                 None => FramePosition::Desynchronized,
                 Some(0) => Self::skip(padding),
-                Some(left) => FramePosition::HeaderBlock { left, padding },
+                Some(remaining) => FramePosition::HeaderBlock { remaining, padding },
             },
         }
     }
 
-    fn skip(left: usize) -> FramePosition {
-        if left == 0 { Self::next_frame() } else { FramePosition::Skip { left } }
+    fn skip(remaining: usize) -> FramePosition {
+        if remaining == 0 { Self::next_frame() } else { FramePosition::Skip { remaining } }
     }
 
     fn next_frame() -> FramePosition {
@@ -280,11 +286,11 @@ impl HpackPosition {
                 Ok(number) => Self::NameLengthRest(number, coded),
                 Err(length) => Self::name(length, coded),
             },
-            Self::Name { left, is_it } => {
-                let is_it = is_it && AUTHORITY_NAME.get(AUTHORITY_NAME.len().wrapping_sub(left)) == Some(byte);
-                match left - 1 {
+            Self::Name { remaining, is_it } => {
+                let is_it = is_it && AUTHORITY_NAME.get(AUTHORITY_NAME.len().wrapping_sub(remaining)) == Some(byte);
+                match remaining - 1 {
                     0 => Self::ValueLength { is_it },
-                    left => Self::Name { left, is_it },
+                    remaining => Self::Name { remaining, is_it },
                 }
             }
             Self::ValueLength { is_it } if *byte & 0x7f == 0x7f => {
@@ -295,13 +301,13 @@ impl HpackPosition {
                 Ok(number) => Self::ValueLengthRest(number, coded, is_it),
                 Err(length) => Self::value(length, coded, is_it),
             },
-            Self::Value { left, is_it } => {
+            Self::Value { remaining, is_it } => {
                 if is_it && !(byte.is_ascii_alphanumeric() || matches!(*byte, b'.' | b'-' | b'_')) {
                     *byte = b'-';
                 }
-                match left - 1 {
+                match remaining - 1 {
                     0 => Self::FieldStart,
-                    left => Self::Value { left, is_it },
+                    remaining => Self::Value { remaining, is_it },
                 }
             }
         })
@@ -327,14 +333,16 @@ impl HpackPosition {
     fn name(length: usize, coded: StringCoding) -> Self {
         match length {
             0 => Self::ValueLength { is_it: false },
-            left => Self::Name { left, is_it: left == AUTHORITY_NAME.len() && coded == StringCoding::Literal },
+            remaining => {
+                Self::Name { remaining, is_it: remaining == AUTHORITY_NAME.len() && coded == StringCoding::Literal }
+            }
         }
     }
 
     fn value(length: usize, coded: StringCoding, is_it: bool) -> Self {
         match length {
             0 => Self::FieldStart,
-            left => Self::Value { left, is_it: is_it && coded == StringCoding::Literal },
+            remaining => Self::Value { remaining, is_it: is_it && coded == StringCoding::Literal },
         }
     }
 }

@@ -119,8 +119,8 @@ fn tool(spec: &ToolSpec) -> pb::ToolSpec {
 /// Sorts parameters in the order in which the tool declared them.
 fn in_declared_order(mut parameters: Vec<pb::ParameterSpec>, spec: &ToolSpec) -> Vec<pb::ParameterSpec> {
     if let Some(traits) = &spec.traits {
-        let place = |name: &str| traits.parameters.iter().position(|known| &**known == name).unwrap_or(usize::MAX);
-        parameters.sort_by_key(|parameter| place(&parameter.name));
+        let position = |name: &str| traits.parameters.iter().position(|known| &**known == name).unwrap_or(usize::MAX);
+        parameters.sort_by_key(|parameter| position(&parameter.name));
     }
     parameters
 }
@@ -227,9 +227,9 @@ impl ToolCallRequest {
 
     /// The caller's timeout; `None` if it sets none.
     pub(super) fn requested_timeout(&self, headers: &HeaderMap) -> Option<Duration> {
-        let asked = self.metadata.get("timeout_ms").and_then(|text| text.trim().parse().ok());
-        let asked = asked.filter(|&milliseconds| milliseconds > 0).map(Duration::from_millis);
-        asked.into_iter().chain(deadline(headers)).min()
+        let requested = self.metadata.get("timeout_ms").and_then(|text| text.trim().parse().ok());
+        let requested = requested.filter(|&milliseconds| milliseconds > 0).map(Duration::from_millis);
+        requested.into_iter().chain(deadline(headers)).min()
     }
 
     /// The call's correlation id; the header takes precedence over the metadata.
@@ -243,21 +243,21 @@ impl ToolCallRequest {
     pub(super) fn into_command(
         mut self,
         spec: &ToolSpec,
-        reach: ToolFilter,
-        travel: CallOptions,
+        filter: ToolFilter,
+        options: CallOptions,
     ) -> Result<CallInSession, value::InvalidParameter> {
         self.parameters.retain(|name, _| !self.binary.contains_key(name));
         let properties = spec.input_schema.get("properties");
         let kind_of = |name: &str| {
-            let wanted = properties.and_then(|properties| properties.get(name)?.get("type"));
-            match wanted {
+            let declared_type = properties.and_then(|properties| properties.get(name)?.get("type"));
+            match declared_type {
                 Some(Value::String(kind)) if kind == "string" => ParameterKind::Text,
                 Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "string") => ParameterKind::Text,
                 _ => ParameterKind::Other,
             }
         };
         let arguments = value::decode_parameters(&self.parameters, kind_of)?;
-        let CallOptions { correlation, trace, timeout, chunks } = travel;
+        let CallOptions { correlation, trace, timeout, chunks } = options;
         let call_metadata = CallMetadata {
             session: self.session,
             metadata: self.metadata,
@@ -271,7 +271,7 @@ impl ToolCallRequest {
         Ok(CallInSession {
             name: self.name,
             arguments: Arc::new(Value::Object(arguments)),
-            filter: reach,
+            filter,
             metadata: call_metadata,
         })
     }
@@ -314,8 +314,9 @@ pub(super) fn reply_limit(headers: &HeaderMap, worker: Option<&WorkerId>, larges
     if worker.is_none() {
         return largest;
     }
-    let asked = headers.get(MAX_REPLY_HEADER).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
-    asked.unwrap_or(DEFAULT_WORKER_REPLY_BYTES).min(largest)
+    let requested =
+        headers.get(MAX_REPLY_HEADER).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
+    requested.unwrap_or(DEFAULT_WORKER_REPLY_BYTES).min(largest)
 }
 
 /// The outcome of a call, common to both response messages.
@@ -344,8 +345,8 @@ impl ToolCallOutcome {
         }
         let milliseconds = took.as_millis();
         metadata.entry("execution_time".to_owned()).or_insert_with(|| milliseconds.to_string());
-        let place = if is_remote { "remote" } else { "local" };
-        metadata.entry("tool_type".to_owned()).or_insert_with(|| place.to_owned());
+        let tool_type = if is_remote { "remote" } else { "local" };
+        metadata.entry("tool_type".to_owned()).or_insert_with(|| tool_type.to_owned());
         let outcome =
             Self { metadata, execution_time_ms: i64::try_from(milliseconds).unwrap_or(i64::MAX), ..Self::default() };
         if output.is_error {
@@ -445,7 +446,7 @@ fn globs(patterns: Vec<String>) -> Result<Vec<Glob>, String> {
     patterns.into_iter().map(glob).collect()
 }
 
-pub(super) fn telemetry_event(signal: &TelemetryEvent, node: &str) -> pb::TelemetryEvent {
+pub(super) fn telemetry_event(event: &TelemetryEvent, node: &str) -> pb::TelemetryEvent {
     let measure = |measure: &MeasuredValue| pb::TelemetryValue {
         value: Some(match measure {
             MeasuredValue::Int(number) => pb::telemetry_value::Value::IntValue(*number),
@@ -454,14 +455,14 @@ pub(super) fn telemetry_event(signal: &TelemetryEvent, node: &str) -> pb::Teleme
         }),
     };
     let mut metadata: BTreeMap<String, String> =
-        signal.metadata.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        event.metadata.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     metadata.entry("node".to_owned()).or_insert_with(|| node.to_owned());
     pb::TelemetryEvent {
-        event_parts: signal.name.split('.').map(str::to_owned).collect(),
-        measurements: signal.measures.iter().map(|(key, value)| (key.to_string(), measure(value))).collect(),
+        event_parts: event.name.split('.').map(str::to_owned).collect(),
+        measurements: event.measures.iter().map(|(key, value)| (key.to_string(), measure(value))).collect(),
         metadata,
-        timestamp_ns: i64::try_from(signal.at.as_nanosecond()).unwrap_or(i64::MAX),
-        correlation_id: signal.correlation.as_deref().unwrap_or_default().to_owned(),
+        timestamp_ns: i64::try_from(event.at.as_nanosecond()).unwrap_or(i64::MAX),
+        correlation_id: event.correlation.as_deref().unwrap_or_default().to_owned(),
     }
 }
 

@@ -23,7 +23,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct MessageMemory {
-    held: AtomicU64,
+    charged_bytes: AtomicU64,
     limit: u64,
 }
 
@@ -31,7 +31,7 @@ impl MessageMemory {
     /// The limit is at least twice the largest message.
     pub(super) fn new(largest_message: usize) -> Self {
         let limit = MAX_BYTES_IN_FLIGHT.max(2 * u64::try_from(largest_message).unwrap_or(u64::MAX / 4));
-        Self { held: AtomicU64::new(0), limit }
+        Self { charged_bytes: AtomicU64::new(0), limit }
     }
 }
 
@@ -39,31 +39,31 @@ impl MessageMemory {
 #[derive(Debug)]
 pub(super) struct MemoryCharge {
     memory: Arc<MessageMemory>,
-    held: AtomicU64,
+    charged_bytes: AtomicU64,
 }
 
 impl MemoryCharge {
     pub(super) fn new(uploads: Arc<MessageMemory>) -> Self {
-        Self { memory: uploads, held: AtomicU64::new(0) }
+        Self { memory: uploads, charged_bytes: AtomicU64::new(0) }
     }
 
     /// Replaces the request's charge by that of the response.
     pub(super) fn replace_with(&self, answer: usize) -> Result<(), Status> {
-        let before = self.held.swap(0, Ordering::Relaxed);
-        self.memory.held.fetch_sub(before, Ordering::Relaxed);
+        let before = self.charged_bytes.swap(0, Ordering::Relaxed);
+        self.memory.charged_bytes.fetch_sub(before, Ordering::Relaxed);
         self.add(answer as u64)
     }
 
     /// Whether the response must stay accounted for until it is sent.
     pub(super) fn is_large(&self) -> bool {
-        self.held.load(Ordering::Relaxed) > SMALL_MESSAGE_BYTES
+        self.charged_bytes.load(Ordering::Relaxed) > SMALL_MESSAGE_BYTES
     }
 
     fn add(&self, bytes: u64) -> Result<(), Status> {
-        let mine = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let all = self.memory.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let own_total = self.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let total = self.memory.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let limit = self.memory.limit;
-        if all <= limit || (mine <= SMALL_MESSAGE_BYTES && all <= limit.saturating_mul(2)) {
+        if total <= limit || (own_total <= SMALL_MESSAGE_BYTES && total <= limit.saturating_mul(2)) {
             return Ok(());
         }
         Err(Status::resource_exhausted("too much is on its way through this server; try again in a few seconds"))
@@ -72,9 +72,9 @@ impl MemoryCharge {
 
 impl Drop for MemoryCharge {
     fn drop(&mut self) {
-        let held = *self.held.get_mut();
-        if held > 0 {
-            self.memory.held.fetch_sub(held, Ordering::Relaxed);
+        let charged_bytes = *self.charged_bytes.get_mut();
+        if charged_bytes > 0 {
+            self.memory.charged_bytes.fetch_sub(charged_bytes, Ordering::Relaxed);
         }
     }
 }

@@ -107,20 +107,20 @@ impl BridgeService for BridgeRpc {
     }
 
     async fn register_tools(&self, request: Request<pb::RegisterToolsRequest>) -> RpcResult<pb::RegisterToolsResponse> {
-        let told = |error_message| {
+        let failure_response = |error_message| {
             Ok(Response::new(pb::RegisterToolsResponse { error_message, ..pb::RegisterToolsResponse::default() }))
         };
-        let wanted = match map::register(request.into_inner(), self.worker.clone()) {
-            Ok(wanted) => wanted,
-            Err(problem) => return told(problem),
+        let command = match map::register(request.into_inner(), self.worker.clone()) {
+            Ok(command) => command,
+            Err(problem) => return failure_response(problem),
         };
-        match self.ask(wanted).await {
+        match self.ask(command).await {
             Ok(ids) => {
                 let tool_ids = ids.into_iter().map(|(name, id)| (name.to_string(), id.to_string())).collect();
                 Ok(Response::new(pb::RegisterToolsResponse { success: true, tool_ids, error_message: String::new() }))
             }
             Err(problem) => match error::registration_failure(&problem) {
-                ToolCallFailure::Response(text) => told(text),
+                ToolCallFailure::Response(text) => failure_response(text),
                 ToolCallFailure::Status(status) => Err(status),
             },
         }
@@ -151,8 +151,8 @@ impl BridgeService for BridgeRpc {
         request: Request<Streaming<pb::TelemetryControl>>,
     ) -> RpcResult<Self::StreamTelemetryStream> {
         let (headers, controls) = split_request(request);
-        let signals = self.bridge.0.board.telemetry(&self.caller).map_err(|error| error::status(&error))?;
-        telemetry_stream::subscribe(self.bridge.clone(), controls, signals, map::deadline(&headers)).map(Response::new)
+        let events = self.bridge.0.board.telemetry(&self.caller).map_err(|error| error::status(&error))?;
+        telemetry_stream::subscribe(self.bridge.clone(), controls, events, map::deadline(&headers)).map(Response::new)
     }
 }
 
@@ -170,8 +170,8 @@ impl BridgeRpc {
         traceparent: Option<&str>,
     ) -> FinishOnDrop<C> {
         let inner = &self.bridge.0;
-        let asking = inner.board.ask_traced(&self.caller, command, stop.clone(), traceparent);
-        FinishOnDrop { asking: Some(asking), stop, tracker: inner.tracker.clone() }
+        let future = inner.board.ask_traced(&self.caller, command, stop.clone(), traceparent);
+        FinishOnDrop { future: Some(future), stop, tracker: inner.tracker.clone() }
     }
 
     fn reply_limit(&self, headers: &HeaderMap) -> usize {
@@ -181,12 +181,12 @@ impl BridgeRpc {
     async fn execute<T: From<ToolCallOutcome>>(
         &self,
         headers: &HeaderMap,
-        wanted: ToolCallRequest,
-        reach: ToolFilter,
+        request: ToolCallRequest,
+        filter: ToolFilter,
     ) -> RpcResult<T> {
         let started = Instant::now();
-        let correlation = wanted.correlation(headers);
-        let outcome = match self.call_tool(headers, wanted, reach, correlation.clone(), started).await {
+        let correlation = request.correlation(headers);
+        let outcome = match self.call_tool(headers, request, filter, correlation.clone(), started).await {
             Ok(outcome) => outcome.limited_to(self.reply_limit(headers)),
             Err(ToolCallFailure::Response(text)) => ToolCallOutcome::failed(text),
             Err(ToolCallFailure::Status(status)) => {
@@ -201,95 +201,95 @@ impl BridgeRpc {
     async fn call_tool(
         &self,
         headers: &HeaderMap,
-        wanted: ToolCallRequest,
-        reach: ToolFilter,
+        request: ToolCallRequest,
+        filter: ToolFilter,
         correlation: Option<Arc<str>>,
         started: Instant,
     ) -> Result<ToolCallOutcome, ToolCallFailure> {
-        self.refuse_pickle(&wanted).map_err(ToolCallFailure::Status)?;
-        let _place = self.bridge.acquire_call_permit().map_err(ToolCallFailure::Status)?;
-        let spec = self.find_tool(&wanted, reach).await.map_err(|error| error::unary_failure(&error))?;
+        self.refuse_pickle(&request).map_err(ToolCallFailure::Status)?;
+        let _permit = self.bridge.acquire_call_permit().map_err(ToolCallFailure::Status)?;
+        let spec = self.find_tool(&request, filter).await.map_err(|error| error::unary_failure(&error))?;
         let trace = map::trace_parent(headers);
-        let travel = CallOptions {
+        let options = CallOptions {
             correlation,
             trace: trace.clone(),
-            timeout: self.timeout(&wanted, headers, &spec, self.bridge.0.limits.call),
+            timeout: self.timeout(&request, headers, &spec, self.bridge.0.limits.call),
             chunks: None,
         };
-        let call = decode_call(wanted, &spec, reach, travel).await.map_err(ToolCallFailure::Status)?;
+        let call = decode_call(request, &spec, filter, options).await.map_err(ToolCallFailure::Status)?;
         let call = call.map_err(|invalid| ToolCallFailure::Response(invalid.to_string()))?;
         let output = self.ask_to_completion(call, CancellationToken::new(), trace.as_deref()).await;
         let output = output.map_err(|error| error::unary_failure(&error))?;
         ToolCallOutcome::from_output(output, &spec, started.elapsed())
     }
 
-    async fn stream_tool(&self, headers: &HeaderMap, wanted: ToolCallRequest) -> RpcResult<chunk_stream::ChunkStream> {
-        self.refuse_pickle(&wanted)?;
-        let place = self.bridge.acquire_call_permit()?;
-        let spec = self.find_tool(&wanted, ToolFilter::Streaming).await;
+    async fn stream_tool(&self, headers: &HeaderMap, request: ToolCallRequest) -> RpcResult<chunk_stream::ChunkStream> {
+        self.refuse_pickle(&request)?;
+        let permit = self.bridge.acquire_call_permit()?;
+        let spec = self.find_tool(&request, ToolFilter::Streaming).await;
         let spec = spec.map_err(|error| error::stream_status(&error))?;
-        let correlation = wanted.correlation(headers);
+        let correlation = request.correlation(headers);
         let trace = map::trace_parent(headers);
         let (sender, receiver) = chunk_stream::channel();
-        let travel = CallOptions {
+        let options = CallOptions {
             correlation: correlation.clone(),
             trace: trace.clone(),
-            timeout: self.timeout(&wanted, headers, &spec, self.bridge.0.limits.stream),
+            timeout: self.timeout(&request, headers, &spec, self.bridge.0.limits.stream),
             chunks: Some(sender),
         };
-        let call = decode_call(wanted, &spec, ToolFilter::Streaming, travel).await?;
+        let call = decode_call(request, &spec, ToolFilter::Streaming, options).await?;
         let call = call.map_err(|invalid| Status::invalid_argument(invalid.to_string()))?;
         let stop = CancellationToken::new();
-        let calling = self.bridge.0.board.ask_traced(&self.caller, call, stop.clone(), trace.as_deref());
+        let future = self.bridge.0.board.ask_traced(&self.caller, call, stop.clone(), trace.as_deref());
         let stream = chunk_stream::stream_call(
             &self.bridge,
-            calling,
+            future,
             receiver,
             chunk_stream::ChunkStreamOptions {
                 stop,
-                guards: (place, self.charge.clone()),
+                guards: (permit, self.charge.clone()),
                 limit: self.reply_limit(headers),
             },
         );
         Ok(with_correlation(Response::new(stream), correlation.as_deref()))
     }
 
-    fn refuse_pickle(&self, wanted: &ToolCallRequest) -> Result<(), Status> {
-        if wanted.is_pickled() && !self.bridge.0.allow_pickle {
-            let words = "pickled values are not forwarded: set `allow_pickle` in `[bridge]` if workers may load them";
-            return Err(Status::invalid_argument(words));
+    fn refuse_pickle(&self, request: &ToolCallRequest) -> Result<(), Status> {
+        if request.is_pickled() && !self.bridge.0.allow_pickle {
+            let message = "pickled values are not forwarded: set `allow_pickle` in `[bridge]` if workers may load them";
+            return Err(Status::invalid_argument(message));
         }
         Ok(())
     }
 
-    fn find_tool(&self, wanted: &ToolCallRequest, reach: ToolFilter) -> CommandFuture<FindTool> {
-        self.ask(FindTool { session: wanted.session.clone(), name: wanted.name.clone(), filter: reach })
+    fn find_tool(&self, request: &ToolCallRequest, filter: ToolFilter) -> CommandFuture<FindTool> {
+        self.ask(FindTool { session: request.session.clone(), name: request.name.clone(), filter })
     }
 
     /// The caller's timeout or, without one, the tool's; at most `limit`.
-    fn timeout(&self, wanted: &ToolCallRequest, headers: &HeaderMap, spec: &ToolSpec, limit: Duration) -> Duration {
-        wanted.requested_timeout(headers).or(spec.timeout).map_or(limit, |asked| asked.min(limit))
+    fn timeout(&self, request: &ToolCallRequest, headers: &HeaderMap, spec: &ToolSpec, limit: Duration) -> Duration {
+        request.requested_timeout(headers).or(spec.timeout).map_or(limit, |requested| requested.min(limit))
     }
 }
 
 /// Decodes the parameters, large ones on a blocking thread.
 async fn decode_call(
-    wanted: ToolCallRequest,
+    request: ToolCallRequest,
     spec: &ToolSpec,
-    reach: ToolFilter,
-    travel: CallOptions,
+    filter: ToolFilter,
+    options: CallOptions,
 ) -> Result<Result<CallInSession, InvalidParameter>, Status> {
-    if wanted.size() <= BLOCKING_DECODE_BYTES {
-        return Ok(wanted.into_command(spec, reach, travel));
+    if request.size() <= BLOCKING_DECODE_BYTES {
+        return Ok(request.into_command(spec, filter, options));
     }
     let spec = spec.clone();
-    let reading = tokio::task::spawn_blocking(move || wanted.into_command(&spec, reach, travel));
-    reading.await.map_err(|_| Status::unavailable("server is shutting down"))
+    let decoding = tokio::task::spawn_blocking(move || request.into_command(&spec, filter, options));
+    decoding.await.map_err(|_| Status::unavailable("server is shutting down"))
 }
 
 /// A board command that moves to a tracked task when it is dropped unfinished.
 struct FinishOnDrop<C: BoardCommand> {
-    asking: Option<CommandFuture<C>>,
+    future: Option<CommandFuture<C>>,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
@@ -298,10 +298,10 @@ impl<C: BoardCommand> Future for FinishOnDrop<C> {
     type Output = Result<C::Reply, BoardError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(asking) = self.asking.as_mut() else { return Poll::Ready(Err(BoardError::cancelled())) };
-        let polled = asking.as_mut().poll(context);
+        let Some(future) = self.future.as_mut() else { return Poll::Ready(Err(BoardError::cancelled())) };
+        let polled = future.as_mut().poll(context);
         if polled.is_ready() {
-            self.asking = None;
+            self.future = None;
         }
         polled
     }
@@ -309,10 +309,10 @@ impl<C: BoardCommand> Future for FinishOnDrop<C> {
 
 impl<C: BoardCommand> Drop for FinishOnDrop<C> {
     fn drop(&mut self) {
-        let Some(asking) = self.asking.take() else { return };
+        let Some(future) = self.future.take() else { return };
         self.stop.cancel();
         if let Ok(runtime) = Handle::try_current() {
-            self.tracker.spawn_on(asking, &runtime);
+            self.tracker.spawn_on(future, &runtime);
         }
     }
 }

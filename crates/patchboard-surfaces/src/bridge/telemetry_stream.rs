@@ -21,28 +21,28 @@ pub(super) type TelemetryStream = Pin<Box<dyn Stream<Item = Result<pb::Telemetry
 pub(super) fn subscribe(
     bridge: Bridge,
     controls: Streaming<pb::TelemetryControl>,
-    signals: broadcast::Receiver<Arc<TelemetryEvent>>,
-    patience: Option<Duration>,
+    events: broadcast::Receiver<Arc<TelemetryEvent>>,
+    timeout: Option<Duration>,
 ) -> Result<TelemetryStream, Status> {
-    let Ok(place) = bridge.0.telemetry_permits.clone().try_acquire_owned() else {
+    let Ok(permit) = bridge.0.telemetry_permits.clone().try_acquire_owned() else {
         return Err(Status::resource_exhausted("too many listen already"));
     };
-    let listening = TelemetrySubscription {
+    let subscription = TelemetrySubscription {
         bridge,
         controls: Some(controls),
-        events: signals,
+        events,
         filter: EventFilter::default(),
         is_enabled: false,
-        deadline: patience.and_then(|patience| Instant::now().checked_add(patience)),
+        deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         final_code: Code::Cancelled,
-        _permit: place,
+        _permit: permit,
     };
-    Ok(Box::pin(stream::unfold(Some(listening), |listening| async move {
-        let mut listening = listening?;
-        match listening.next().await {
-            Ok(event) => Some((Ok(event), Some(listening))),
+    Ok(Box::pin(stream::unfold(Some(subscription), |subscription| async move {
+        let mut subscription = subscription?;
+        match subscription.next().await {
+            Ok(event) => Some((Ok(event), Some(subscription))),
             Err(status) => {
-                listening.final_code = status.code();
+                subscription.final_code = status.code();
                 Some((Err(status), None))
             }
         }
@@ -78,9 +78,9 @@ impl TelemetrySubscription {
                     }
                     None => self.controls = None,
                 },
-                signal = self.events.recv() => match signal {
-                    Ok(signal) if self.filter.accepts(&signal.name) => {
-                        return Ok(map::telemetry_event(&signal, &self.bridge.0.node));
+                event = self.events.recv() => match event {
+                    Ok(event) if self.filter.accepts(&event.name) => {
+                        return Ok(map::telemetry_event(&event, &self.bridge.0.node));
                     }
                     Ok(_) => {}
                     Err(RecvError::Lagged(count)) if self.is_enabled => {

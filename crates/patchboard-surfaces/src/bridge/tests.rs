@@ -50,7 +50,7 @@ struct Pool {
     registered: Mutex<Vec<(WorkerId, Vec<WorkerTool>)>>,
     over: Mutex<Vec<String>>,
     pieces: AtomicUsize,
-    begun: Notify,
+    started: Notify,
     stopped: Notify,
 }
 
@@ -102,7 +102,7 @@ impl Pool {
             }
             "hangs" => {
                 let _told = Told(&self.stopped);
-                self.begun.notify_one();
+                self.started.notify_one();
                 stop.cancelled().await;
                 ToolOutput::fault(ToolFault::Cancelled, "cancelled")
             }
@@ -129,7 +129,7 @@ impl Pool {
             self.pieces.fetch_add(1, Ordering::SeqCst);
         }
         if arguments["waits"] == true {
-            self.begun.notify_one();
+            self.started.notify_one();
             stop.cancelled().await;
         }
         if stop.is_cancelled() {
@@ -250,7 +250,7 @@ struct Setup {
     allow_pickle: bool,
     settled: BoxFuture<'static, ()>,
     sessions: patchboard_core::bridge::BridgeOptions,
-    patience: Duration,
+    drain_timeout: Duration,
 }
 
 impl Default for Setup {
@@ -262,7 +262,7 @@ impl Default for Setup {
             allow_pickle: false,
             settled: Box::pin(std::future::ready(())),
             sessions: patchboard_core::bridge::BridgeOptions::default(),
-            patience: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -310,7 +310,7 @@ impl Bench {
             allow_pickle: setup.allow_pickle,
             workers_ready: setup.settled,
             draining: draining.clone(),
-            drain_timeout: setup.patience,
+            drain_timeout: setup.drain_timeout,
             tracker: tracker.clone(),
         };
         let bridge = Bridge::new(board, options);

@@ -68,7 +68,7 @@ struct WorkerLine {
 }
 
 async fn serve_worker(bridge: Bridge, socket: TcpListener, line: WorkerLine, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     // The operator's `trusted_users` apply to the public listener only.
     let users = LocalUsers::new([]);
     loop {
@@ -76,24 +76,24 @@ async fn serve_worker(bridge: Bridge, socket: TcpListener, line: WorkerLine, sto
             stream = accept_next(|| socket.accept()) => stream,
             () = stop.cancelled() => return,
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
             telemetry::refused(SURFACE, "capacity");
             continue;
         };
         let tracker = bridge.0.tracker.clone();
-        if let Err(stranger) = users.check(SURFACE, &stream) {
-            tracing::debug!(worker.id = %line.worker, ?stranger, "a process of another user tried a worker's listener");
+        if let Err(rejection) = users.check(SURFACE, &stream) {
+            tracing::debug!(worker.id = %line.worker, stranger = ?rejection, "a process of another user tried a worker's listener");
             continue;
         }
         let (bridge, line, stop) = (bridge.clone(), line.clone(), stop.clone());
         tracker.spawn(async move {
-            let visitor = PeerConnection::new(bridge, ConnectionKind::worker(line.worker, line.secret), None);
+            let peer = PeerConnection::new(bridge, ConnectionKind::worker(line.worker, line.secret), None);
             // The worker has ended, so its pending calls are dropped.
             tokio::select! {
-                () = connection::serve(TransportStream::tcp(stream), visitor, CancellationToken::new()) => {}
+                () = connection::serve(TransportStream::tcp(stream), peer, CancellationToken::new()) => {}
                 () = stop.cancelled() => {}
             }
-            drop(place);
+            drop(permit);
         });
     }
 }

@@ -119,11 +119,11 @@ impl GatewayDialect {
 
     fn request(&mut self, text: &str, now: Duration, steps: &mut Vec<Step>) {
         let parsed = wire::RpcRequest::parse(text);
-        let (id, asked) = match &parsed {
+        let (id, request) = match &parsed {
             Ok(request) => (request.id.as_str(), map::request(&request.method, request.params, &request.id)),
             Err(problem) => ("0", GatewayRequest::Refused(format!("parse error: {problem}"))),
         };
-        if let GatewayRequest::Pong = asked {
+        if let GatewayRequest::Pong = request {
             return steps.push(Step::Write(map::encode(&wire::ResultFrame { id, result: "pong" })));
         }
         // Malformed frames cost as much as requests; otherwise they would be the cheaper flood.
@@ -134,7 +134,7 @@ impl GatewayDialect {
         if self.pending.len() + self.streams.len() >= MAX_IN_FLIGHT {
             return refuse(steps, id, "rate limit exceeded: too many requests are under way on this connection");
         }
-        match asked {
+        match request {
             GatewayRequest::Pong => {}
             GatewayRequest::Refused(problem) => refuse(steps, id, &problem),
             GatewayRequest::Call(request) => {
@@ -148,26 +148,21 @@ impl GatewayDialect {
             }
             GatewayRequest::Stream { command, shows_approvals } => {
                 if let Some(id) = self.open_stream(id, now, steps) {
-                    let started = id.clone();
-                    let reply = move |result| GatewayReply::Started { id: started, result };
+                    let reply_id = id.clone();
+                    let reply = move |result| GatewayReply::Started { id: reply_id, result };
                     let ticket = self.ask(BoardRequest::new(command, reply), steps);
-                    let silence = KeepaliveText::new(shows_approvals);
-                    self.streams.insert(
-                        id,
-                        EventStream { state: StreamState::Waiting(ticket), last_sent_at: now, keepalive: silence },
-                    );
+                    let keepalive = KeepaliveText::new(shows_approvals);
+                    self.streams
+                        .insert(id, EventStream { state: StreamState::Waiting(ticket), last_sent_at: now, keepalive });
                 }
             }
-            GatewayRequest::Attach { wanted, from, shows_approvals } => {
+            GatewayRequest::Attach { run, from, shows_approvals } => {
                 if let Some(id) = self.open_stream(id, now, steps) {
-                    let found = id.clone();
-                    let reply = move |result| GatewayReply::Found { id: found, from, result };
-                    self.ask(BoardRequest::new(FindRun(wanted), reply), steps);
-                    let silence = KeepaliveText::new(shows_approvals);
-                    self.streams.insert(
-                        id,
-                        EventStream { state: StreamState::Attached, last_sent_at: now, keepalive: silence },
-                    );
+                    let reply_id = id.clone();
+                    let reply = move |result| GatewayReply::Found { id: reply_id, from, result };
+                    self.ask(BoardRequest::new(FindRun(run), reply), steps);
+                    let keepalive = KeepaliveText::new(shows_approvals);
+                    self.streams.insert(id, EventStream { state: StreamState::Attached, last_sent_at: now, keepalive });
                 }
             }
             GatewayRequest::Cancel { id: stream } => self.cancel(id.to_owned(), &stream, steps),

@@ -33,21 +33,21 @@ impl KeepaliveText {
             let tool = request.call.name.clone();
             self.open.push(ApprovalNotice { approval: request.approval, tool, is_announced: self.shows_approvals });
         } else if let Event::ApprovalResolved { approval, .. } = event {
-            self.open.retain(|question| question.approval != *approval);
-        } else if let Event::AnswerText(pieces) = event
-            && let Some(piece) = pieces.iter().filter(|piece| !piece.is_empty()).last()
+            self.open.retain(|notice| notice.approval != *approval);
+        } else if let Event::AnswerText(chunks) = event
+            && let Some(chunk) = chunks.iter().filter(|chunk| !chunk.is_empty()).last()
         {
-            self.is_at_line_start = piece.ends_with('\n');
+            self.is_at_line_start = chunk.ends_with('\n');
         }
     }
 
     /// The text of the next keepalive frame: starts on a line of its own and announces each approval once.
     pub(super) fn next_text(&mut self) -> String {
         let mut tools: Vec<&str> = Vec::new();
-        for question in self.open.iter_mut().filter(|question| !question.is_announced) {
-            question.is_announced = true;
-            if !tools.contains(&&*question.tool) {
-                tools.push(&question.tool);
+        for notice in self.open.iter_mut().filter(|notice| !notice.is_announced) {
+            notice.is_announced = true;
+            if !tools.contains(&&*notice.tool) {
+                tools.push(&notice.tool);
             }
         }
         if tools.is_empty() {

@@ -53,7 +53,7 @@ pub(super) enum GatewayRequest {
         shows_approvals: bool,
     },
     Attach {
-        wanted: RunRef,
+        run: RunRef,
         from: Seq,
         shows_approvals: bool,
     },
@@ -105,9 +105,9 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
             let page = PageRequest::new(about.limit, about.cursor.clone().map(PageCursor));
             Ok(call(ReadHistory { session: session(about)?, page }, |read| history(read.turns)))
         }),
-        "session.list" => parse_optional_params(method, params, |wanted: wire::ListParams| {
-            let filter = SessionFilter { channel: wanted.channel, account: wanted.account, owners: None };
-            let page = PageRequest::new(wanted.limit, wanted.cursor.map(PageCursor));
+        "session.list" => parse_optional_params(method, params, |query: wire::ListParams| {
+            let filter = SessionFilter { channel: query.channel, account: query.account, owners: None };
+            let page = PageRequest::new(query.limit, query.cursor.map(PageCursor));
             Ok(call(ListSessions { filter, page }, |page| list(page, |row| session_item(&row))))
         }),
         "session.clear" => parse_params(method, params, |about: wire::SessionParams| {
@@ -121,11 +121,11 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         }),
         "budget.status" => budget(method, params),
         "usage.report" => parse_optional_params(method, params, usage),
-        "tool.list" => parse_optional_params(method, params, |asked: wire::ListParams| {
-            Ok(call(ListTools { folder: None, page: page(asked) }, tools))
+        "tool.list" => parse_optional_params(method, params, |query: wire::ListParams| {
+            Ok(call(ListTools { folder: None, page: page(query) }, tools))
         }),
-        "tool.call" => parse_params(method, params, |wanted: wire::ToolCallParams| {
-            let wire::ToolCallParams { name, arguments, working_folder, grant_folder, channel, account, peer } = wanted;
+        "tool.call" => parse_params(method, params, |params: wire::ToolCallParams| {
+            let wire::ToolCallParams { name, arguments, working_folder, grant_folder, channel, account, peer } = params;
             let origin = ConversationOrigin {
                 channel: channel.unwrap_or_else(|| TOOL_CHANNEL.to_owned()),
                 account: account.unwrap_or_else(|| TOOL_ACCOUNT.to_owned()),
@@ -179,11 +179,11 @@ fn parse_params<T: DeserializeOwned>(
     build: impl FnOnce(T) -> Result<GatewayRequest, String>,
 ) -> GatewayRequest {
     // serde would also read a struct from an array, and its error would contain the internal type name.
-    let asked = match params.starts_with('{') {
+    let request = match params.starts_with('{') {
         true => serde_json::from_str(params).map_err(|error| without_position(&error)).and_then(build),
         false => Err("expected an object".to_owned()),
     };
-    asked.unwrap_or_else(|problem| GatewayRequest::Refused(format!("invalid {method} params: {problem}")))
+    request.unwrap_or_else(|problem| GatewayRequest::Refused(format!("invalid {method} params: {problem}")))
 }
 
 /// For methods whose params are all optional: absent and null mean the defaults.
@@ -206,13 +206,13 @@ fn without_position(error: &serde_json::Error) -> String {
 
 fn attach(attach: wire::ChatAttach) -> Result<GatewayRequest, String> {
     let session = attach.session.map(|key| parse_key(&key).map(SessionRef::Key)).transpose()?;
-    let wanted = match (attach.id, session) {
+    let run = match (attach.id, session) {
         (Some(id), within) => RunRef::ClientId { id: id.into(), within },
         (None, Some(session)) => RunRef::Session(session),
         (None, None) => return Err("one of `id` and `session` is needed".to_owned()),
     };
     let from = Seq(attach.after.unwrap_or(0)).next();
-    Ok(GatewayRequest::Attach { wanted, from, shows_approvals: attach.approvals })
+    Ok(GatewayRequest::Attach { run, from, shows_approvals: attach.approvals })
 }
 
 fn session(about: wire::SessionParams) -> Result<SessionRef, String> {

@@ -78,11 +78,11 @@ struct ChannelEndpoint {
 
 impl Channels {
     pub(super) fn new(channels: Vec<WebhookChannel>, clock: Arc<dyn Clock>) -> Self {
-        let door = |check: WebhookChannel| {
-            let rate = Mutex::new(TokenBucket::new(check.rate, Duration::ZERO));
-            (check.name.clone(), ChannelEndpoint { channel: check, rate_bucket: rate })
+        let endpoint = |channel: WebhookChannel| {
+            let rate = Mutex::new(TokenBucket::new(channel.rate, Duration::ZERO));
+            (channel.name.clone(), ChannelEndpoint { channel, rate_bucket: rate })
         };
-        Self { channels: channels.into_iter().map(door).collect(), clock, started: Instant::now() }
+        Self { channels: channels.into_iter().map(endpoint).collect(), clock, started: Instant::now() }
     }
 
     /// Other local users only learn of channels that require authentication.
@@ -90,36 +90,36 @@ impl Channels {
         &self,
         channel: &str,
         method: &Method,
-        stranger: Option<UserRejection>,
+        rejection: Option<UserRejection>,
     ) -> Result<&ChannelEndpoint, WebhookRejection> {
-        let door = self.channels.get(channel);
-        if let Some(stranger) = stranger
-            && door.is_none_or(|door| door.channel.verify == VerifyMethod::None)
+        let endpoint = self.channels.get(channel);
+        if let Some(rejection) = rejection
+            && endpoint.is_none_or(|endpoint| endpoint.channel.verify == VerifyMethod::None)
         {
-            return Err(WebhookRejection::new(StatusCode::FORBIDDEN, stranger.text()));
+            return Err(WebhookRejection::new(StatusCode::FORBIDDEN, rejection.text()));
         }
-        let door = door.ok_or_else(|| WebhookRejection::unknown_channel(channel))?;
-        if method == Method::POST { Ok(door) } else { Err(WebhookRejection::method_not_allowed()) }
+        let endpoint = endpoint.ok_or_else(|| WebhookRejection::unknown_channel(channel))?;
+        if method == Method::POST { Ok(endpoint) } else { Err(WebhookRejection::method_not_allowed()) }
     }
 }
 
 impl Gateway {
     /// Delays the response to a wrong signature like that to a wrong token. Correct ones are never delayed: all
     /// webhooks of a service may come from one proxy's address, which other clients share.
-    async fn reject(&self, doubt: VerifyError, door: &ChannelEndpoint, from: IpAddr) -> WebhookRejection {
-        let reason = match doubt {
+    async fn reject(&self, error: VerifyError, endpoint: &ChannelEndpoint, from: IpAddr) -> WebhookRejection {
+        let reason = match error {
             VerifyError::Signature => "signature",
             VerifyError::Stale => "stale",
             VerifyError::NotLocal => "address",
         };
         telemetry::refused(SURFACE, reason);
-        tracing::debug!(surface = SURFACE, channel = &*door.channel.name, reason, "webhook refused");
-        if doubt == VerifyError::Signature
+        tracing::debug!(surface = SURFACE, channel = &*endpoint.channel.name, reason, "webhook refused");
+        if error == VerifyError::Signature
             && self.context.gate.delay_failed_attempt(from).await == TokenRefusal::CloseUnanswered
         {
             return WebhookRejection::close_unanswered();
         }
-        WebhookRejection::unverified(doubt)
+        WebhookRejection::unverified(error)
     }
 }
 
@@ -155,15 +155,15 @@ pub(super) async fn receive(
 ) -> Response {
     let (head, body) = request.into_parts();
     let admitted = gateway.admit(&channel, &peer, &head, body).await;
-    let (door, webhook) = match admitted {
+    let (endpoint, webhook) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => return refusal.into_response(),
     };
     peer.read_budget.message_completed();
-    if let Err(refusal) = door.take_rate_token(gateway.channels.started.elapsed()) {
+    if let Err(refusal) = endpoint.take_rate_token(gateway.channels.started.elapsed()) {
         return refusal.into_response();
     }
-    gateway.deliver(door, webhook, traceparent(&head.headers)).await
+    gateway.deliver(endpoint, webhook, traceparent(&head.headers)).await
 }
 
 impl Gateway {
@@ -175,39 +175,39 @@ impl Gateway {
         head: &request::Parts,
         body: Body,
     ) -> Result<(&ChannelEndpoint, Webhook), WebhookRejection> {
-        let door = self.channels.find(channel, &head.method, peer.user_rejection)?;
+        let endpoint = self.channels.find(channel, &head.method, peer.user_rejection)?;
         if self.context.draining.is_cancelled() {
             return Err(BoardError::shutting_down().into());
         }
         // The body is not read before the head proves that the sender may be legitimate.
-        let proof = match door.read_signature(&head.headers, peer.address) {
-            Ok(proof) => proof,
-            Err(doubt) => return Err(self.reject(doubt, door, peer.address).await),
+        let signature = match endpoint.read_signature(&head.headers, peer.address) {
+            Ok(signature) => signature,
+            Err(error) => return Err(self.reject(error, endpoint, peer.address).await),
         };
         let body = read_body(&head.headers, body).await?;
-        let window = door.channel.replay_window;
-        if let Err(doubt) = proof.verify_body(&body, self.channels.clock.now(), window) {
-            return Err(self.reject(doubt, door, peer.address).await);
+        let window = endpoint.channel.replay_window;
+        if let Err(error) = signature.verify_body(&body, self.channels.clock.now(), window) {
+            return Err(self.reject(error, endpoint, peer.address).await);
         }
         let query = head.uri.query().unwrap_or_default();
         let webhook = Webhook {
             method: head.method.as_str().to_owned(),
             query: query.to_owned(),
-            headers: headers::forwarded_headers(&head.headers, &door.channel.verify),
-            digest: proof.digest(&body, query).into(),
+            headers: headers::forwarded_headers(&head.headers, &endpoint.channel.verify),
+            digest: signature.digest(&body, query).into(),
             body,
         };
-        Ok((door, webhook))
+        Ok((endpoint, webhook))
     }
 
     /// Runs in its own task: an accepted webhook is processed even if its sender disconnects.
-    async fn deliver(&self, door: &ChannelEndpoint, webhook: Webhook, traceparent: Option<&str>) -> Response {
+    async fn deliver(&self, endpoint: &ChannelEndpoint, webhook: Webhook, traceparent: Option<&str>) -> Response {
         let stop = CancellationToken::new();
-        let gone = stop.clone().drop_guard();
-        let command = ReceiveWebhook { channel: door.channel.name.clone(), webhook };
-        let asking = self.context.board.ask_traced(&door.caller(), command, stop, traceparent);
-        let answer = self.tracker.spawn(asking).await;
-        gone.disarm();
+        let stop_on_drop = stop.clone().drop_guard();
+        let command = ReceiveWebhook { channel: endpoint.channel.name.clone(), webhook };
+        let future = self.context.board.ask_traced(&endpoint.caller(), command, stop, traceparent);
+        let answer = self.tracker.spawn(future).await;
+        stop_on_drop.disarm();
         match answer.unwrap_or_else(|_| Err(BoardError::shutting_down())) {
             Ok(outcome) => response::webhook_response(outcome),
             Err(error) => WebhookRejection::from(error).into_response(),
@@ -221,14 +221,14 @@ async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, WebhookReje
         return Err(WebhookRejection::too_large());
     }
     let reading = async {
-        let mut pieces = body.into_data_stream();
+        let mut chunks = body.into_data_stream();
         let mut whole = Vec::new();
-        while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| WebhookRejection::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
-            if whole.len() + piece.len() > MAX_BODY {
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| WebhookRejection::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
+            if whole.len() + chunk.len() > MAX_BODY {
                 return Err(WebhookRejection::too_large());
             }
-            whole.extend_from_slice(&piece);
+            whole.extend_from_slice(&chunk);
         }
         Ok(whole.into())
     };

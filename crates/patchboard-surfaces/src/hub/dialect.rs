@@ -174,9 +174,9 @@ impl HubDialect {
         now: Duration,
         steps: &mut Vec<Step>,
     ) {
-        let standing = std::mem::replace(&mut self.state, RegistrationState::Unregistered);
-        let RegistrationState::Registering { name, shows_token } = standing else {
-            self.state = standing;
+        let previous = std::mem::replace(&mut self.state, RegistrationState::Unregistered);
+        let RegistrationState::Registering { name, shows_token } = previous else {
+            self.state = previous;
             return;
         };
         match result {

@@ -20,7 +20,11 @@ use super::wire::{
 };
 
 /// A token in the registration takes precedence over the token from the upgrade request.
-pub(super) fn register(registration: AppRegistration, shown: Option<&str>, origin: Option<Arc<str>>) -> RegisterApp {
+pub(super) fn register(
+    registration: AppRegistration,
+    upgrade_token: Option<&str>,
+    origin: Option<Arc<str>>,
+) -> RegisterApp {
     let AppRegistration { name, description, version, capabilities, token } = registration;
     RegisterApp {
         profile: AppProfile {
@@ -29,7 +33,7 @@ pub(super) fn register(registration: AppRegistration, shown: Option<&str>, origi
             version: version.map(Into::into),
             capabilities: capabilities.into_iter().map(Into::into).collect(),
         },
-        token: token.as_deref().or(shown).map(hash_token),
+        token: token.as_deref().or(upgrade_token).map(hash_token),
         origin,
     }
 }

@@ -113,9 +113,9 @@ impl Bench {
 
     /// Submits an utterance that needs no immediate answer; returns its id.
     async fn say(&self, text: &str) -> String {
-        let said = self.post("/v1/messages", json!({ "text": text })).await;
-        assert_eq!(said.status, 202, "{said:?}");
-        said.json()["id"].as_str().unwrap().to_owned()
+        let response = self.post("/v1/messages", json!({ "text": text })).await;
+        assert_eq!(response.status, 202, "{response:?}");
+        response.json()["id"].as_str().unwrap().to_owned()
     }
 }
 

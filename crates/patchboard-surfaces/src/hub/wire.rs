@@ -158,12 +158,12 @@ impl AppRegistration {
             }
             Some(list) => {
                 let items = list.items(MAX_CAPABILITIES).ok_or_else(|| invalid("there are too many `capabilities`"))?;
-                let words: Option<Vec<String>> = items.into_iter().map(JsonField::text).collect();
-                let words = words.ok_or_else(|| invalid("`capabilities` must be an array of strings"))?;
-                if !words.iter().all(|word| is_short_text(word)) {
+                let capabilities: Option<Vec<String>> = items.into_iter().map(JsonField::text).collect();
+                let capabilities = capabilities.ok_or_else(|| invalid("`capabilities` must be an array of strings"))?;
+                if !capabilities.iter().all(|word| is_short_text(word)) {
                     return Err(invalid("each of the `capabilities` must have 256 characters at most"));
                 }
-                words
+                capabilities
             }
         };
         let token = token.and_then(JsonField::text).filter(|token| !token.is_empty());

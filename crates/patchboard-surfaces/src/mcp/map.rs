@@ -26,11 +26,11 @@ pub(super) type MethodResult = Result<Value, BoardError>;
 
 /// A client that requests an unknown version gets the newest supported one and decides whether to continue.
 pub(super) fn initialize(params: &Value, version: &'static str) -> Result<Value, RpcError> {
-    let wanted = params.get("protocolVersion").and_then(Value::as_str);
-    let wanted = wanted.ok_or_else(|| RpcError::invalid_params("`protocolVersion` is missing"))?;
-    let spoken = VERSIONS.into_iter().find(|spoken| *spoken == wanted).unwrap_or(LATEST);
+    let requested = params.get("protocolVersion").and_then(Value::as_str);
+    let requested = requested.ok_or_else(|| RpcError::invalid_params("`protocolVersion` is missing"))?;
+    let negotiated = VERSIONS.into_iter().find(|negotiated| *negotiated == requested).unwrap_or(LATEST);
     Ok(json!({
-        "protocolVersion": spoken,
+        "protocolVersion": negotiated,
         "capabilities": { "tools": {} },
         "serverInfo": { "name": "patchboard", "title": "Patchboard", "version": version },
     }))

@@ -130,16 +130,16 @@ impl McpSession {
     /// Registers a request; it stays active until the `ActiveRequest` is dropped.
     pub(super) fn begin_request(self: &Arc<Self>, id: &Value) -> Result<ActiveRequest, RpcError> {
         let key = id.to_string();
-        let mut inside = self.lock_state();
-        if inside.active_requests.len() >= MAX_ACTIVE_REQUESTS {
+        let mut state = self.lock_state();
+        if state.active_requests.len() >= MAX_ACTIVE_REQUESTS {
             return Err(RpcError::server("too many requests at once in this session"));
         }
-        if inside.active_requests.contains_key(&key) {
+        if state.active_requests.contains_key(&key) {
             return Err(RpcError::new(RpcError::INVALID_REQUEST, "a request of that id is under way"));
         }
         let stop = CancellationToken::new();
-        inside.active_requests.insert(key.clone(), stop.clone());
-        drop(inside);
+        state.active_requests.insert(key.clone(), stop.clone());
+        drop(state);
         Ok(ActiveRequest { session: self.clone(), key, stop })
     }
 

@@ -27,7 +27,7 @@ use crate::listen::{self, Listener};
 #[derive(Debug, Default)]
 struct Tools {
     called: Mutex<Vec<(String, Value)>>,
-    begun: Notify,
+    started: Notify,
     stopped: Notify,
 }
 
@@ -68,7 +68,7 @@ impl ToolHost for Tools {
             match &*call.name {
                 "fails" => ToolOutput::error("no luck"),
                 "hangs" => {
-                    self.begun.notify_one();
+                    self.started.notify_one();
                     stop.cancelled().await;
                     self.stopped.notify_one();
                     ToolOutput::error("cancelled")
@@ -222,14 +222,14 @@ fn board(store: Arc<InMemoryStore>, tools: Arc<Tools>) -> Board {
 #[tokio::test]
 async fn a_session_begins_with_a_version_both_speak() {
     let bench = Bench::new().await;
-    for (asked, agreed) in [
+    for (requested, agreed) in [
         ("2025-11-25", "2025-11-25"),
         ("2025-06-18", "2025-06-18"),
         ("2025-03-26", "2025-03-26"),
         ("2024-11-05", "2024-11-05"),
         ("2099-01-01", "2025-11-25"),
     ] {
-        let answer = bench.post(&[], initialize(asked)).await;
+        let answer = bench.post(&[], initialize(requested)).await;
         let result = json!({
             "protocolVersion": agreed,
             "capabilities": {"tools": {}},
@@ -390,7 +390,7 @@ async fn a_cancelled_call_stops_and_is_not_answered() {
         (answer.status, answer.body)
     };
     let cancelling = async {
-        bench.tools.begun.notified().await;
+        bench.tools.started.notified().await;
         let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "hang"}});
         assert_eq!(bench.post(&session, cancel).await.status, 202);
         bench.tools.stopped.notified().await;
@@ -406,12 +406,12 @@ async fn a_call_is_cancelled_with_its_connection_and_with_its_session() {
     let own = ("Mcp-Session-Id", session.as_str());
     let headers = [("Content-Type", "application/json"), ("Accept", BOTH), own];
     let stream = bench.send("POST", &headers, &call(1, "hangs", json!({})).to_string()).await;
-    bench.tools.begun.notified().await;
+    bench.tools.started.notified().await;
     drop(stream);
     bench.tools.stopped.notified().await;
 
     let stream = bench.send("POST", &headers, &call(1, "hangs", json!({})).to_string()).await;
-    bench.tools.begun.notified().await;
+    bench.tools.started.notified().await;
     assert_eq!(bench.ask("DELETE", &[own], "").await.status, 204);
     bench.tools.stopped.notified().await;
     drop(stream);

@@ -52,8 +52,8 @@ impl RpcError {
     }
 
     pub(super) fn unknown_method(method: &str) -> Self {
-        let shown: String = method.chars().take(100).collect();
-        Self::new(Self::METHOD_NOT_FOUND, format!("unknown method: {shown}"))
+        let short_name: String = method.chars().take(100).collect();
+        Self::new(Self::METHOD_NOT_FOUND, format!("unknown method: {short_name}"))
     }
 }
 

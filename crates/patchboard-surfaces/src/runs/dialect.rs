@@ -134,7 +134,7 @@ pub(super) enum FindPurpose {
 pub(super) struct ToolSearch {
     id: String,
     folder: Option<String>,
-    wanted: WantedTools,
+    selection: WantedTools,
     pages: usize,
 }
 
@@ -182,24 +182,24 @@ impl RunsDialect {
             Request::Attach(attach) => self.attach(attach, steps),
             Request::ToolsList(mut list) => {
                 list.working_folder = map::non_empty(list.working_folder);
-                let wanted = WantedTools::All(Vec::new());
-                let search = ToolSearch { id: list.id, folder: list.working_folder, wanted, pages: 0 };
+                let selection = WantedTools::All(Vec::new());
+                let search = ToolSearch { id: list.id, folder: list.working_folder, selection, pages: 0 };
                 self.search_tools(search, steps);
             }
             Request::ToolShow(mut show) => {
                 show.working_folder = map::non_empty(show.working_folder);
-                let wanted = WantedTools::One { name: show.name, output: show.output };
-                let search = ToolSearch { id: show.id, folder: show.working_folder, wanted, pages: 0 };
+                let selection = WantedTools::One { name: show.name, output: show.output };
+                let search = ToolSearch { id: show.id, folder: show.working_folder, selection, pages: 0 };
                 self.search_tools(search, steps);
             }
             Request::UserMessages(request) if request.thread_id.is_empty() => {
                 refuse(steps, Some(&request.id), "thread_id is required");
             }
             Request::UserMessages(request) => {
-                let (command, wanted) = map::read_messages(&request, &account);
+                let (command, selection) = map::read_messages(&request, &account);
                 let thread = request.thread_id;
                 self.respond(request.id, command, steps, move |id, page| {
-                    map::messages(id, &thread, &page.messages, page.has_more, wanted)
+                    map::messages(id, &thread, &page.messages, page.has_more, selection)
                 });
             }
             Request::AgentList(list) => {
@@ -294,9 +294,9 @@ impl RunsDialect {
 
     /// The client's id for its own run or, if it set none, the id reported to it.
     fn own_run_id(&self) -> Option<&Arc<str>> {
-        let given = self.own_run.as_ref()?.id.as_ref();
-        let told = || self.follows.values().find(|follow| follow.relation == RunRelation::Own);
-        given.or_else(|| told().map(|follow| follow.projection.id()))
+        let client_id = self.own_run.as_ref()?.id.as_ref();
+        let own_follow = || self.follows.values().find(|follow| follow.relation == RunRelation::Own);
+        client_id.or_else(|| own_follow().map(|follow| follow.projection.id()))
     }
 
     fn own_run_ended(&mut self, ended: OwnRunEnd, steps: &mut Vec<Step>) {
@@ -312,8 +312,8 @@ impl RunsDialect {
 
     /// Sends no response: the run's end reports the cancellation.
     fn cancel(&mut self, id: String, steps: &mut Vec<Step>) {
-        if let Some(place) = self.queued_runs.iter().position(|run| run.id.as_ref() == Some(&id)) {
-            self.queued_runs.remove(place);
+        if let Some(position) = self.queued_runs.iter().position(|run| run.id.as_ref() == Some(&id)) {
+            self.queued_runs.remove(position);
             return refuse(steps, Some(&id), error::CANCELLED);
         }
         let is_own = self.own_run_id().is_some_and(|own| **own == *id);
@@ -456,8 +456,8 @@ impl RunsDialect {
             }
             Err(problem) => {
                 refuse(steps, id.as_deref(), &error::text(&problem));
-                let wanted = problem.kind == ErrorKind::Cancelled;
-                self.own_run_ended(if wanted { OwnRunEnd::Expected } else { OwnRunEnd::Failed }, steps);
+                let is_expected = problem.kind == ErrorKind::Cancelled;
+                self.own_run_ended(if is_expected { OwnRunEnd::Expected } else { OwnRunEnd::Failed }, steps);
             }
         }
     }
@@ -489,10 +489,10 @@ impl RunsDialect {
     }
 
     fn tools(&mut self, page: ResultPage<ToolSpec>, search: ToolSearch, steps: &mut Vec<Step>) {
-        let ToolSearch { id, folder, wanted, pages } = search;
+        let ToolSearch { id, folder, selection, pages } = search;
         let ResultPage { items: tools, next } = page;
         let next = next.filter(|_| pages + 1 < MAX_TOOL_PAGES);
-        let wanted = match wanted {
+        let selection = match selection {
             WantedTools::All(mut all) => {
                 all.extend(tools);
                 if next.is_none() {
@@ -510,7 +510,7 @@ impl RunsDialect {
                 WantedTools::One { name, output }
             }
         };
-        let search = ToolSearch { id, folder, wanted, pages: pages + 1 };
+        let search = ToolSearch { id, folder, selection, pages: pages + 1 };
         self.ask(search.request(next), steps);
     }
 }

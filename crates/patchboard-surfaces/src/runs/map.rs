@@ -70,13 +70,13 @@ pub(super) fn list_tools(folder: Option<String>, cursor: Option<PageCursor>) -> 
 /// The command, and whether the response lists messages or only says whether there are any.
 pub(super) fn read_messages(request: &wire::UserMessages, account: &str) -> (ReadThread, MessageSelection) {
     let limit = request.limit.unwrap_or(DEFAULT_MESSAGES).min(MAX_MESSAGES);
-    let wanted = if limit == 0 { MessageSelection::None } else { MessageSelection::All };
+    let selection = if limit == 0 { MessageSelection::None } else { MessageSelection::All };
     let command = ReadThread {
         session: SessionRef::Origin(origin(account, Some(request.thread_id.clone()))),
         before: request.before,
         limit: usize::try_from(limit.max(1)).unwrap_or(usize::MAX),
     };
-    (command, wanted)
+    (command, selection)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +94,9 @@ pub(super) fn messages(
     thread_id: &str,
     found: &[ThreadMessage],
     has_more: bool,
-    wanted: MessageSelection,
+    selection: MessageSelection,
 ) -> String {
-    let (messages, has_more) = match wanted {
+    let (messages, has_more) = match selection {
         MessageSelection::All => (found.iter().map(message).collect(), has_more),
         MessageSelection::None => (Vec::new(), has_more || !found.is_empty()),
     };
@@ -140,7 +140,7 @@ fn tool_yaml(spec: &ToolSpec) -> String {
 }
 
 pub(super) fn agents(id: &str, agents: &[AgentSummary], source: Option<&str>) -> String {
-    let shown = agents.iter().map(|agent| wire::AgentView {
+    let views = agents.iter().map(|agent| wire::AgentView {
         name: &agent.name,
         description: agent.description.as_deref(),
         source: match agent.source {
@@ -149,7 +149,7 @@ pub(super) fn agents(id: &str, agents: &[AgentSummary], source: Option<&str>) ->
             AgentSource::User => "user",
         },
     });
-    let agents = shown.filter(|agent| source.is_none_or(|source| source == agent.source)).collect();
+    let agents = views.filter(|agent| source.is_none_or(|source| source == agent.source)).collect();
     wire::encode(&Response::AgentList { id, agents })
 }
 
@@ -158,29 +158,29 @@ pub(super) fn set_model(request: &wire::SetModel, account: &str) -> SetModel {
     SetModel { thread, model: request.model_id.as_str().into() }
 }
 
-pub(super) fn models(id: &str, report: &ModelReport, dialogue: ClientLevel) -> String {
+pub(super) fn models(id: &str, report: &ModelReport, client_level: ClientLevel) -> String {
     let models = report.models.iter().map(|model| wire::ModelView {
         id: &model.id,
         name: &model.name,
         provider: &model.provider,
     });
     let models = models.collect();
-    wire::encode(&match dialogue {
+    wire::encode(&match client_level {
         ClientLevel::Full => Response::ModelsList { id, models },
         ClientLevel::Strict => Response::StrictModelsList { id, models },
     })
 }
 
-pub(super) fn model_set(id: &str, error: Option<&str>, dialogue: ClientLevel) -> String {
+pub(super) fn model_set(id: &str, error: Option<&str>, client_level: ClientLevel) -> String {
     let success = error.is_none();
-    wire::encode(&match dialogue {
+    wire::encode(&match client_level {
         ClientLevel::Full => Response::ModelSet { id, success, error },
         ClientLevel::Strict => Response::StrictModelSet { id, success, error },
     })
 }
 
-pub(super) fn run_cancelled(id: &str, run_id: &str, dialogue: ClientLevel) -> String {
-    wire::encode(&match dialogue {
+pub(super) fn run_cancelled(id: &str, run_id: &str, client_level: ClientLevel) -> String {
+    wire::encode(&match client_level {
         ClientLevel::Full => Response::CancelRunAck { id, run_id },
         ClientLevel::Strict => Response::StrictCancelRunAck { id, run_id },
     })
@@ -197,8 +197,8 @@ pub(super) fn workspaces(id: &str, found: &[Workspace]) -> String {
     wire::encode(&Response::WorkspaceList { id, workspaces: found.iter().map(workspace).collect() })
 }
 
-pub(super) fn workspace_created(id: &str, made: &Workspace) -> String {
-    wire::encode(&Response::WorkspaceCreate { id, workspace_id: &made.id, workspace: workspace(made) })
+pub(super) fn workspace_created(id: &str, created: &Workspace) -> String {
+    wire::encode(&Response::WorkspaceCreate { id, workspace_id: &created.id, workspace: workspace(created) })
 }
 
 fn workspace(workspace: &Workspace) -> wire::WorkspaceView<'_> {

@@ -79,9 +79,9 @@ struct NodeAnswer {
 impl Projection {
     /// Events up to number `after` are counted but not sent. `id` is the client's id for the run, as far as it is
     /// known.
-    pub(super) fn new(id: Arc<str>, after: u64, dialogue: ClientLevel) -> Self {
+    pub(super) fn new(id: Arc<str>, after: u64, client_level: ClientLevel) -> Self {
         Self {
-            writer: EventWriter::new(id, after, dialogue),
+            writer: EventWriter::new(id, after, client_level),
             thread: None,
             nodes: HashMap::new(),
             latest: None,
@@ -105,7 +105,7 @@ impl Projection {
         match &record.event {
             // Messages have their own topics.
             Event::RunStarted { .. } | Event::ApprovalResolved { .. } | Event::Message(_) => {}
-            Event::RunBriefed(briefing) => self.briefed(briefing, write),
+            Event::RunBriefed(spec) => self.briefed(spec, write),
             Event::NodeEntered { key, name, .. } => self.node_entered(record.node, *key, name, write),
             Event::NodeLeft(outcome) => self.node_left(node, outcome, write),
             Event::AnswerText(pieces) => self.text_added(node, pieces, ChunkKind::Reply, write),
@@ -150,13 +150,12 @@ impl Projection {
         None
     }
 
-    fn briefed(&mut self, briefing: &Arc<RunSpec>, write: &mut dyn FnMut(String)) {
-        self.writer.rename(briefing.client_id.clone());
-        self.thread.clone_from(&briefing.thread);
-        self.state = StateSnapshot::new(briefing);
-        let run_id = briefing.client_id.clone();
-        let payload =
-            EventPayload::RunStart { run_id: &run_id, message: &briefing.message, agent: &briefing.requested_agent };
+    fn briefed(&mut self, spec: &Arc<RunSpec>, write: &mut dyn FnMut(String)) {
+        self.writer.rename(spec.client_id.clone());
+        self.thread.clone_from(&spec.thread);
+        self.state = StateSnapshot::new(spec);
+        let run_id = spec.client_id.clone();
+        let payload = EventPayload::RunStart { run_id: &run_id, message: &spec.message, agent: &spec.requested_agent };
         self.writer.write_newer_event(node_id(&self.nodes, None), &payload, write);
     }
 
@@ -171,20 +170,20 @@ impl Projection {
 
     fn node_left(&mut self, node: Option<NodeId>, outcome: &NodeOutcome, write: &mut dyn FnMut(String)) {
         self.discard_partial_text(node);
-        let Some(left) = node.and_then(|node| self.nodes.get(&node)).cloned() else { return };
+        let Some(exited) = node.and_then(|node| self.nodes.get(&node)).cloned() else { return };
         let result = match outcome {
             NodeOutcome::Done => NodeResult::Ok,
             NodeOutcome::Failed(error) => NodeResult::Err(error),
             NodeOutcome::Interrupted => NodeResult::Err("interrupted"),
         };
-        self.writer.write_event(&left.id, &EventPayload::NodeExit { id: &left.name, result }, write);
+        self.writer.write_event(&exited.id, &EventPayload::NodeExit { id: &exited.name, result }, write);
         match outcome {
             NodeOutcome::Done => {
-                let answer = self.answers.remove(&left.key);
-                self.node_done(&left, answer, write);
+                let answer = self.answers.remove(&exited.key);
+                self.node_done(&exited, answer, write);
             }
             // A failed node's partial answers are discarded.
-            NodeOutcome::Failed(_) => drop(self.answers.remove(&left.key)),
+            NodeOutcome::Failed(_) => drop(self.answers.remove(&exited.key)),
             NodeOutcome::Interrupted => {}
         }
     }
@@ -205,23 +204,23 @@ impl Projection {
     fn text_added(
         &mut self,
         node: Option<NodeId>,
-        pieces: &TextChunks,
-        voice: ChunkKind,
+        chunks: &TextChunks,
+        kind: ChunkKind,
         write: &mut dyn FnMut(String),
     ) {
         let mut begins = true;
-        if let Some(saying) = node.and_then(|node| self.nodes.get_mut(&node)) {
-            begins = saying.partial_text.is_empty();
-            saying.partial_text.push_str(pieces.text());
-            saying.is_reply = voice == ChunkKind::Reply;
+        if let Some(active) = node.and_then(|node| self.nodes.get_mut(&node)) {
+            begins = active.partial_text.is_empty();
+            active.partial_text.push_str(chunks.text());
+            active.is_reply = kind == ChunkKind::Reply;
         }
-        if voice == ChunkKind::Draft {
-            return self.thought(node, pieces, write);
+        if kind == ChunkKind::Draft {
+            return self.thought(node, chunks, write);
         }
-        if begins && !pieces.text().is_empty() {
+        if begins && !chunks.text().is_empty() {
             self.separate_answers(node, write);
         }
-        for content in pieces.iter() {
+        for content in chunks.iter() {
             self.write_message_chunk(node, content, write);
         }
     }
@@ -238,8 +237,8 @@ impl Projection {
         }
     }
 
-    fn thought(&mut self, node: Option<NodeId>, pieces: &TextChunks, write: &mut dyn FnMut(String)) {
-        for content in pieces.iter() {
+    fn thought(&mut self, node: Option<NodeId>, chunks: &TextChunks, write: &mut dyn FnMut(String)) {
+        for content in chunks.iter() {
             let payload = EventPayload::ThoughtChunk { content, id: node_name(&self.nodes, node) };
             self.writer.write_newer_event(node_id(&self.nodes, node), &payload, write);
         }
@@ -251,10 +250,10 @@ impl Projection {
         node: Option<NodeId>,
         call: &CallId,
         name: &Arc<str>,
-        pieces: &TextChunks,
+        chunks: &TextChunks,
         write: &mut dyn FnMut(String),
     ) {
-        for arguments_delta in pieces.iter() {
+        for arguments_delta in chunks.iter() {
             let payload = EventPayload::ToolCallChunk { call_id: &call.0, name, arguments_delta };
             self.writer.write_event(node_id(&self.nodes, node), &payload, write);
         }

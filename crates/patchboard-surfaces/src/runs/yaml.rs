@@ -13,18 +13,18 @@ pub(super) fn document(fields: &[(&str, &Value)]) -> String {
 }
 
 fn field(key: &str, value: &Value, indent: usize, out: &mut String) {
-    let shown = scalar_text(key);
+    let key_text = scalar_text(key);
     // YAML limits simple keys to 1024 characters; longer ones need the `?` form.
-    if shown.chars().count() > 1000 {
+    if key_text.chars().count() > 1000 {
         pad(indent, out);
         out.push_str("? ");
-        out.push_str(&shown);
+        out.push_str(&key_text);
         out.push('\n');
         pad(indent, out);
         out.push(':');
     } else {
         pad(indent, out);
-        out.push_str(&shown);
+        out.push_str(&key_text);
         out.push(':');
     }
     match value {

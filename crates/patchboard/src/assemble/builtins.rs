@@ -64,8 +64,8 @@ fn apply_bash_config(
     let BashConfig { readable, path, connect, connect_any, listen, unix_sockets } = &tools.bash;
     options.timeout = tools.bash_timeout.into();
     options.readable.extend(readable.iter().chain(path).cloned());
-    let usual = options.environment.remove("PATH");
-    let folders = path.iter().map(|folder| folder.display().to_string()).chain(usual);
+    let inherited = options.environment.remove("PATH");
+    let folders = path.iter().map(|folder| folder.display().to_string()).chain(inherited);
     options.environment.insert("PATH".to_owned(), folders.collect::<Vec<_>>().join(":"));
     // Commands must not connect to this server, where they could start runs or answer approvals, nor to its workers,
     // which would bypass the tool policy.

@@ -39,7 +39,7 @@ fn server_options(
     here: &Path,
 ) -> anyhow::Result<McpServerOptions> {
     let command = mcp_command(server, loaded, here);
-    let reach = match (&server.url, command.split_first()) {
+    let transport = match (&server.url, command.split_first()) {
         (Some(url), _) => McpTransport::Http { url: url.clone(), token: secrets.mcp_tokens.get(name).cloned() },
         // Validation guarantees that either URL or command is set.
         (None, command) => {
@@ -57,7 +57,7 @@ fn server_options(
     };
     Ok(McpServerOptions {
         name: name.into(),
-        transport: reach,
+        transport,
         start_timeout: server.start_timeout.into(),
         call_timeout: server.call_timeout.into(),
     })
@@ -81,20 +81,20 @@ impl StoredPins {
 impl PinStore for StoredPins {
     fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<ToolPins>, BoxError>> {
         Box::pin(async move {
-            let kept = self.store.kv_get(&KvNamespace::Server, &self.key(server)).await?;
-            kept.map(|bytes| ToolPins::from_bytes(&bytes)).transpose()
+            let stored = self.store.kv_get(&KvNamespace::Server, &self.key(server)).await?;
+            stored.map(|bytes| ToolPins::from_bytes(&bytes)).transpose()
         })
     }
 
     fn save<'a>(&'a self, server: &'a str, pins: ToolPins) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
-            let keep = StoreWrite::PutValue {
+            let write = StoreWrite::PutValue {
                 namespace: KvNamespace::Server,
                 key: self.key(server).into(),
                 value: Some(pins.to_bytes()?),
                 at: self.clock.now(),
             };
-            self.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await?;
+            self.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await?;
             Ok(())
         })
     }

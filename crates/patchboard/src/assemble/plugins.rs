@@ -27,11 +27,11 @@ pub(super) struct PluginDependencies {
 pub(super) async fn start_host(
     config: &Config,
     secrets: &Secrets,
-    means: PluginDependencies,
+    dependencies: PluginDependencies,
     tracker: &TaskTracker,
     stop: &CancellationToken,
 ) -> Arc<PluginHost> {
-    let PluginDependencies { fetch, store, guard } = means;
+    let PluginDependencies { fetch, store, guard } = dependencies;
     let services = HostServices::new(fetch, store, Arc::new(SystemClock));
     let admit: FileAdmission = Arc::new(move |path, sha256| guard.admit_file(path, sha256));
     PluginHost::start(host_options(config, secrets, admit), services, tracker, stop).await

@@ -48,17 +48,17 @@ impl RunningPools {
     pub(super) fn start(
         loaded: &LoadedConfig,
         secrets: &Secrets,
-        means: PoolDependencies<'_>,
+        dependencies: PoolDependencies<'_>,
         pins: Arc<dyn PinStore>,
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
-        let PoolDependencies { launch, ports, signals } = means;
-        let doors = WorkerListeners::default();
+        let PoolDependencies { launch, ports, signals } = dependencies;
+        let listeners = WorkerListeners::default();
         let deps = PoolDeps {
             launch: launch.clone(),
-            callbacks: Arc::new(CallbackListenerAdapter(doors.clone())),
+            callbacks: Arc::new(CallbackListenerAdapter(listeners.clone())),
             ports,
             telemetry: signals.clone(),
             clock: Arc::new(SystemClock),
@@ -83,7 +83,7 @@ impl RunningPools {
         });
         let hosts = hosts.collect();
         let workers = Arc::new(PooledWorkers { running, pinned, is_settled: Arc::default() });
-        let pools = Self { listeners: doors, workers, hosts };
+        let pools = Self { listeners, workers, hosts };
         // Reviews the pins now, so that the first caller need not wait.
         let (settled, stop) = (pools.settled(), stop.clone());
         tracker.spawn(async move { stop.run_until_cancelled(settled).await });
@@ -169,7 +169,7 @@ fn pool_options(worker: &WorkerConfig, loaded: &LoadedConfig, secrets: &Secrets)
     let folder = worker.working_folder.clone().unwrap_or_else(|| loaded.config.runs.working_folder.clone());
     let mut env = secrets.worker_env.get(&worker.name).cloned().unwrap_or_default();
     env.entry("SNAKEPIT_LOG_LEVEL".to_owned()).or_insert_with(|| SecretString::from(worker.log_level.to_string()));
-    let kept = program_folder(&loaded.config.data_dir, ProgramKind::WorkerPool, &worker.name)
+    let compiled = program_folder(&loaded.config.data_dir, ProgramKind::WorkerPool, &worker.name)
         .with_context(|| format!("cannot make a folder for the workers `{}`", worker.name))?;
     Ok(PoolOptions {
         count: worker.count,
@@ -196,7 +196,7 @@ fn pool_options(worker: &WorkerConfig, loaded: &LoadedConfig, secrets: &Secrets)
         },
         call_timeout: bridge.call_timeout.into(),
         stream_timeout: bridge.stream_timeout.into(),
-        compiled: Some(kept),
+        compiled: Some(compiled),
         ..PoolOptions::new(worker.name.as_str(), worker_command(worker, loaded), folder)
     })
 }

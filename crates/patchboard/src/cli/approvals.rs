@@ -76,13 +76,13 @@ pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, CommandFailure> {
             ApprovalsCommand::Answer(args) => {
                 let mut client = args.target.connect().await?;
                 let items = list_open(&mut client).await?;
-                let wanted = args.id.as_str();
-                let Some(found) = find(&items, wanted) else {
+                let requested = args.id.as_str();
+                let Some(found) = find(&items, requested) else {
                     let message =
-                        format!("nothing waits for approval under the id `{wanted}`: it was answered or is too old");
+                        format!("nothing waits for approval under the id `{requested}`: it was answered or is too old");
                     let known = items.iter().flat_map(|item| [text(item, "approval_id"), text(item, "tool_use_id")]);
                     let otherwise = "`patchboard approvals list` shows what waits";
-                    return Err(CommandFailure::unknown_name(&message, wanted, known, otherwise));
+                    return Err(CommandFailure::unknown_name(&message, requested, known, otherwise));
                 };
                 answer(&mut client, found, args.answer.approve).await?;
                 output::print_line(if args.answer.approve { "approved" } else { "refused" });
@@ -104,8 +104,8 @@ pub(super) async fn answer(client: &mut GatewayClient, approval: &Value, approve
 }
 
 /// Finds an approval by its own id or by its call's id, as runs report only the latter.
-fn find<'a>(items: &'a [Value], wanted: &str) -> Option<&'a Value> {
-    let is = |item: &&Value, key: &str| text(item, key) == wanted;
+fn find<'a>(items: &'a [Value], requested: &str) -> Option<&'a Value> {
+    let is = |item: &&Value, key: &str| text(item, key) == requested;
     items.iter().find(|item| is(item, "approval_id") || is(item, "tool_use_id"))
 }
 

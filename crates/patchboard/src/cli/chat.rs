@@ -76,7 +76,7 @@ pub(super) fn run(args: ChatArgs) -> Result<ExitCode, CommandFailure> {
 }
 
 async fn chat(args: ChatArgs) -> Result<ExitCode, CommandFailure> {
-    if args.message_text().is_some_and(|said| said.trim().is_empty()) {
+    if args.message_text().is_some_and(|text| text.trim().is_empty()) {
         return Err(CommandFailure::unusable("the message is empty: say what to do"));
     }
     let current_dir = std::env::current_dir()?;

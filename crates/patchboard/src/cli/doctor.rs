@@ -195,13 +195,13 @@ async fn provider(loaded: &mut LoadedConfig, secrets: &mut Secrets) -> DoctorFin
     if loaded.warnings.iter().any(|problem| problem.code == ProblemCode::MissingSecret && problem.path == key) {
         return DoctorFinding::Note(format!("model: provider `{name}` was not asked, as its key is missing"));
     }
-    let asked = match provider_options(loaded, secrets, &name) {
+    let provider_result = match provider_options(loaded, secrets, &name) {
         Ok(options) => {
             list_models(options, &ClientPool::new(), &CancellationToken::new()).await.map_err(|error| error.to_string())
         }
         Err(error) => Err(format!("{error:#}")),
     };
-    match asked {
+    match provider_result {
         Ok(models) if name == "offline" => {
             drop(models);
             DoctorFinding::Note("model: only the built-in offline provider; `patchboard onboard` or `serve --local-model` gives a real one".to_owned())
@@ -249,8 +249,8 @@ async fn confinement() -> Vec<DoctorFinding> {
 }
 
 #[cfg(target_os = "linux")]
-fn layer_finding(is_enforced: bool, said: String) -> DoctorFinding {
-    if is_enforced { DoctorFinding::Good(said) } else { DoctorFinding::Note(said) }
+fn layer_finding(is_enforced: bool, text: String) -> DoctorFinding {
+    if is_enforced { DoctorFinding::Good(text) } else { DoctorFinding::Note(text) }
 }
 
 #[cfg(not(target_os = "linux"))]

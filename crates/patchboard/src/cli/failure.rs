@@ -52,19 +52,19 @@ impl CommandFailure {
     /// A failed connection to a server.
     pub(crate) fn from_connect_error(error: anyhow::Error) -> Self {
         match error.downcast_ref::<ConnectError>() {
-            Some(trouble) => Self::of_connect_error(trouble),
+            Some(error) => Self::of_connect_error(error),
             None => Self::unreachable(format!("{error:#}")),
         }
     }
 
-    fn of_connect_error(trouble: &ConnectError) -> Self {
-        let said = output::one_line(&trouble.to_string());
-        let failure = match trouble {
-            trouble if trouble.is_address() => Self::unusable(said),
-            trouble if trouble.is_auth() => Self::failed(said),
-            _ => Self::unreachable(said),
+    fn of_connect_error(error: &ConnectError) -> Self {
+        let text = output::one_line(&error.to_string());
+        let failure = match error {
+            error if error.is_address() => Self::unusable(text),
+            error if error.is_auth() => Self::failed(text),
+            _ => Self::unreachable(text),
         };
-        failure.hint(trouble.hint())
+        failure.hint(error.hint())
     }
 
     /// An unknown name, with the most similar known one as the hint, or else where to find the names.
@@ -153,8 +153,8 @@ impl CommandFailure {
     pub(crate) fn report(self) -> ExitCode {
         let colour = output::colour(OutputStream::Err);
         let label = self.code.map_or_else(|| "error".to_owned(), |code| format!("error[{code}]"));
-        let said = strip_os_error_codes(&self.message);
-        output::eprint_line(&format!("{}: {said}", paint(&label, TextRole::Bad, colour)));
+        let message = strip_os_error_codes(&self.message);
+        output::eprint_line(&format!("{}: {message}", paint(&label, TextRole::Bad, colour)));
         if let Some(hint) = self.hint {
             output::eprint_line(&format!("{}: {hint}", paint("hint", TextRole::Name, colour)));
         }
@@ -168,20 +168,20 @@ impl CommandFailure {
 
 /// Removes the numbers of system errors; their text precedes them.
 fn strip_os_error_codes(text: &str) -> String {
-    let mut said = String::with_capacity(text.len());
+    let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((before, behind)) = rest.split_once(" (os error ") {
-        said.push_str(before);
-        rest = behind.split_once(')').map_or("", |(_, behind)| behind);
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        out.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, after)| after);
     }
-    said.push_str(rest);
-    said
+    out.push_str(rest);
+    out
 }
 
 impl From<anyhow::Error> for CommandFailure {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast_ref::<ConnectError>() {
-            Some(trouble) => Self::of_connect_error(trouble),
+            Some(error) => Self::of_connect_error(error),
             // The text may come from a server or plugin.
             None => Self::failed(output::plain(&format!("{error:#}"))),
         }
@@ -201,7 +201,7 @@ impl From<ConfigProblems> for CommandFailure {
         let code = first.map_or("CODE", |problem| problem.code.as_str());
         let more = format!("`patchboard explain {code}` tells more");
         let hint = match problems.iter().find_map(unreadable_file_hint) {
-            Some(whose) => format!("{whose}; {more}"),
+            Some(file_hint) => format!("{file_hint}; {more}"),
             None => more,
         };
         Self::unusable(format!("the configuration cannot be used\n{}", lines.join("\n"))).hint(hint)

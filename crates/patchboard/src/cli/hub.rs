@@ -108,19 +108,19 @@ enum HubErrorContext {
 
 impl HubErrorContext {
     fn to_failure(self, error: HubError) -> CommandFailure {
-        let said = output::plain(&error.to_string());
+        let message = output::plain(&error.to_string());
         match (error, self) {
-            (HubError::Unreachable { .. }, _) => CommandFailure::unreachable(said).hint(ADDRESSES),
+            (HubError::Unreachable { .. }, _) => CommandFailure::unreachable(message).hint(ADDRESSES),
             (HubError::Unreadable(_) | HubError::Refused { status: 404 | 405, .. }, Self::General) => {
                 CommandFailure::unreachable("something answers there, but it is not Patchboard's hub").hint(ADDRESSES)
             }
             (HubError::Refused { status: 401, .. }, _) => {
-                CommandFailure::failed(said).hint("set PATCHBOARD_TOKEN, or leave out --url to be the operator")
+                CommandFailure::failed(message).hint("set PATCHBOARD_TOKEN, or leave out --url to be the operator")
             }
             (HubError::Refused { status: 404, .. }, Self::Message) => {
-                CommandFailure::failed(said).hint("`patchboard hub messages` lists those that are kept")
+                CommandFailure::failed(message).hint("`patchboard hub messages` lists those that are kept")
             }
-            (HubError::Refused { .. } | HubError::Unreadable(_), _) => CommandFailure::failed(said),
+            (HubError::Refused { .. } | HubError::Unreadable(_), _) => CommandFailure::failed(message),
         }
     }
 }

@@ -76,10 +76,10 @@ struct ListItem {
 }
 
 impl MarkdownRenderer {
-    pub(super) fn new(look: MarkdownLayout) -> Self {
+    pub(super) fn new(layout: MarkdownLayout) -> Self {
         Self {
-            writer: WrappingWriter::new(width(look.columns), look.marks),
-            marks: look.marks,
+            writer: WrappingWriter::new(width(layout.columns), layout.marks),
+            marks: layout.marks,
             line: String::new(),
             had_return: false,
             is_flowing: false,
@@ -274,8 +274,8 @@ impl MarkdownRenderer {
             }
             return;
         }
-        let most = if goes_on { 0 } else { fence.indent };
-        let spaces = line.chars().take_while(|c| *c == ' ').count().min(most);
+        let max_indent = if goes_on { 0 } else { fence.indent };
+        let spaces = line.chars().take_while(|c| *c == ' ').count().min(max_indent);
         let code = line.get(spaces..).unwrap_or(line).replace('\t', "    ");
         // Code is never wrapped, so that it can be copied unchanged.
         if !goes_on && !code.is_empty() {

@@ -110,18 +110,18 @@ async fn ask_providers(place: &ConfigLocation, agent: Option<&str>) -> Result<Mo
     )));
     let mut report = ModelsReport::default();
     let pool = ClientPool::new();
-    let asked = loaded.config.providers.keys().map(|provider| {
+    let queries = loaded.config.providers.keys().map(|provider| {
         let is_asleep = installed.as_deref() == Some(provider.as_str());
         let (loaded, secrets, pool) = (&loaded, &secrets, &pool);
         async move {
             // A request to the local model would start it.
-            let told =
+            let listed =
                 if is_asleep { Ok(Vec::new()) } else { list_provider_models(loaded, secrets, provider, pool).await };
-            (provider, told)
+            (provider, listed)
         }
     });
-    for (provider, told) in join_all(asked).await {
-        match told {
+    for (provider, listed) in join_all(queries).await {
+        match listed {
             Ok(models) => models.into_iter().for_each(|model| report.add(provider, &model)),
             Err(reason) => report.unavailable.push(UnavailableProvider { provider: provider.clone(), reason }),
         }
@@ -201,9 +201,9 @@ fn show(report: &ModelsReport, json: bool) {
         false => report.table().print(),
     }
     for UnavailableProvider { provider, reason } in &report.unavailable {
-        let said =
+        let message =
             format!("provider `{provider}` does not tell: {reason}; any model of it can be named as {provider}/MODEL");
-        output::eprint_line(&output::one_line(&said));
+        output::eprint_line(&output::one_line(&message));
     }
 }
 

@@ -46,10 +46,10 @@ impl PrepareProgress for TerminalProgress {
                 }
             }
             None => {
-                let mut said = self.last_message.lock().unwrap_or_else(PoisonError::into_inner);
-                if *said != message {
+                let mut last_message = self.last_message.lock().unwrap_or_else(PoisonError::into_inner);
+                if *last_message != message {
                     output::eprint_line(&format!("local model: {message}"));
-                    message.clone_into(&mut said);
+                    message.clone_into(&mut last_message);
                 }
             }
         }

@@ -11,42 +11,45 @@ const PROVIDER: &str = "provider error: ";
 const MEANT: &str = "did you mean ";
 const MODELS: &str = "`patchboard models` lists the models, and `patchboard onboard` adds a provider";
 
-pub(crate) fn advise(said: &str) -> ErrorAdvice {
-    if let Some(reason) = said.strip_prefix(PROVIDER) {
-        return ErrorAdvice { problem: said.to_owned(), hint: provider_hint(reason).map(str::to_owned) };
+pub(crate) fn advise(problem: &str) -> ErrorAdvice {
+    if let Some(reason) = problem.strip_prefix(PROVIDER) {
+        return ErrorAdvice { problem: problem.to_owned(), hint: provider_hint(reason).map(str::to_owned) };
     }
-    if said.starts_with("no agent named `") {
-        return match said.split_once("`: ") {
+    if problem.starts_with("no agent named `") {
+        return match problem.split_once("`: ") {
             Some((problem, rest)) => ErrorAdvice { problem: format!("{problem}`"), hint: Some(agent_hint(rest)) },
-            None => advice(said, "`/agent` in `patchboard chat` shows the agents"),
+            None => advice(problem, "`/agent` in `patchboard chat` shows the agents"),
         };
     }
-    if said.starts_with("unknown model `") {
-        return match said.rsplit_once("; ") {
+    if problem.starts_with("unknown model `") {
+        return match problem.rsplit_once("; ") {
             Some((problem, meant)) if meant.starts_with(MEANT) => {
                 advice(problem, &format!("{meant} `patchboard models` lists all"))
             }
             Some((problem, "`patchboard models` lists them")) => advice(problem, MODELS),
-            Some(_) | None => advice(said, MODELS),
+            Some(_) | None => advice(problem, MODELS),
         };
     }
-    if said.starts_with("token budget exceeded ") {
+    if problem.starts_with("token budget exceeded ") {
         let usage = "`patchboard usage` shows what was used";
-        return match said.rsplit_once("; raise ") {
+        return match problem.rsplit_once("; raise ") {
             Some((problem, remedy)) => advice(problem, &format!("raise {remedy}; {usage}")),
-            None => advice(said, usage),
+            None => advice(problem, usage),
         };
     }
-    if said.starts_with("working folder not found or not a directory") {
-        return advice(said, "make it first, or name one that is there with --working-folder, on the server's machine");
-    }
-    if said == "run expired or unknown" {
+    if problem.starts_with("working folder not found or not a directory") {
         return advice(
-            said,
+            problem,
+            "make it first, or name one that is there with --working-folder, on the server's machine",
+        );
+    }
+    if problem == "run expired or unknown" {
+        return advice(
+            problem,
             "an id is what `patchboard run --detach` printed or `run --id` chose; runs that ended are kept for a while only",
         );
     }
-    ErrorAdvice { problem: said.to_owned(), hint: None }
+    ErrorAdvice { problem: problem.to_owned(), hint: None }
 }
 
 fn advice(problem: &str, hint: &str) -> ErrorAdvice {

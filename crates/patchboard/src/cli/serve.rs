@@ -190,13 +190,13 @@ pub(super) fn start_logs(
     };
     let redactor = Arc::new(Redactor::default());
     redactor.add_secrets(secrets.all());
-    let wanted = &loaded.config.telemetry;
-    let prepared = wanted.otlp_endpoint.as_deref().map(|endpoint| {
+    let telemetry = &loaded.config.telemetry;
+    let prepared = telemetry.otlp_endpoint.as_deref().map(|endpoint| {
         otlp::build_pipeline(otlp::TraceOptions {
             endpoint,
-            service_name: &wanted.service_name,
+            service_name: &telemetry.service_name,
             version: crate::VERSION,
-            sample_ratio: wanted.sample_ratio,
+            sample_ratio: telemetry.sample_ratio,
             redactor: redactor.clone(),
             clock: Arc::new(system::SystemClock),
             ids: &system::SystemIds,

@@ -60,8 +60,8 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CommandFailure> {
     for signal in signals_to_send(record.state, args.now) {
         process.signal(signal).map_err(|error| unreachable(pid, &error))?;
     }
-    let patience = args.timeout.map_or_else(|| record.drain() + SHUTDOWN_GRACE, Duration::from);
-    if wait(&data_dir, &record, patience) {
+    let timeout = args.timeout.map_or_else(|| record.drain() + SHUTDOWN_GRACE, Duration::from);
+    if wait(&data_dir, &record, timeout) {
         return Ok(report_stopped(&data_dir, &record, args.now));
     }
     if args.kill {
@@ -78,13 +78,13 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CommandFailure> {
 
 /// The process that holds the data directory; `None` if there is none.
 fn find_running(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, CommandFailure> {
-    let given_up = Instant::now() + RECORD_TIMEOUT;
+    let deadline = Instant::now() + RECORD_TIMEOUT;
     loop {
         let Some(lock) = data_dir::lock_held_elsewhere(data_dir) else { return Ok(None) };
         if let Some(record) = data_dir::find_process(data_dir) {
             return Ok(Some((lock, record)));
         }
-        if Instant::now() >= given_up {
+        if Instant::now() >= deadline {
             let message = format!("a process uses `{}` and is not on record there", data_dir.display());
             return Err(CommandFailure::failed(message)
                 .hint(format!("nothing was signalled; `fuser {}` shows which one it is", lock_path(data_dir))));
@@ -94,8 +94,8 @@ fn find_running(data_dir: &Path) -> Result<Option<(File, ProcessRecord)>, Comman
 }
 
 fn verify_process(record: &ProcessRecord, lock: &File, data_dir: &Path) -> Result<(), CommandFailure> {
-    if let Some(doubt) = record.signal_refusal(lock) {
-        return Err(CommandFailure::failed(format!("what is on record is not the server: {doubt}"))
+    if let Some(refusal) = record.signal_refusal(lock) {
+        return Err(CommandFailure::failed(format!("what is on record is not the server: {refusal}"))
             .hint(format!("nothing was signalled; `fuser {}` shows the server's process", lock_path(data_dir))));
     }
     match record.role {
@@ -123,17 +123,17 @@ fn signals_to_send(state: ProcessState, now: bool) -> Vec<Signal> {
 }
 
 /// Prints the progress while waiting; returns whether the process has ended.
-fn wait(data_dir: &Path, record: &ProcessRecord, patience: Duration) -> bool {
-    let until = Instant::now() + patience;
-    let mut told = None;
+fn wait(data_dir: &Path, record: &ProcessRecord, timeout: Duration) -> bool {
+    let until = Instant::now() + timeout;
+    let mut reported = None;
     while record.is_alive() {
-        let left = runs_left(data_dir).filter(|left| *left > 0);
-        if left != told
-            && let Some(left) = left
+        let active = runs_left(data_dir).filter(|active| *active > 0);
+        if active != reported
+            && let Some(active) = active
         {
-            output::eprint_line(&format!("stopping: waiting for {}", active_work(left)));
+            output::eprint_line(&format!("stopping: waiting for {}", active_work(active)));
         }
-        told = left.or(told);
+        reported = active.or(reported);
         if Instant::now() >= until {
             return false;
         }
@@ -148,7 +148,7 @@ fn runs_left(data_dir: &Path) -> Option<usize> {
 
 fn remaining(data_dir: &Path) -> String {
     match runs_left(data_dir) {
-        Some(left @ 1..) => format!(": {}", active_work(left)),
+        Some(active @ 1..) => format!(": {}", active_work(active)),
         Some(0) | None => String::new(),
     }
 }

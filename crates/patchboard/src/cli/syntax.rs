@@ -48,19 +48,19 @@ fn parse_words(words: &[OsString]) -> Result<Cli, clap::Error> {
 fn parse_failure(error: &clap::Error, words: &[OsString]) -> CommandFailure {
     let mut root = help::command();
     root.build();
-    let said = |kind: ContextKind| match error.get(kind) {
+    let context_value = |kind: ContextKind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         Some(ContextValue::Strings(texts)) => texts.join(" "),
         Some(ContextValue::StyledStr(text)) => text.to_string(),
         _ => String::new(),
     };
-    let argument = said(ContextKind::InvalidArg);
-    let at = MatchedCommand::new(&root, words, &said(ContextKind::InvalidSubcommand));
+    let argument = context_value(ContextKind::InvalidArg);
+    let at = MatchedCommand::new(&root, words, &context_value(ContextKind::InvalidSubcommand));
     let (message, hint) = match error.kind() {
-        ErrorKind::InvalidSubcommand => at.unknown_command(&root, &said(ContextKind::InvalidSubcommand)),
+        ErrorKind::InvalidSubcommand => at.unknown_command(&root, &context_value(ContextKind::InvalidSubcommand)),
         ErrorKind::UnknownArgument => at.unknown_argument(words, &argument),
         ErrorKind::InvalidValue => {
-            let value = said(ContextKind::InvalidValue);
+            let value = context_value(ContextKind::InvalidValue);
             let choices = match error.get(ContextKind::ValidValue) {
                 Some(ContextValue::Strings(choices)) => choices.as_slice(),
                 _ => &[],
@@ -81,7 +81,7 @@ fn parse_failure(error: &clap::Error, words: &[OsString]) -> CommandFailure {
         }
         ErrorKind::ValueValidation => {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
-            let value = said(ContextKind::InvalidValue);
+            let value = context_value(ContextKind::InvalidValue);
             (format!("`{value}` is nothing that {} can be: {why}", name_of(&argument)), at.see_help())
         }
         ErrorKind::MissingRequiredArgument => {
@@ -92,7 +92,7 @@ fn parse_failure(error: &clap::Error, words: &[OsString]) -> CommandFailure {
             (format!("`{}` needs {missing}", at.path), at.usage())
         }
         ErrorKind::ArgumentConflict => {
-            let other = said(ContextKind::PriorArg);
+            let other = context_value(ContextKind::PriorArg);
             let other = if other.is_empty() { "what else was given".to_owned() } else { name_of(&other).to_owned() };
             (format!("{} and {other} cannot be used together", name_of(&argument)), at.usage())
         }

@@ -12,16 +12,16 @@ pub(crate) enum ConnectError {
     BadAddress(String),
     #[error("encrypted connections such as `{0}` are not supported here")]
     NoTls(String),
-    #[error("no server answers at {place}: {why}")]
-    Unreachable { place: String, why: String },
-    #[error("something answers at {place}, but it is not Patchboard's {surface}")]
-    WrongServer { place: String, surface: &'static str },
-    #[error("the server at {place} wants a token")]
-    TokenMissing { place: String },
-    #[error("the server at {place} does not accept this token")]
-    TokenRejected { place: String },
-    #[error("the server at {place} refuses the connection ({status})")]
-    Refused { place: String, status: StatusCode },
+    #[error("no server answers at {authority}: {why}")]
+    Unreachable { authority: String, why: String },
+    #[error("something answers at {authority}, but it is not Patchboard's {surface}")]
+    WrongServer { authority: String, surface: &'static str },
+    #[error("the server at {authority} wants a token")]
+    TokenMissing { authority: String },
+    #[error("the server at {authority} does not accept this token")]
+    TokenRejected { authority: String },
+    #[error("the server at {authority} refuses the connection ({status})")]
+    Refused { authority: String, status: StatusCode },
 }
 
 impl ConnectError {
@@ -62,21 +62,21 @@ impl ConnectError {
 
     /// Maps a failed WebSocket handshake.
     pub(super) fn from_handshake(error: Broken, url: &str, surface: &'static str, has_token: bool) -> Self {
-        let place = host_and_port(url);
+        let authority = host_and_port(url);
         match error {
-            Broken::Io(error) => Self::Unreachable { place, why: io_reason(&error) },
+            Broken::Io(error) => Self::Unreachable { authority, why: io_reason(&error) },
             Broken::Url(UrlError::TlsFeatureNotEnabled) => Self::NoTls(url.to_owned()),
             Broken::Url(UrlError::UnableToConnect(_)) => {
-                Self::Unreachable { place, why: "it cannot be connected to".to_owned() }
+                Self::Unreachable { authority, why: "it cannot be connected to".to_owned() }
             }
             Broken::Url(_) => Self::BadAddress(url.to_owned()),
             Broken::Http(answer) => match answer.status() {
-                StatusCode::UNAUTHORIZED if has_token => Self::TokenRejected { place },
-                StatusCode::UNAUTHORIZED => Self::TokenMissing { place },
+                StatusCode::UNAUTHORIZED if has_token => Self::TokenRejected { authority },
+                StatusCode::UNAUTHORIZED => Self::TokenMissing { authority },
                 status @ (StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => {
-                    Self::Refused { place, status }
+                    Self::Refused { authority, status }
                 }
-                _ => Self::WrongServer { place, surface },
+                _ => Self::WrongServer { authority, surface },
             },
             Broken::ConnectionClosed
             | Broken::AlreadyClosed
@@ -86,7 +86,7 @@ impl ConnectError {
             | Broken::WriteBufferFull(_)
             | Broken::Utf8(_)
             | Broken::AttackAttempt
-            | Broken::HttpFormat(_) => Self::WrongServer { place, surface },
+            | Broken::HttpFormat(_) => Self::WrongServer { authority, surface },
         }
     }
 }

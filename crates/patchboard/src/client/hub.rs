@@ -97,11 +97,11 @@ impl HubClient {
     }
 
     /// Lists messages, newest first.
-    pub(crate) async fn messages(&self, state: Option<&str>, most: usize) -> Result<Vec<Value>, HubError> {
+    pub(crate) async fn messages(&self, state: Option<&str>, limit: usize) -> Result<Vec<Value>, HubError> {
         let mut items: Vec<Value> = Vec::new();
         let mut cursor: Option<String> = None;
-        while items.len() < most {
-            let mut path = format!("/v1/messages?limit={}", (most - items.len()).min(PAGE_SIZE));
+        while items.len() < limit {
+            let mut path = format!("/v1/messages?limit={}", (limit - items.len()).min(PAGE_SIZE));
             if let Some(state) = state {
                 path.push_str(&format!("&state={}", percent_encode(state)));
             }
@@ -117,7 +117,7 @@ impl HubClient {
                 break;
             }
         }
-        items.truncate(most);
+        items.truncate(limit);
         Ok(items)
     }
 
@@ -167,9 +167,9 @@ impl HubClient {
         self.request(&self.head("POST", path, Some(body.len())), Some(&body), RESPONSE_TIMEOUT).await
     }
 
-    async fn request(&self, head: &str, body: Option<&str>, patience: Duration) -> Result<Value, HubError> {
-        let answered = tokio::time::timeout(patience, self.exchange(head, body)).await;
-        let bytes = answered
+    async fn request(&self, head: &str, body: Option<&str>, timeout: Duration) -> Result<Value, HubError> {
+        let result = tokio::time::timeout(timeout, self.exchange(head, body)).await;
+        let bytes = result
             .map_err(|_| self.unreachable("no answer in time"))?
             .map_err(|error| self.unreachable(&io_reason(&error)))?;
         if bytes.len() as u64 > MAX_RESPONSE {

@@ -26,38 +26,38 @@ pub(super) enum ModelListFailure {
     Failed(ServerFailure),
 }
 
-pub(super) fn list_failure(asked: ServerQuery<'_>, error: &ModelError) -> ModelListFailure {
+pub(super) fn list_failure(query: ServerQuery<'_>, error: &ModelError) -> ModelListFailure {
     match status(error) {
         Some(404 | 405 | 501) => ModelListFailure::NotOffered,
-        Some(_) | None => ModelListFailure::Failed(request_failure(asked, error)),
+        Some(_) | None => ModelListFailure::Failed(request_failure(query, error)),
     }
 }
 
-pub(super) fn empty_list_failure(asked: ServerQuery<'_>) -> ServerFailure {
+pub(super) fn empty_list_failure(query: ServerQuery<'_>) -> ServerFailure {
     ServerFailure {
-        what: format!("{} answers, but has no models", asked.host),
+        what: format!("{} answers, but has no models", query.host),
         next: "load one there first (with Ollama: `ollama pull NAME`)".to_owned(),
     }
 }
 
 /// Of the call that tries a model out.
-pub(super) fn trial_failure(asked: ServerQuery<'_>, model: &str, error: &ModelError) -> ServerFailure {
+pub(super) fn trial_failure(query: ServerQuery<'_>, model: &str, error: &ModelError) -> ServerFailure {
     match status(error) {
         Some(404) => ServerFailure {
-            what: format!("{} knows no model `{model}` at {} ({error})", asked.host, asked.address),
+            what: format!("{} knows no model `{model}` at {} ({error})", query.host, query.address),
             next: "check the model's name, and that the address is the root of the API, such as https://api.example.com/v1"
                 .to_owned(),
         },
         Some(400 | 422) => ServerFailure {
-            what: format!("{} does not take the model `{model}` ({error})", asked.host),
+            what: format!("{} does not take the model `{model}` ({error})", query.host),
             next: "check the model's name".to_owned(),
         },
-        Some(_) | None => request_failure(asked, error),
+        Some(_) | None => request_failure(query, error),
     }
 }
 
-fn request_failure(asked: ServerQuery<'_>, error: &ModelError) -> ServerFailure {
-    let ServerQuery { host, address, with_key } = asked;
+fn request_failure(query: ServerQuery<'_>, error: &ModelError) -> ServerFailure {
+    let ServerQuery { host, address, with_key } = query;
     let (what, next) = match (status(error), error) {
         (Some(401 | 403), _) if with_key => (
             format!("{host} does not accept this key ({error})"),

@@ -54,7 +54,7 @@ impl BridgeSockets {
     pub(super) fn open(
         self,
         board: &Board,
-        plugs: &SurfaceContext<'_>,
+        context: &SurfaceContext<'_>,
         pools: Option<&RunningPools>,
         background: &TaskTracker,
     ) {
@@ -62,7 +62,7 @@ impl BridgeSockets {
         if tcp.is_none() && pools.is_none() {
             return;
         }
-        let bridge = Bridge::new(board.clone(), bridge_options(plugs, tcp.as_ref(), pools));
+        let bridge = Bridge::new(board.clone(), bridge_options(context, tcp.as_ref(), pools));
         if let Some(pools) = pools {
             pools.listeners.attach(&bridge);
         }
@@ -76,29 +76,29 @@ impl BridgeSockets {
 }
 
 fn bridge_options(
-    plugs: &SurfaceContext<'_>,
+    context: &SurfaceContext<'_>,
     tcp: Option<&BoundListener>,
     pools: Option<&RunningPools>,
 ) -> BridgeOptions {
-    let config = &plugs.config.bridge;
+    let config = &context.config.bridge;
     let address = tcp.map_or_else(|| ([127, 0, 0, 1], 0).into(), |bound| bound.address);
     BridgeOptions {
-        local_users: plugs.local_users.clone(),
-        gate: plugs.gate("bridge", plugs.secrets.bridge_token.clone()),
+        local_users: context.local_users.clone(),
+        gate: context.gate("bridge", context.secrets.bridge_token.clone()),
         guard: guard("bridge", &config.allowed_hosts, &[], address),
         node: format!("patchboard@{address}").into(),
         clock: Arc::new(SystemClock),
         limits: BridgeLimits {
-            message: plugs.config.limits.bridge_message.as_usize(),
+            message: context.config.limits.bridge_message.as_usize(),
             connections: config.max_connections as usize,
             call: config.call_timeout.into(),
             stream: config.stream_timeout.into(),
         },
         allow_pickle: config.allow_pickle,
         workers_ready: pools.map_or_else(|| std::future::ready(()).boxed(), RunningPools::settled),
-        draining: plugs.draining.clone(),
-        drain_timeout: plugs.config.drain.into(),
-        tracker: plugs.connections.clone(),
+        draining: context.draining.clone(),
+        drain_timeout: context.config.drain.into(),
+        tracker: context.connections.clone(),
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn start(
     background: &TaskTracker,
     stop: &CancellationToken,
 ) -> Arc<ReloadHandle> {
-    let (asked, mut wanted) = mpsc::channel::<ReportSender>(MAX_QUEUED_RELOADS);
+    let (sender, mut receiver) = mpsc::channel::<ReportSender>(MAX_QUEUED_RELOADS);
     let reader = TrustedReader { store: trust_store(&source.loaded) };
     let mut reloader = ReloadTask { source, parts, reader, background: background.clone(), stop: stop.clone() };
     background.spawn(async move {
@@ -97,7 +97,7 @@ pub(super) fn start(
             let reply = tokio::select! {
                 biased;
                 () = reloader.stop.cancelled() => return,
-                reply = wanted.recv() => reply,
+                reply = receiver.recv() => reply,
             };
             let Some(reply) = reply else { return };
             let report = reloader.reload().await;
@@ -105,7 +105,7 @@ pub(super) fn start(
             drop(reply.send(report));
         }
     });
-    Arc::new(ReloadHandle(asked))
+    Arc::new(ReloadHandle(sender))
 }
 
 struct ReloadTask {
@@ -198,9 +198,9 @@ impl ReloadTask {
         let (old, before) = (&self.source.secrets, &self.source.loaded.config.providers);
         let keys = merged.config.providers.iter().filter_map(|(name, provider)| {
             let is_the_same = before.get(name).is_some_and(|before| before == provider) && provider.api_key.is_some();
-            let kept = || old.provider_keys.get(name).filter(|_| is_the_same);
+            let previous_key = || old.provider_keys.get(name).filter(|_| is_the_same);
             let key = match merged.applies_provider(name) {
-                true => new.provider_keys.get(name).or_else(kept),
+                true => new.provider_keys.get(name).or_else(previous_key),
                 false => old.provider_keys.get(name),
             };
             Some((name.clone(), key?.clone()))
@@ -212,7 +212,7 @@ impl ReloadTask {
         let (mut changed, mut needs_restart) = (merged.changed.clone(), merged.needs_restart.clone());
         for path in secret_changes(&self.source.secrets, new) {
             // Reported already, by itself or with its table.
-            if changed.iter().chain(&needs_restart).any(|told| told.is_related_to(&path)) {
+            if changed.iter().chain(&needs_restart).any(|reported| reported.is_related_to(&path)) {
                 continue;
             }
             match class_of(&path) {

@@ -81,8 +81,8 @@ impl LogFile {
         let mut target = self.target();
         match opened {
             Ok(mut file) => {
-                if let LogTarget::Buffered(held) = &*target {
-                    held.split_inclusive(|&byte| byte == b'\n').for_each(|line| file.write_line(line));
+                if let LogTarget::Buffered(buffered) = &*target {
+                    buffered.split_inclusive(|&byte| byte == b'\n').for_each(|line| file.write_line(line));
                 }
                 *target = LogTarget::Open(file);
                 Ok(())
@@ -97,7 +97,9 @@ impl LogFile {
     /// Writes one whole line, including its line break.
     pub(super) fn write_line(&self, line: &[u8]) {
         match &mut *self.target() {
-            LogTarget::Buffered(held) if held.len() + line.len() <= MAX_BUFFERED_BYTES => held.extend_from_slice(line),
+            LogTarget::Buffered(buffered) if buffered.len() + line.len() <= MAX_BUFFERED_BYTES => {
+                buffered.extend_from_slice(line);
+            }
             LogTarget::Buffered(_) | LogTarget::Off => {}
             LogTarget::Open(file) => file.write_line(line),
         }

@@ -86,7 +86,7 @@ fn worker_span(signal: &TelemetryEvent, spans: &SpanQueue) -> Option<FinishedSpa
         "tool.execution.exception" => Some(metadata_text(signal, "error_type").unwrap_or("tool_error")),
         _ => return None,
     };
-    let above = TraceParent::parse(metadata_text(signal, "traceparent")?).filter(|above| above.is_sampled)?;
+    let parent = TraceParent::parse(metadata_text(signal, "traceparent")?).filter(|parent| parent.is_sampled)?;
     // Workers report nanoseconds, and the event is sent when the call ends.
     let took = SignedDuration::from_nanos(measure_int(signal, "duration")?.max(0));
     let tool = metadata_text(signal, "tool").or_else(|| metadata_text(signal, "tool_name")).unwrap_or("tool");
@@ -100,9 +100,9 @@ fn worker_span(signal: &TelemetryEvent, spans: &SpanQueue) -> Option<FinishedSpa
     attributes.extend(error.map(|error| (field::ERROR, AttributeValue::text(error))));
     let AttributeValue::Text(name) = AttributeValue::text(&format!("worker {tool}")) else { return None };
     Some(FinishedSpan {
-        trace: above.trace,
+        trace: parent.trace,
         span: spans.ids().next_span_id(),
-        parent: Some(above.span),
+        parent: Some(parent.span),
         name: Cow::Owned(name),
         kind: TraceSpanKind::Server,
         start: signal.at.checked_sub(took).unwrap_or(signal.at),
@@ -152,7 +152,7 @@ struct WorkerKey {
 
 impl WorkerSamples {
     fn record(&mut self, signal: &TelemetryEvent, now: Instant) {
-        let (kept, key, tell): (_, _, fn(&str, f64)) = match &*signal.name {
+        let (samples, key, set_metric): (_, _, fn(&str, f64)) = match &*signal.name {
             "python.memory.sampled" => (&mut self.memory, "rss_bytes", metric::worker_memory),
             "python.cpu.sampled" => (&mut self.cpu, "cpu_percent", metric::worker_cpu),
             _ => return,
@@ -161,13 +161,13 @@ impl WorkerSamples {
             return;
         };
         let Some(sample) = measure_float(signal, key) else { return };
-        kept.retain(|_, (_, at)| now.saturating_duration_since(*at) < MAX_SAMPLE_AGE);
+        samples.retain(|_, (_, at)| now.saturating_duration_since(*at) < MAX_SAMPLE_AGE);
         let worker = WorkerKey { pool: pool.into(), id: id.into() };
-        if kept.len() < MAX_WORKERS || kept.contains_key(&worker) {
-            kept.insert(worker, (sample, now));
+        if samples.len() < MAX_WORKERS || samples.contains_key(&worker) {
+            samples.insert(worker, (sample, now));
         }
-        let of_pool = kept.iter().filter(|(worker, _)| *worker.pool == *pool);
-        tell(pool, of_pool.map(|(_, (sample, _))| sample).sum());
+        let of_pool = samples.iter().filter(|(worker, _)| *worker.pool == *pool);
+        set_metric(pool, of_pool.map(|(_, (sample, _))| sample).sum());
     }
 }
 

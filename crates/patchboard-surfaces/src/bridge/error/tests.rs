@@ -15,8 +15,8 @@ fn faults_carry_the_words_clients_look_for() {
         (ToolFault::NotFound, "gone", Code::NotFound, "gone"),
         (ToolFault::Internal, "broken", Code::Internal, "broken"),
     ];
-    for (fault, said, code, words) in cases {
-        let status = super::fault_status(fault, said);
+    for (fault, text, code, words) in cases {
+        let status = super::fault_status(fault, text);
         assert_eq!((status.code(), status.message()), (code, words));
     }
 }

@@ -41,7 +41,7 @@ fn a_path_becomes_a_name_of_the_same_length() {
         let path = field(b":path", b"/snakepit.bridge.BridgeService/Ping");
         [path, field(AUTHORITY_NAME, value), vec![0x83, 0x86], rest.clone()].concat()
     };
-    for (said, read) in [
+    for (sent, expected) in [
         (&b"tmp%2Fa%2Fbridge.sock"[..], &b"tmp-2Fa-2Fbridge.sock"[..]),
         (b"/run/bridge.sock", b"-run-bridge.sock"),
         (b"localhost", b"localhost"),
@@ -50,7 +50,7 @@ fn a_path_becomes_a_name_of_the_same_length() {
         let settings = frame(4, 0, &[]);
         let data = frame(0, 1, b"\x40\x0a:authority\x01/");
         let frames = |value: &[u8]| vec![settings.clone(), frame(HEADERS, 4, &with(value)), data.clone()];
-        check(&frames(said), &frames(read));
+        check(&frames(sent), &frames(expected));
     }
 }
 
@@ -58,22 +58,22 @@ fn a_path_becomes_a_name_of_the_same_length() {
 fn it_is_found_wherever_it_stands() {
     let known = |value: &[u8]| [vec![0x41], plain(value)].concat();
     let not_kept = |value: &[u8]| [vec![0x01], plain(value)].concat();
-    let (said, read) = (&b"/a/b"[..], &b"-a-b"[..]);
+    let (sent, expected) = (&b"/a/b"[..], &b"-a-b"[..]);
     for build in [&known as &dyn Fn(&[u8]) -> Vec<u8>, &not_kept, &|value| field(AUTHORITY_NAME, value)] {
         // A change of the table's size, a field with a long number, an empty name and value before it.
         let block = |value: &[u8]| [vec![0x3f, 0xe1, 0x1f, 0xff, 0x80, 0x01, 0x00, 0x00, 0x00], build(value)].concat();
         let padded = |value: &[u8]| [vec![3], vec![1, 2, 3, 4, 5], block(value), vec![0; 3]].concat();
-        check(&[frame(HEADERS, 4, &block(said))], &[frame(HEADERS, 4, &block(read))]);
+        check(&[frame(HEADERS, 4, &block(sent))], &[frame(HEADERS, 4, &block(expected))]);
         let flags = PADDED | PRIORITY | 4;
-        check(&[frame(HEADERS, flags, &padded(said))], &[frame(HEADERS, flags, &padded(read))]);
+        check(&[frame(HEADERS, flags, &padded(sent))], &[frame(HEADERS, flags, &padded(expected))]);
         // Cut anywhere and gone on with.
-        for at in 0..block(said).len() {
+        for at in 0..block(sent).len() {
             let parts = |value: &[u8]| {
                 let block = block(value);
                 let (first, second) = block.split_at(at);
                 vec![frame(HEADERS, 0, first), frame(CONTINUATION, 4, second)]
             };
-            check(&parts(said), &parts(read));
+            check(&parts(sent), &parts(expected));
         }
     }
 }

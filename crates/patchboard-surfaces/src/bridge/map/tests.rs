@@ -20,7 +20,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
 }
 
-fn wanted(metadata: &[(&str, &str)]) -> ToolCallRequest {
+fn call_request(metadata: &[(&str, &str)]) -> ToolCallRequest {
     ToolCallRequest::from(pb::ExecuteToolRequest {
         metadata: metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         ..pb::ExecuteToolRequest::default()
@@ -53,31 +53,34 @@ fn the_time_a_client_leaves() {
 fn the_smallest_patience_counts() {
     let one_second = headers(&[("grpc-timeout", "1S")]);
     let cases = [
-        (wanted(&[]), &HeaderMap::new(), None),
-        (wanted(&[("timeout_ms", "1500")]), &HeaderMap::new(), Some(1500)),
-        (wanted(&[("timeout_ms", "1500")]), &one_second, Some(1000)),
-        (wanted(&[("timeout_ms", "500")]), &one_second, Some(500)),
-        (wanted(&[("timeout_ms", "0")]), &one_second, Some(1000)),
-        (wanted(&[("timeout_ms", "soon")]), &HeaderMap::new(), None),
-        (wanted(&[("timeout_ms", "-5")]), &HeaderMap::new(), None),
+        (call_request(&[]), &HeaderMap::new(), None),
+        (call_request(&[("timeout_ms", "1500")]), &HeaderMap::new(), Some(1500)),
+        (call_request(&[("timeout_ms", "1500")]), &one_second, Some(1000)),
+        (call_request(&[("timeout_ms", "500")]), &one_second, Some(500)),
+        (call_request(&[("timeout_ms", "0")]), &one_second, Some(1000)),
+        (call_request(&[("timeout_ms", "soon")]), &HeaderMap::new(), None),
+        (call_request(&[("timeout_ms", "-5")]), &HeaderMap::new(), None),
     ];
-    for (wanted, headers, expected) in cases {
-        assert_eq!(wanted.requested_timeout(headers), expected.map(Duration::from_millis), "{wanted:?}");
+    for (call_request, headers, expected) in cases {
+        assert_eq!(call_request.requested_timeout(headers), expected.map(Duration::from_millis), "{call_request:?}");
     }
 }
 
 #[test]
 fn a_correlation_id_is_the_header_s_or_the_metadata_s() {
     let header = headers(&[(CORRELATION_HEADER, "sp-1")]);
-    let metadata = wanted(&[("correlation_id", "from-metadata")]);
+    let metadata = call_request(&[("correlation_id", "from-metadata")]);
     assert_eq!(metadata.correlation(&header).as_deref(), Some("sp-1"));
     assert_eq!(metadata.correlation(&HeaderMap::new()).as_deref(), Some("from-metadata"));
-    assert_eq!(wanted(&[]).correlation(&HeaderMap::new()), None);
+    assert_eq!(call_request(&[]).correlation(&HeaderMap::new()), None);
     for odd in ["", "a\nb", "ü", &"x".repeat(257)] {
-        assert_eq!(wanted(&[("correlation_id", odd)]).correlation(&HeaderMap::new()), None, "{odd}");
+        assert_eq!(call_request(&[("correlation_id", odd)]).correlation(&HeaderMap::new()), None, "{odd}");
     }
     let long = "x".repeat(230);
-    assert_eq!(wanted(&[("correlation_id", &long)]).correlation(&HeaderMap::new()).as_deref(), Some(long.as_str()));
+    assert_eq!(
+        call_request(&[("correlation_id", &long)]).correlation(&HeaderMap::new()).as_deref(),
+        Some(long.as_str())
+    );
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn pickle_is_noticed_however_it_is_written() {
         (vec![("binary_format:data", "npy")], false),
         (vec![("format", "pickle")], false),
     ] {
-        assert_eq!(wanted(&metadata).is_pickled(), expected, "{metadata:?}");
+        assert_eq!(call_request(&metadata).is_pickled(), expected, "{metadata:?}");
     }
 }
 
@@ -118,9 +121,9 @@ fn parameters_become_arguments_and_bytes_stand_before_them() {
     let schema = json!({"properties": {
         "text": {"type": "string"}, "maybe": {"type": ["string", "null"]}, "list": {"type": "array"},
     }});
-    let travel = CallOptions { correlation: None, trace: None, timeout: Duration::from_secs(1), chunks: None };
+    let options = CallOptions { correlation: None, trace: None, timeout: Duration::from_secs(1), chunks: None };
     let call = ToolCallRequest::from(request)
-        .into_command(&spec("t", ToolKind::Worker, schema), ToolFilter::All, travel)
+        .into_command(&spec("t", ToolKind::Worker, schema), ToolFilter::All, options)
         .unwrap();
     let arguments = json!({"text": "[1]", "maybe": "{}", "list": [1], "raw": 12_345_678_901_234_567_890_u64});
     assert_eq!(*call.arguments, arguments);
@@ -135,11 +138,11 @@ fn what_a_tool_answered_and_how_it_is_told() {
     let remote = spec("t", ToolKind::Worker, json!({}));
     let local = spec("t", ToolKind::BuiltIn, json!({}));
     let data = |data: StructuredOutput| ToolOutput::ok("").with_structured(data);
-    let told = |output: ToolOutput, spec: &ToolSpec| {
+    let outcome_of = |output: ToolOutput, spec: &ToolSpec| {
         pb::ExecuteToolResponse::from(ToolCallOutcome::from_output(output, spec, took).unwrap())
     };
 
-    let json = told(
+    let json = outcome_of(
         data(StructuredOutput { json: Some(Bytes::from_static(b"9007199254740993")), ..StructuredOutput::default() }),
         &remote,
     );
@@ -150,12 +153,12 @@ fn what_a_tool_answered_and_how_it_is_told() {
     assert_eq!(json.metadata["tool_type"], "remote");
     assert_eq!((json.success, json.execution_time_ms, json.metadata["execution_time"].as_str()), (true, 12, "12"));
 
-    let text = told(ToolOutput::ok("say \"hi\""), &local);
+    let text = outcome_of(ToolOutput::ok("say \"hi\""), &local);
     assert_eq!(text.result.unwrap().value, br#""say \"hi\"""#);
     assert_eq!(text.metadata["tool_type"], "local");
 
     let metadata = BTreeMap::from([("content_type".to_owned(), "application/x-npy".to_owned())]);
-    let binary = told(
+    let binary = outcome_of(
         data(StructuredOutput {
             binary: Some(Bytes::from_static(b"\x93NUMPY")),
             metadata,
@@ -166,13 +169,16 @@ fn what_a_tool_answered_and_how_it_is_told() {
     assert_eq!((binary.result, &binary.binary_result[..]), (None, &b"\x93NUMPY"[..]));
     assert_eq!(binary.metadata["content_type"], "application/x-npy");
 
-    let failed = told(ToolOutput::error(r#"{"type":"ValueError"}"#), &remote);
+    let failed = outcome_of(ToolOutput::error(r#"{"type":"ValueError"}"#), &remote);
     assert_eq!(
         (failed.success, failed.result, failed.error_message.as_str()),
         (false, None, r#"{"type":"ValueError"}"#)
     );
-    assert_eq!(told(ToolOutput::error("no luck"), &local).error_message, "Tool execution failed: no luck");
-    assert_eq!(told(ToolOutput::fault(ToolFault::NotFound, "no such tool"), &remote).error_message, "no such tool");
+    assert_eq!(outcome_of(ToolOutput::error("no luck"), &local).error_message, "Tool execution failed: no luck");
+    assert_eq!(
+        outcome_of(ToolOutput::fault(ToolFault::NotFound, "no such tool"), &remote).error_message,
+        "no such tool"
+    );
 
     // In the bridge's type names, whichever program provides the tool.
     for spec in [&remote, &local] {
@@ -251,7 +257,7 @@ fn tools_that_cannot_be_registered() {
     let named = |name: &str| pb::ToolRegistration { name: name.to_owned(), ..pb::ToolRegistration::default() };
     let refused = |tools: Vec<pb::ToolRegistration>| {
         let request = pb::RegisterToolsRequest { session_id: "s".to_owned(), tools, worker_id: "w".to_owned() };
-        register(request, None).map(|wanted| wanted.tools.len())
+        register(request, None).map(|call_request| call_request.tools.len())
     };
     for good in ["a", "9", "a.b-c_d", " padded ", &"x".repeat(64)] {
         assert_eq!(refused(vec![named(good)]), Ok(1), "{good}");
@@ -292,10 +298,10 @@ fn tools_are_told_with_what_is_known_about_them() {
         cacheable: false,
         metadata: BTreeMap::from([("version".to_owned(), "2".to_owned())]),
     }));
-    let told = tool(&worker);
-    assert_eq!((told.name.as_str(), told.supports_streaming), ("t", true));
-    assert_eq!(told.metadata, BTreeMap::from([("version".to_owned(), "2".to_owned())]));
-    assert_eq!((told.parameters[0].name.as_str(), told.parameters[0].r#type.as_str()), ("a", "integer"));
+    let described = tool(&worker);
+    assert_eq!((described.name.as_str(), described.supports_streaming), ("t", true));
+    assert_eq!(described.metadata, BTreeMap::from([("version".to_owned(), "2".to_owned())]));
+    assert_eq!((described.parameters[0].name.as_str(), described.parameters[0].r#type.as_str()), ("a", "integer"));
     let host = tool(&spec("t", ToolKind::Mcp, schema)).metadata;
     assert_eq!(
         host,

@@ -1,7 +1,7 @@
 use super::*;
 
 fn pool(limit: u64) -> Arc<MessageMemory> {
-    Arc::new(MessageMemory { held: AtomicU64::new(0), limit })
+    Arc::new(MessageMemory { charged_bytes: AtomicU64::new(0), limit })
 }
 
 #[test]
@@ -19,15 +19,15 @@ fn large_requests_are_refused_before_small_ones() {
     assert_eq!(other.add(200_000).unwrap_err().code(), tonic::Code::ResourceExhausted);
     let small = MemoryCharge::new(uploads.clone());
     small.add(50_000).unwrap();
-    // What was refused is held until its request is gone.
-    assert_eq!(uploads.held.load(Ordering::Relaxed), 1_150_000);
+    // What was refused is charged_bytes until its request is gone.
+    assert_eq!(uploads.charged_bytes.load(Ordering::Relaxed), 1_150_000);
     drop(other);
     let many: Vec<MemoryCharge> = (0..16).map(|_| MemoryCharge::new(uploads.clone())).collect();
     let taken = many.iter().filter(|charge| charge.add(65_000).is_ok()).count();
     assert_eq!(taken, 16);
     assert!(MemoryCharge::new(uploads.clone()).add(65_000).is_err());
     drop((large, small, many));
-    assert_eq!(uploads.held.load(Ordering::Relaxed), 0);
+    assert_eq!(uploads.charged_bytes.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -37,12 +37,12 @@ fn an_answer_takes_the_place_of_the_request() {
     charge.add(900_000).unwrap();
     charge.replace_with(100).unwrap();
     assert!(!charge.is_large());
-    assert_eq!(uploads.held.load(Ordering::Relaxed), 100);
+    assert_eq!(uploads.charged_bytes.load(Ordering::Relaxed), 100);
     charge.replace_with(70_000).unwrap();
     assert!(charge.is_large());
     assert!(charge.replace_with(2_000_000).is_err());
     drop(charge);
-    assert_eq!(uploads.held.load(Ordering::Relaxed), 0);
+    assert_eq!(uploads.charged_bytes.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
@@ -56,11 +56,11 @@ async fn an_answer_leaves_in_pieces_and_is_held_until_the_last() {
     let mut pieces = Vec::new();
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         pieces.push(frame.unwrap().into_data().unwrap());
-        assert_eq!(uploads.held.load(Ordering::Relaxed), data.len() as u64);
+        assert_eq!(uploads.charged_bytes.load(Ordering::Relaxed), data.len() as u64);
     }
     assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [CHUNK_BYTES, CHUNK_BYTES, 10]);
     assert_eq!(pieces.concat(), data);
     assert!(body.is_end_stream());
     drop(body);
-    assert_eq!(uploads.held.load(Ordering::Relaxed), 0);
+    assert_eq!(uploads.charged_bytes.load(Ordering::Relaxed), 0);
 }

@@ -83,8 +83,11 @@ async fn what_goes_wrong_is_told_as_the_protocol_has_it() {
         (call("writes", json!({})), "Tool writes not found for session s"),
         (broken, "Invalid parameter a: "),
     ] {
-        let told = client.execute_tool(request).await.unwrap().into_inner();
-        assert!(!told.success && told.result.is_none() && told.error_message.starts_with(words), "{told:?}");
+        let response = client.execute_tool(request).await.unwrap().into_inner();
+        assert!(
+            !response.success && response.result.is_none() && response.error_message.starts_with(words),
+            "{response:?}"
+        );
     }
     assert_eq!(bench.pool.calls(), 0);
 
@@ -101,8 +104,8 @@ async fn what_goes_wrong_is_told_as_the_protocol_has_it() {
         ("invalid", Code::InvalidArgument, "said so"),
         ("internal", Code::Internal, "said so"),
     ] {
-        let (found, said) = refusal(client.execute_tool(call("faults", json!({ "how": how }))).await);
-        assert!(found == code && said.contains(words), "{how}: {found:?} {said}");
+        let (found, text) = refusal(client.execute_tool(call("faults", json!({ "how": how }))).await);
+        assert!(found == code && text.contains(words), "{how}: {found:?} {text}");
     }
 }
 
@@ -165,9 +168,9 @@ async fn a_call_that_takes_too_long_is_stopped() {
 async fn a_client_that_goes_stops_its_call_and_what_became_of_it_is_on_record() {
     let bench = Bench::new().await;
     let mut client = bench.in_session().await;
-    let mut asking = client.clone();
-    let request = bench.clients.spawn(async move { asking.execute_tool(call("hangs", json!({}))).await });
-    bench.pool.begun.notified().await;
+    let mut cloned_client = client.clone();
+    let request = bench.clients.spawn(async move { cloned_client.execute_tool(call("hangs", json!({}))).await });
+    bench.pool.started.notified().await;
     request.abort();
     bench.pool.stopped.notified().await;
     let audit = loop {
@@ -200,8 +203,8 @@ async fn large_values_go_both_ways_and_too_large_ones_do_not() {
     assert!(response.binary_result == data);
     let (code, _) = refusal(client.execute_tool(with(vec![0; 21 * 1024 * 1024].into())).await);
     assert_eq!(code, Code::OutOfRange);
-    let told = client.execute_tool(call("large", json!({"size": 21 * 1024 * 1024}))).await.unwrap().into_inner();
-    assert!(!told.success && told.error_message.contains("too large"), "{told:?}");
+    let response = client.execute_tool(call("large", json!({"size": 21 * 1024 * 1024}))).await.unwrap().into_inner();
+    assert!(!response.success && response.error_message.contains("too large"), "{response:?}");
     // Text that takes long to read is read elsewhere.
     let text = "x".repeat(2 * 1024 * 1024);
     let echoed = client.execute_tool(call("echo", json!({ "text": text }))).await.unwrap().into_inner();
@@ -214,7 +217,7 @@ async fn many_calls_on_one_connection_do_not_wait_for_each_other() {
     let client = bench.in_session().await;
     let mut hanging = client.clone();
     let stuck = bench.clients.spawn(async move { hanging.execute_tool(call("hangs", json!({}))).await });
-    bench.pool.begun.notified().await;
+    bench.pool.started.notified().await;
     let calls = (0..100).map(|number| {
         let mut client = client.clone();
         async move { result(&client.execute_tool(call("echo", json!({ "n": number }))).await.unwrap().into_inner()) }

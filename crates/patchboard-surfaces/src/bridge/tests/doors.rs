@@ -254,9 +254,9 @@ async fn call_by_its_path(path: &Path) {
         frame(0, 1, 1, b"\0\0\0\0\x03\x0a\x01x"),
     ];
     stream.write_all(&sent.concat()).await.unwrap();
-    let mut heard = Vec::new();
-    while !heard.windows(7).any(|words| words == b"pong: x") {
-        assert!(stream.read_buf(&mut heard).await.unwrap() > 0, "{heard:?}");
+    let mut received = Vec::new();
+    while !received.windows(7).any(|words| words == b"pong: x") {
+        assert!(stream.read_buf(&mut received).await.unwrap() > 0, "{received:?}");
     }
 }
 
@@ -319,8 +319,8 @@ async fn a_worker_is_known_by_its_line() {
     // Answers stay below what its channel takes, unless it takes more.
     let large =
         || pb::ExecuteToolRequest { session_id: "session_1_1".to_owned(), ..call("large", json!({"size": 5_000_000})) };
-    let told = client.execute_tool(large()).await.unwrap().into_inner();
-    assert!(!told.success && told.error_message.contains("too large"), "{told:?}");
+    let response = client.execute_tool(large()).await.unwrap().into_inner();
+    assert!(!response.success && response.error_message.contains("too large"), "{response:?}");
     let mut request = tonic::Request::new(large());
     request.metadata_mut().insert("x-patchboard-max-reply", "10000000".parse().unwrap());
     assert_eq!(client.execute_tool(request).await.unwrap().into_inner().binary_result.len(), 5_000_000);
@@ -375,8 +375,8 @@ async fn nobody_without_its_secret_is_taken_for_a_worker_that_shows_it() {
         assert!(code == Code::Unauthenticated && words.contains("secret"), "{code:?} {words}");
         assert_eq!(refusal(client.execute_tool(call("echo", json!({}))).await).0, Code::Unauthenticated);
         let mut health = HealthClient::new(channel);
-        let asked = health.check(HealthCheckRequest { service: String::new() }).await;
-        assert_eq!(refusal(asked).0, Code::Unauthenticated, "nothing on a line is open");
+        let result = health.check(HealthCheckRequest { service: String::new() }).await;
+        assert_eq!(refusal(result).0, Code::Unauthenticated, "nothing on a line is open");
         assert!(client.ping(shown("bits of a worker")).await.is_ok());
     }
 }
@@ -414,8 +414,8 @@ async fn clients_may_ask_what_is_spoken() {
         message_request: Some(MessageRequest::FileContainingSymbol("snakepit.bridge.ToolSpec".to_owned())),
     };
     let mut client = v1alpha::server_reflection_client::ServerReflectionClient::new(channel);
-    let asked = futures_util::stream::iter([ask]);
-    let mut answers = client.server_reflection_info(asked).await.unwrap().into_inner();
+    let requests = futures_util::stream::iter([ask]);
+    let mut answers = client.server_reflection_info(requests).await.unwrap().into_inner();
     let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
     assert!(
         matches!(answer, v1alpha::server_reflection_response::MessageResponse::FileDescriptorResponse(_)),
@@ -431,7 +431,7 @@ async fn what_is_under_way_ends_before_the_server_does() {
     // It begins long before its time is over, on a busy machine too.
     let request = pb::ExecuteToolRequest { metadata: map([("timeout_ms", "2000")]), ..call("hangs", json!({})) };
     let under_way = bench.clients.spawn(async move { hanging.execute_tool(request).await });
-    bench.pool.begun.notified().await;
+    bench.pool.started.notified().await;
     bench.draining.cancel();
     assert_eq!(refusal(under_way.await.unwrap()).0, Code::DeadlineExceeded);
     bench.tracker.close();
@@ -442,11 +442,11 @@ async fn what_is_under_way_ends_before_the_server_does() {
 
 #[tokio::test]
 async fn patience_has_an_end() {
-    let bench = Bench::with(Setup { patience: Duration::from_millis(50), ..Setup::default() }).await;
+    let bench = Bench::with(Setup { drain_timeout: Duration::from_millis(50), ..Setup::default() }).await;
     let client = bench.in_session().await;
     let mut hanging = client.clone();
     let under_way = bench.clients.spawn(async move { hanging.execute_tool(call("hangs", json!({}))).await });
-    bench.pool.begun.notified().await;
+    bench.pool.started.notified().await;
     bench.draining.cancel();
     assert!(under_way.await.unwrap().is_err());
     bench.pool.stopped.notified().await;
@@ -483,9 +483,9 @@ async fn whoever_asks_for_nothing_is_let_go() {
     assert_eq!(refusal(unknown.ping(ping()).await).0, Code::Unauthenticated);
     let mut known = bench.client().await;
     assert!(known.ping(with_token(ping(), TOKEN)).await.is_ok());
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     // The server's own greeting, then the end.
-    drop(silent.read_to_end(&mut heard).await);
+    drop(silent.read_to_end(&mut received).await);
     assert!(known.ping(with_token(ping(), TOKEN)).await.is_ok());
     // All but the one that asked for something it may have.
     while bench.bridge.0.connection_permits.available_permits() < BridgeLimits::default().connections - 1 {

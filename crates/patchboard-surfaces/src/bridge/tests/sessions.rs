@@ -35,15 +35,15 @@ async fn a_session_from_its_start_to_its_end() {
     assert_eq!(session.metadata, map([("who", "me")]));
     assert_eq!(session.created_at.unwrap().seconds, NOW);
 
-    let beat = pb::HeartbeatRequest { session_id: "s".to_owned(), client_time: None };
-    let alive = client.heartbeat(beat.clone()).await.unwrap().into_inner();
+    let heartbeat = pb::HeartbeatRequest { session_id: "s".to_owned(), client_time: None };
+    let alive = client.heartbeat(heartbeat.clone()).await.unwrap().into_inner();
     assert!(alive.session_valid && alive.server_time.unwrap().seconds == NOW);
 
     let clean = pb::CleanupSessionRequest { session_id: "s".to_owned(), force: true };
     let cleaned = client.cleanup_session(clean.clone()).await.unwrap().into_inner();
     assert!(cleaned.success && cleaned.resources_cleaned == 1, "{cleaned:?}");
     assert_eq!(*bench.pool.over.lock().unwrap(), ["s"]);
-    assert!(!client.heartbeat(beat).await.unwrap().into_inner().session_valid);
+    assert!(!client.heartbeat(heartbeat).await.unwrap().into_inner().session_valid);
     assert_eq!(refusal(client.get_session(get).await), (Code::NotFound, "Session not found: s".to_owned()));
     let again = client.cleanup_session(clean).await.unwrap().into_inner();
     assert!(again.success && again.resources_cleaned == 0);
@@ -109,9 +109,9 @@ async fn tools_of_a_client_are_listed_and_cannot_be_called_back() {
     let tools = open(&mut client, "s").await.available_tools;
     assert_eq!((tools.len(), &tools["theirs"].metadata), (10, &map([("a", "b")])));
 
-    let told = client.execute_tool(call("theirs", json!({}))).await.unwrap().into_inner();
-    assert_eq!(told.error_message, "Remote tool execution failed: Worker not found: python-1");
-    assert!(!told.success && told.result.is_none());
+    let response = client.execute_tool(call("theirs", json!({}))).await.unwrap().into_inner();
+    assert_eq!(response.error_message, "Remote tool execution failed: Worker not found: python-1");
+    assert!(!response.success && response.result.is_none());
 
     // All or nothing.
     let refused = client.register_tools(registering("s", &["new", "theirs"])).await.unwrap().into_inner();

@@ -32,8 +32,9 @@ async fn pieces_come_in_order_and_end_with_the_last() {
     assert_eq!(response.metadata().get("x-snakepit-correlation-id").unwrap(), "sp-9");
     let (chunks, end) = read(response.into_inner()).await;
     assert!(end.is_ok());
-    let told: Vec<_> = chunks.iter().map(|chunk| (chunk.chunk_id.as_str(), chunk.data.len(), chunk.is_final)).collect();
-    assert_eq!(told, [("pieces-1", 5, false), ("pieces-2", 5, false), ("pieces-3", 5, true)]);
+    let received: Vec<_> =
+        chunks.iter().map(|chunk| (chunk.chunk_id.as_str(), chunk.data.len(), chunk.is_final)).collect();
+    assert_eq!(received, [("pieces-1", 5, false), ("pieces-2", 5, false), ("pieces-3", 5, true)]);
     assert_eq!(bench.pool.last().timeout, Some(BridgeLimits::default().stream));
 
     // Without a last one there is one all the same.
@@ -61,8 +62,8 @@ async fn streams_that_do_not_begin() {
         (call("looks", json!({})), Code::Unimplemented, "Streaming execution is not enabled"),
         (broken, Code::InvalidArgument, "Invalid parameter a: "),
     ] {
-        let (found, said) = refusal(client.execute_streaming_tool(request).await);
-        assert!(found == code && said.starts_with(words), "{found:?} {said}");
+        let (found, text) = refusal(client.execute_streaming_tool(request).await);
+        assert!(found == code && text.starts_with(words), "{found:?} {text}");
     }
     assert_eq!(bench.pool.calls(), 0);
 }
@@ -115,7 +116,7 @@ async fn a_stream_that_waits_sends_its_head_at_once() {
     let mut client = bench.in_session().await;
     let request = pieces(json!({"count": 0, "waits": true}));
     let stream = client.execute_streaming_tool(request).await.unwrap();
-    bench.pool.begun.notified().await;
+    bench.pool.started.notified().await;
     drop(stream);
     bench.pool.stopped.notified().await;
 }

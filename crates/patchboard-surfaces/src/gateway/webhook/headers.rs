@@ -34,13 +34,13 @@ pub(super) fn forwarded_headers(headers: &HeaderMap, verify: &VerifyMethod) -> V
             || verify.headers().into_iter().flatten().any(|own| is(&own))
             || listed.iter().any(is)
     };
-    let mut left = MAX_BYTES;
-    let wanted = headers.iter().filter(|(name, _)| !is_left_out(name)).filter_map(|(name, value)| {
+    let mut remaining = MAX_BYTES;
+    let forwarded = headers.iter().filter(|(name, _)| !is_left_out(name)).filter_map(|(name, value)| {
         let value = std::str::from_utf8(value.as_bytes()).ok()?;
-        left = left.checked_sub(name.as_str().len() + value.len())?;
+        remaining = remaining.checked_sub(name.as_str().len() + value.len())?;
         Some((name.as_str().to_owned(), value.to_owned()))
     });
-    wanted.take(MAX_HEADERS).collect()
+    forwarded.take(MAX_HEADERS).collect()
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ pub(super) fn webhook_response(outcome: WebhookOutcome) -> Response {
     }
 }
 
-fn json(status: StatusCode, told: &wire::WebhookReceipt) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], map::encode(told)).into_response()
+fn json(status: StatusCode, receipt: &wire::WebhookReceipt) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], map::encode(receipt)).into_response()
 }
 
 /// The adapter decides status, content type and body, but no headers of the connection.
@@ -62,16 +62,16 @@ impl WebhookRejection {
     }
 
     pub(super) fn unknown_channel(channel: &str) -> Self {
-        let shown: String = channel.chars().take(MAX_NAME_CHARS).collect();
-        Self::new(StatusCode::NOT_FOUND, format!("no channel adapter for '{shown}'"))
+        let short_name: String = channel.chars().take(MAX_NAME_CHARS).collect();
+        Self::new(StatusCode::NOT_FOUND, format!("no channel adapter for '{short_name}'"))
     }
 
     pub(super) fn method_not_allowed() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "webhooks are posted")
     }
 
-    pub(super) fn unverified(doubt: VerifyError) -> Self {
-        let text = match doubt {
+    pub(super) fn unverified(error: VerifyError) -> Self {
+        let text = match error {
             VerifyError::Signature => "signature missing or wrong",
             VerifyError::Stale => "signature too old or from the future: check the clocks",
             VerifyError::NotLocal => "signature missing: without one, only programs on this machine may post here",

@@ -88,7 +88,7 @@ pub(super) fn read_signature<'a>(
     // An empty secret would be known to every sender.
     let key = secret.map(|secret| secret.expose_secret().as_bytes()).filter(|key| !key.is_empty());
     let key = key.ok_or(VerifyError::Signature)?;
-    let shown = match verify {
+    let signature = match verify {
         VerifyMethod::Telegram => check_secret(key, headers, TELEGRAM_HEADER),
         VerifyMethod::Token { header } => check_secret(key, headers, header),
         VerifyMethod::Slack => parse_signature(key, headers, SLACK_SIGNATURE, b"v0=", Some((SLACK_TIME, ["v0:", ":"]))),
@@ -98,7 +98,7 @@ pub(super) fn read_signature<'a>(
         }
         VerifyMethod::None => None,
     };
-    shown.ok_or(VerifyError::Signature)
+    signature.ok_or(VerifyError::Signature)
 }
 
 impl Signature<'_> {
@@ -139,8 +139,8 @@ fn is_local(headers: &HeaderMap, from: IpAddr) -> bool {
 
 /// Checks the secret itself. Hashes are compared, so that timing does not reveal even its length.
 fn check_secret<'a>(key: &[u8], headers: &HeaderMap, name: &str) -> Option<Signature<'a>> {
-    let given = single_header(headers, name)?;
-    bool::from(Sha256::digest(given).ct_eq(&Sha256::digest(key))).then_some(Signature::Verified)
+    let presented = single_header(headers, name)?;
+    bool::from(Sha256::digest(presented).ct_eq(&Sha256::digest(key))).then_some(Signature::Verified)
 }
 
 /// `time`: the timestamp header, and the bytes signed before and after the timestamp.

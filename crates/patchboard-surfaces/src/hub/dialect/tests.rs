@@ -89,16 +89,16 @@ fn a_flood_of_acknowledgements_is_limited_too() {
 #[test]
 fn answers_that_are_not_recorded_do_not_pile_up() {
     let mut client = Client::registered();
-    let mut asked = 0;
+    let mut ask_count = 0;
     let last = loop {
         client.now += Duration::from_secs(10);
         match outcome(&client.say(&response("ack"))).as_str() {
-            "asked" => asked += 1,
+            "asked" => ask_count += 1,
             other => break other.to_owned(),
         }
     };
     // The question after the inbox is one of them.
-    assert_eq!((asked, last.as_str()), (MAX_IN_FLIGHT - 1, "error RATE_LIMITED"));
+    assert_eq!((ask_count, last.as_str()), (MAX_IN_FLIGHT - 1, "error RATE_LIMITED"));
 }
 
 #[test]

@@ -7,14 +7,14 @@ use super::*;
 #[tokio::test]
 async fn an_utterance_is_taken_and_shown() {
     let bench = Bench::new();
-    let said =
+    let message =
         bench.post("/v1/messages", json!({"text": "buy milk", "inputMethod": "voice", "confidence": 0.95})).await;
-    assert_eq!((said.status, said.header("cache-control")), (202, "no-store"));
-    let said = said.json();
-    let id = said["id"].as_str().unwrap();
-    assert!(id.starts_with("msg-"), "{said}");
-    assert_eq!((&said["text"], &said["state"]), (&json!("buy milk"), &json!("queued")));
-    assert_eq!((&said["inputMethod"], &said["confidence"]), (&json!("voice"), &json!(0.95)));
+    assert_eq!((message.status, message.header("cache-control")), (202, "no-store"));
+    let message = message.json();
+    let id = message["id"].as_str().unwrap();
+    assert!(id.starts_with("msg-"), "{message}");
+    assert_eq!((&message["text"], &message["state"]), (&json!("buy milk"), &json!("queued")));
+    assert_eq!((&message["inputMethod"], &message["confidence"]), (&json!("voice"), &json!(0.95)));
     let shown = bench.get(&format!("/v1/messages/{id}")).await;
     assert_eq!(shown.status, 200);
     let shown = shown.json();
@@ -75,12 +75,12 @@ async fn odd_utterances_are_fine() {
         r#"{"text":"last","inputMethod":"voice"}"#.to_owned(),
         r#"{"text":"last","inputMethod":"voice","confidence":0}"#.to_owned(),
     ] {
-        let said = bench.ask("POST", "/v1/messages?wait=0&other=1", body).await;
-        assert_eq!((said.status, said.json()["text"].clone()), (202, json!("last")));
+        let message = bench.ask("POST", "/v1/messages?wait=0&other=1", body).await;
+        assert_eq!((message.status, message.json()["text"].clone()), (202, json!("last")));
     }
     let longest = "é".repeat(32 * 1024);
-    let said = bench.post("/v1/messages", json!({"text": longest})).await;
-    assert_eq!(said.json()["text"].as_str(), Some(longest.as_str()));
+    let message = bench.post("/v1/messages", json!({"text": longest})).await;
+    assert_eq!(message.json()["text"].as_str(), Some(longest.as_str()));
 }
 
 #[tokio::test]
@@ -189,13 +189,13 @@ async fn routing_is_explained_without_sending() {
 async fn waiting_ends_when_time_is_up() {
     let bench = Bench::new();
     let started = Instant::now();
-    let said = bench.post("/v1/messages?wait=7.5", json!({"text": "hello"})).await;
-    assert_eq!((said.status, said.json()["state"].clone()), (202, json!("queued")));
+    let message = bench.post("/v1/messages?wait=7.5", json!({"text": "hello"})).await;
+    assert_eq!((message.status, message.json()["state"].clone()), (202, json!("queued")));
     let waited = started.elapsed();
     assert!(waited >= Duration::from_millis(7500) && waited < Duration::from_secs(9), "{waited:?}");
-    let said = said.json();
-    let path = format!("/v1/messages/{}", said["id"].as_str().unwrap());
-    let version = said["version"].as_u64().unwrap();
+    let message = message.json();
+    let path = format!("/v1/messages/{}", message["id"].as_str().unwrap());
+    let version = message["version"].as_u64().unwrap();
     let started = Instant::now();
     let same = bench.get(&format!("{path}?newer_than={version}&wait=3")).await.json();
     assert_eq!(same["version"], version);
@@ -221,11 +221,11 @@ async fn waiting_ends_with_news_and_with_the_server() {
     // What is over is not waited for.
     let started = Instant::now();
     assert_eq!(bench.get(&format!("{path}?wait=100")).await.json()["state"], "cancelled");
-    let (said, ()) = tokio::join!(bench.post("/v1/messages?wait=100", json!({"text": "x"})), async {
+    let (message, ()) = tokio::join!(bench.post("/v1/messages?wait=100", json!({"text": "x"})), async {
         tokio::task::yield_now().await;
         bench.draining.cancel();
     });
-    assert_eq!(said.status, 202);
+    assert_eq!(message.status, 202);
     assert!(started.elapsed() < Duration::from_secs(50));
 }
 

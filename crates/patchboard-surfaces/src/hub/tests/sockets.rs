@@ -76,7 +76,7 @@ async fn from_the_users_words_to_the_apps_answer() {
         (&notebook["name"], &notebook["description"], &notebook["connected"]),
         (&json!("notebook"), &json!("Keeps notes."), &json!(true))
     );
-    let (said, frame) =
+    let (message, frame) =
         tokio::join!(bench.post("/v1/messages?wait=20", json!({"text": "notebook: buy milk"})), async {
             let frame = next(&mut app).await;
             let pending = bench.get("/v1/clients").await.json();
@@ -84,21 +84,21 @@ async fn from_the_users_words_to_the_apps_answer() {
             respond(&mut app, &frame, "ack", json!({})).await;
             frame
         });
-    let said = said.json();
-    assert_eq!((&said["state"], &said["id"]), (&json!("delivered"), &frame["payload"]["id"]));
+    let message = message.json();
+    assert_eq!((&message["state"], &message["id"]), (&json!("delivered"), &frame["payload"]["id"]));
     assert_eq!(frame["payload"]["text"], "buy milk");
     assert_eq!(frame["payload"]["metadata"], json!({"inputMethod": "text", "directRouted": true}));
-    let attempt = &said["attempts"][0];
+    let attempt = &message["attempts"][0];
     assert_eq!(
         (&attempt["client"], &attempt["state"], &attempt["stage"]),
         (&json!("notebook"), &json!("delivered"), &json!("direct"))
     );
-    let path = format!("/v1/messages/{}?newer_than={}&wait=20", said["id"].as_str().unwrap(), said["version"]);
+    let path = format!("/v1/messages/{}?newer_than={}&wait=20", message["id"].as_str().unwrap(), message["version"]);
     let (shown, ()) = tokio::join!(bench.get(&path), async {
         respond(&mut app, &frame, "notification", json!({"body": "Saved.", "priority": "high"})).await;
     });
-    let told = json!([{"client": "notebook", "title": "notebook", "body": "Saved.", "priority": "high"}]);
-    assert_eq!(shown.json()["notifications"], told);
+    let notifications = json!([{"client": "notebook", "title": "notebook", "body": "Saved.", "priority": "high"}]);
+    assert_eq!(shown.json()["notifications"], notifications);
     app.close(None).await.unwrap();
     while bench.get("/v1/clients").await.json()["items"][0]["connected"] != false {}
 }
@@ -193,9 +193,9 @@ async fn whoever_does_not_pong_is_cut_off_without_a_close_frame() {
     let times = HubTimeouts { ping_interval: brief, pong_timeout: brief, ..HubTimeouts::default() };
     let bench = Bench::with(Setup { times, ..Setup::default() });
     let mut deaf = open_by_hand(bench.listen(10).await).await;
-    let mut heard = Vec::new();
-    deaf.read_to_end(&mut heard).await.unwrap();
-    assert_eq!(heard, [0x89, 0], "a ping, and the end");
+    let mut received = Vec::new();
+    deaf.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, [0x89, 0], "a ping, and the end");
 }
 
 #[tokio::test]

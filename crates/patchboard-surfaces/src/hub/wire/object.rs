@@ -79,12 +79,12 @@ impl<'a> JsonField<'a> {
     }
 
     /// `None` if the value is not an array or has more than `most` items.
-    pub(in crate::hub) fn items(self, most: usize) -> Option<Vec<JsonField<'a>>> {
+    pub(in crate::hub) fn items(self, max: usize) -> Option<Vec<JsonField<'a>>> {
         if self.kind() != JsonKind::Array {
             return None;
         }
         let items: Vec<&'a RawValue> = serde_json::from_str(self.0.get()).ok()?;
-        (items.len() <= most).then(|| items.into_iter().map(JsonField).collect())
+        (items.len() <= max).then(|| items.into_iter().map(JsonField).collect())
     }
 
     /// `None` if the value is not a number or overflows to infinity.
@@ -119,8 +119,8 @@ impl<'de, const N: usize> Visitor<'de> for FieldPicker<N> {
         let mut found = [None; N];
         while let Some(key) = map.next_key_seed(LossyString)? {
             let value: &'de RawValue = map.next_value()?;
-            let place = self.0.iter().position(|name| *name == key);
-            if let Some(slot) = place.and_then(|place| found.get_mut(place)) {
+            let index = self.0.iter().position(|name| *name == key);
+            if let Some(slot) = index.and_then(|index| found.get_mut(index)) {
                 *slot = Some(JsonField(value));
             }
         }

@@ -37,11 +37,11 @@ pub(super) fn find(client: SocketAddr, server: SocketAddr) -> io::Result<PeerUse
 
 /// Queries a socket with a zero remote address and port, which only a listening socket has.
 pub(super) fn find_listener(address: SocketAddr) -> io::Result<PeerUser> {
-    let nowhere = match address.ip().to_canonical() {
+    let unspecified = match address.ip().to_canonical() {
         IpAddr::V4(_) => IpAddr::from([0; 4]),
         IpAddr::V6(_) => IpAddr::from([0; 16]),
     };
-    let request = encode(address, SocketAddr::new(nowhere, 0));
+    let request = encode(address, SocketAddr::new(unspecified, 0));
     decode_listener(&query_kernel(&request)?, address.port())
 }
 
@@ -83,19 +83,19 @@ fn encode(client: SocketAddr, server: SocketAddr) -> [u8; REQUEST] {
 
 /// Ports and addresses in network byte order; an IPv4 address occupies the first of four words.
 fn encode_socket_id(own_ip: IpAddr, own_port: u16, other_ip: IpAddr, other_port: u16) -> Vec<u8> {
-    let words = |ip: IpAddr| match ip {
+    let octets = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => {
-            let mut words = ip.octets().to_vec();
-            words.resize(16, 0);
-            words
+            let mut octets = ip.octets().to_vec();
+            octets.resize(16, 0);
+            octets
         }
         IpAddr::V6(ip) => ip.octets().to_vec(),
     };
     let mut bytes = Vec::with_capacity(36);
     bytes.extend(own_port.to_be_bytes());
     bytes.extend(other_port.to_be_bytes());
-    bytes.extend(words(own_ip));
-    bytes.extend(words(other_ip));
+    bytes.extend(octets(own_ip));
+    bytes.extend(octets(other_ip));
     bytes
 }
 
@@ -131,10 +131,10 @@ fn socket_owner(reply: &[u8], is_wanted: impl Fn(u8, &[u8]) -> bool) -> io::Resu
 
 /// Whether the reply names the requested connection: both ports and both addresses.
 fn is_requested_socket(body: &[u8], request: &[u8; REQUEST]) -> bool {
-    let (answered, asked) = (body.get(4..40), request.get(HEADER + 8..HEADER + 44));
-    let Some((answered, asked)) = answered.zip(asked) else { return false };
+    let (answered, requested) = (body.get(4..40), request.get(HEADER + 8..HEADER + 44));
+    let Some((answered, requested)) = answered.zip(requested) else { return false };
     // An IPv6 socket connected to an IPv4 address replies in its own family, with mapped addresses.
-    answered == asked || unmapped(answered).is_some_and(|answered| answered == asked)
+    answered == requested || unmapped(answered).is_some_and(|answered| answered == requested)
 }
 
 /// The same ports and addresses as IPv4, if both addresses are IPv4-mapped.

@@ -53,8 +53,8 @@ fn a_new_session_takes_the_place_of_the_one_idle_for_longest() {
 #[test]
 fn sessions_do_not_begin_faster_than_they_should() {
     let sessions = McpSessions::default();
-    let begun = (0..150).filter(|_| sessions.begin(caller(), FAST, Duration::ZERO).is_ok()).count();
-    assert_eq!(begun, 100);
+    let session_count = (0..150).filter(|_| sessions.begin(caller(), FAST, Duration::ZERO).is_ok()).count();
+    assert_eq!(session_count, 100);
     assert_eq!(sessions.begin(caller(), FAST, Duration::ZERO).unwrap_err(), SessionRefusal::RateExceeded);
     assert!(sessions.begin(caller(), FAST, Duration::from_secs(1)).is_ok());
 }

@@ -151,7 +151,7 @@ proptest! {
     #[test]
     fn runs_take_turns_whatever_happens(happenings in prop::collection::vec(any_happening(), 0..80)) {
         let mut dialect = opened();
-        let mut asked: Vec<(Ticket, BoardRequest<RunsReply>)> = Vec::new();
+        let mut pending: Vec<(Ticket, BoardRequest<RunsReply>)> = Vec::new();
         let mut follows: Vec<FollowId> = Vec::new();
         let mut under_way = 0i32;
         for happening in happenings {
@@ -159,8 +159,8 @@ proptest! {
             let now = Duration::ZERO;
             match happening {
                 Happening::Text(text) => dialect.text(&text, now, &mut steps),
-                Happening::Answer(which, answer) if which < asked.len() => {
-                    let (ticket, request) = asked.remove(which);
+                Happening::Answer(which, answer) if which < pending.len() => {
+                    let (ticket, request) = pending.remove(which);
                     let reply = reply(request, answer);
                     if let RunsReply::Started(Err(_)) = reply {
                         under_way -= 1;
@@ -201,7 +201,7 @@ proptest! {
                 match step {
                     Step::Ask(ticket, request) => {
                         under_way += i32::from(request.command().is::<StartRun>());
-                        asked.push((ticket, request));
+                        pending.push((ticket, request));
                     }
                     Step::Follow { follow, .. } => follows.push(follow),
                     Step::Write(_)

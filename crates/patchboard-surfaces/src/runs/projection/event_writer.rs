@@ -16,8 +16,8 @@ pub(super) struct EventWriter {
 }
 
 impl EventWriter {
-    pub(super) fn new(run: Arc<str>, after: u64, dialogue: ClientLevel) -> Self {
-        Self { run, last_number: 0, after, client_level: dialogue }
+    pub(super) fn new(run: Arc<str>, after: u64, client_level: ClientLevel) -> Self {
+        Self { run, last_number: 0, after, client_level }
     }
 
     pub(super) fn run(&self) -> &Arc<str> {

@@ -161,20 +161,20 @@ impl StateSnapshot {
                 });
             }
             StrategyFinding::Expanded { depth, candidates } => {
-                let kept = self.tree.expanded(*depth, candidates, self.core.messages.len());
-                self.core.messages.truncate(kept);
+                let message_count = self.tree.expanded(*depth, candidates, self.core.messages.len());
+                self.core.messages.truncate(message_count);
             }
             StrategyFinding::Evaluated { chosen, scores } => {
-                let kept = self.tree.evaluated(*chosen, scores, self.core.messages.len());
-                self.core.messages.truncate(kept);
+                let message_count = self.tree.evaluated(*chosen, scores, self.core.messages.len());
+                self.core.messages.truncate(message_count);
                 if let Some(thought) = self.tree.chosen_thought() {
                     self.core.messages.push(StateMessage::Assistant(thought));
                     self.core.message_count_after_last_think = Some(self.core.messages.len());
                 }
             }
             StrategyFinding::Backtracked { reason, to_depth } => {
-                let kept = self.tree.backtracked(reason, *to_depth, self.core.messages.len());
-                self.core.messages.truncate(kept);
+                let message_count = self.tree.backtracked(reason, *to_depth, self.core.messages.len());
+                self.core.messages.truncate(message_count);
             }
             StrategyFinding::Planned { tasks, edges } => self.graph.planned(tasks, edges),
             StrategyFinding::TaskStarted { task } => self.graph.started(task),
@@ -263,12 +263,12 @@ impl CoreState {
 
     /// Results are kept in the order of the calls, not of their arrival.
     fn tool_finished(&mut self, call: &CallId, output: &ToolOutput) {
-        let place = |id: &Arc<str>| self.tool_calls.iter().position(|known| known.id == *id);
-        let Some(index) = place(&call.0) else { return };
+        let call_position = |id: &Arc<str>| self.tool_calls.iter().position(|known| known.id == *id);
+        let Some(index) = call_position(&call.0) else { return };
         let Some(name) = self.tool_calls.get(index).map(|known| known.name.clone()) else { return };
         let result =
             CallResult { call_id: call.0.clone(), content: output.content.clone(), is_error: output.is_error, name };
-        let before = self.tool_results.iter().take_while(|known| place(&known.call_id) < Some(index)).count();
+        let before = self.tool_results.iter().take_while(|known| call_position(&known.call_id) < Some(index)).count();
         match self.tool_results.get_mut(before) {
             Some(known) if known.call_id == call.0 => *known = result,
             Some(_) | None => self.tool_results.insert(before, result),

@@ -26,8 +26,8 @@ fn records(events: Vec<(Option<u32>, Event)>) -> Vec<Envelope> {
     records
 }
 
-fn told(records: &[Envelope], after: u64, dialogue: ClientLevel) -> Vec<String> {
-    let mut projection = Projection::new("r".into(), after, dialogue);
+fn frames_of(records: &[Envelope], after: u64, client_level: ClientLevel) -> Vec<String> {
+    let mut projection = Projection::new("r".into(), after, client_level);
     let mut frames = Vec::new();
     for record in records {
         projection.project(record, &mut |frame| frames.push(frame));
@@ -209,14 +209,14 @@ proptest! {
 
     #[test]
     fn whoever_left_after_any_event_gets_exactly_the_rest(records in any_run(), strict in any::<bool>()) {
-        let dialogue = if strict { ClientLevel::Strict } else { ClientLevel::Full };
-        let whole = told(&records, 0, dialogue);
+        let client_level = if strict { ClientLevel::Strict } else { ClientLevel::Full };
+        let whole = frames_of(&records, 0, client_level);
         let (end, events) = whole.split_last().unwrap();
         for (frame, number) in events.iter().zip(1..) {
             prop_assert_eq!(event_id(frame), number, "numbers have no gaps");
         }
         for after in 0..=events.len() + 1 {
-            let rest = told(&records, after as u64, dialogue);
+            let rest = frames_of(&records, after as u64, client_level);
             prop_assert_eq!(&rest[..rest.len() - 1], &events[after.min(events.len())..]);
             prop_assert_eq!(rest.last(), Some(end));
         }
@@ -229,7 +229,7 @@ proptest! {
 
     #[test]
     fn both_dialogues_number_alike(records in any_run()) {
-        let (full, strict) = (told(&records, 0, ClientLevel::Full), told(&records, 0, ClientLevel::Strict));
+        let (full, strict) = (frames_of(&records, 0, ClientLevel::Full), frames_of(&records, 0, ClientLevel::Strict));
         prop_assert_eq!(full.len(), strict.len());
         for (full, strict) in full.iter().zip(&strict) {
             let (full, strict): (Value, Value) =
@@ -248,7 +248,7 @@ proptest! {
     #[test]
     fn states_are_sorted_and_updates_repeat_values(records in any_run()) {
         let mut values = None;
-        let frames = told(&records, 0, ClientLevel::Full);
+        let frames = frames_of(&records, 0, ClientLevel::Full);
         let (_end, events) = frames.split_last().unwrap();
         for frame in events {
             let Carrier { event: State { kind, state } } = serde_json::from_str(frame).unwrap();
@@ -278,18 +278,18 @@ fn the_reply_is_what_was_said_for_the_user() {
     let text = |node, text: &str| (Some(node), Event::AnswerText(TextChunks::of_single(text)));
     let draft = |node, text: &str| (Some(node), Event::DraftText(TextChunks::of_single(text)));
     // And the pieces that were sent of it.
-    let told = |middle: Vec<(Option<u32>, Event)>| {
+    let frames_of = |middle: Vec<(Option<u32>, Event)>| {
         let mut events = vec![(None, briefing(StrategyKind::React, None))];
         events.extend(middle);
         events.push((None, Event::RunEnded { outcome: RunOutcome::Completed }));
-        let frames = self::told(&records(events), 0, ClientLevel::Full);
+        let frames = self::frames_of(&records(events), 0, ClientLevel::Full);
         let frames: Vec<Value> = frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect();
         let chunks = frames.iter().filter(|frame| frame["event"]["type"] == "message_chunk");
         let chunks: String = chunks.map(|frame| frame["event"]["content"].as_str().unwrap()).collect();
         (frames.last().unwrap()["reply"].as_str().unwrap().to_owned(), chunks)
     };
     let reply = |middle| {
-        let (reply, chunks) = told(middle);
+        let (reply, chunks) = frames_of(middle);
         assert_eq!(reply, chunks);
         reply
     };
@@ -306,7 +306,7 @@ fn the_reply_is_what_was_said_for_the_user() {
     then_half.extend([entered(1, "x"), text(1, "half"), left(1, NodeOutcome::Interrupted)]);
     then_half.extend([entered(2, "x"), text(2, "half of it"), answered(2), left(2, NodeOutcome::Done)]);
     let told_twice = "spoken\n\nhalf\n\nhalf of it".to_owned();
-    assert_eq!(told(then_half), ("spoken\n\nhalf of it".to_owned(), told_twice), "it was cut and said again");
+    assert_eq!(frames_of(then_half), ("spoken\n\nhalf of it".to_owned(), told_twice), "it was cut and said again");
 
     let mut then_more = done;
     then_more.extend([entered(1, "x"), text(1, ""), text(1, "more"), answered(1), left(1, NodeOutcome::Done)]);
@@ -352,7 +352,7 @@ fn checkpoint_ids_are_of_version_six_and_keep_the_time() {
 
 #[test]
 fn an_empty_answer_says_so_and_drafts_are_thoughts() {
-    for (strategy, drafting, speaking) in [
+    for (strategy, drafting, answer_node) in [
         (StrategyKind::React, None, "think"),
         (StrategyKind::Dup, Some("understand"), "plan"),
         (StrategyKind::Tot, Some("think_evaluate"), "answer"),
@@ -371,10 +371,10 @@ fn an_empty_answer_says_so_and_drafts_are_thoughts() {
             ]);
             events.push((Some(0), Event::NodeLeft(NodeOutcome::Done)));
         }
-        events.extend([(Some(1), entered(1, speaking)), (Some(1), whole())]);
+        events.extend([(Some(1), entered(1, answer_node)), (Some(1), whole())]);
         events.extend([(Some(1), Event::NodeLeft(NodeOutcome::Done))]);
         events.push((None, Event::RunEnded { outcome: RunOutcome::Completed }));
-        let frames: Vec<Value> = told(&records(events), 0, ClientLevel::Full)
+        let frames: Vec<Value> = frames_of(&records(events), 0, ClientLevel::Full)
             .iter()
             .map(|frame| serde_json::from_str(frame).unwrap())
             .collect();
@@ -384,8 +384,8 @@ fn an_empty_answer_says_so_and_drafts_are_thoughts() {
         let reply = frames.last().unwrap()["reply"].as_str().unwrap();
         assert!(reply.contains("no text"), "{reply}");
         let [chunk] = of("message_chunk")[..] else { panic!("not one piece: {frames:#?}") };
-        assert_eq!((chunk["content"].as_str().unwrap(), chunk["id"].as_str().unwrap()), (reply, speaking));
-        assert_eq!(chunk["node_id"], format!("run-{speaking}-1"), "in the node that should have spoken");
+        assert_eq!((chunk["content"].as_str().unwrap(), chunk["id"].as_str().unwrap()), (reply, answer_node));
+        assert_eq!(chunk["node_id"], format!("run-{answer_node}-1"), "in the node that should have spoken");
         let thoughts: Vec<&str> = of("thought_chunk").iter().map(|event| event["id"].as_str().unwrap()).collect();
         assert_eq!(thoughts, Vec::from_iter(drafting));
     }

@@ -41,7 +41,7 @@ impl<'de> Visitor<'de> for MessageVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<MessageText, A::Error> {
-        let mut said = String::new();
+        let mut message = String::new();
         let mut number = 0_usize;
         while let Some(TextPart { kind, text }) = parts.next_element()? {
             number += 1;
@@ -54,10 +54,10 @@ impl<'de> Visitor<'de> for MessageVisitor {
                 return Err(A::Error::custom(format!("part {number} of `message` has no `text`")));
             };
             if number > 1 {
-                said.push('\n');
+                message.push('\n');
             }
-            said.push_str(&text);
+            message.push_str(&text);
         }
-        Ok(MessageText(said))
+        Ok(MessageText(message))
     }
 }

@@ -27,8 +27,8 @@ fn only_a_current_folder_that_is_refused_gives_way_to_the_server_s() {
     let refusal = "working folder is the whole home folder: /root";
     let mut current = of(None);
     assert_eq!(current.fall_back("no tool is called `x`"), None);
-    let told = current.fall_back(&format!("invalid tool.call params: {refusal}")).unwrap();
-    assert_eq!(told, format!("tools work in the folder of the server: {refusal}"));
+    let notice = current.fall_back(&format!("invalid tool.call params: {refusal}")).unwrap();
+    assert_eq!(notice, format!("tools work in the folder of the server: {refusal}"));
     assert_eq!(current, CallerFolder::default());
     assert_eq!(current.fall_back(refusal), None, "only once");
     assert_eq!(of(Some("/root")).fall_back(refusal), None);

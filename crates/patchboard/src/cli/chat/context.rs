@@ -24,9 +24,9 @@ pub(super) struct ChatContext {
 
 impl ChatContext {
     pub(super) fn new(args: &ChatArgs, folder: CallerFolder) -> Self {
-        let usual = if args.target.is_by_address() { "terminal" } else { OPERATOR_CHANNEL };
+        let default_channel = if args.target.is_by_address() { "terminal" } else { OPERATOR_CHANNEL };
         Self {
-            channel: args.channel.clone().unwrap_or_else(|| usual.to_owned()),
+            channel: args.channel.clone().unwrap_or_else(|| default_channel.to_owned()),
             account: args.account.clone(),
             peer: args.peer.clone(),
             agent: args.agent.clone(),

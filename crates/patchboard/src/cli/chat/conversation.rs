@@ -43,18 +43,14 @@ enum TurnEvent {
 }
 
 impl Conversation {
-    pub(super) async fn connect(address: ServerAddress, talk: ChatContext, json: bool) -> Result<Self, CommandFailure> {
+    pub(super) async fn connect(
+        address: ServerAddress,
+        context: ChatContext,
+        json: bool,
+    ) -> Result<Self, CommandFailure> {
         let client = GatewayClient::connect(&address).await.map_err(CommandFailure::from_connect_error)?;
         let (terminal, keyboard) = (TerminalWriter::new(), TerminalInput::new());
-        Ok(Self {
-            address,
-            context: talk,
-            client,
-            json,
-            terminal,
-            keyboard,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
+        Ok(Self { address, context, client, json, terminal, keyboard, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// Connects again, for instance to a restarted server. The context is kept.
@@ -86,21 +82,21 @@ impl Conversation {
     }
 
     pub(super) async fn turn(&mut self, content: &str) -> Result<TurnOutcome, CommandFailure> {
-        let asides = if self.json { ProgressDisplay::None } else { TerminalWriter::progress_display() };
-        let mut turn = ChatTurn::new(TerminalWriter::reply_timing(), asides, TerminalWriter::layout());
+        let progress = if self.json { ProgressDisplay::None } else { TerminalWriter::progress_display() };
+        let mut turn = ChatTurn::new(TerminalWriter::reply_timing(), progress, TerminalWriter::layout());
         if !self.json {
             self.terminal.hide_typing();
         }
-        let ended = self.follow(&mut turn, content, TickTimer::new(asides)).await;
-        let mut said = Vec::new();
-        turn.end(&mut said);
-        self.show(said);
+        let ended = self.follow(&mut turn, content, TickTimer::new(progress)).await;
+        let mut updates = Vec::new();
+        turn.end(&mut updates);
+        self.show(updates);
         self.terminal.resume();
         self.terminal.show_typing();
         Ok(ended)
     }
 
-    async fn follow(&mut self, turn: &mut ChatTurn, content: &str, mut beats: TickTimer) -> TurnOutcome {
+    async fn follow(&mut self, turn: &mut ChatTurn, content: &str, mut ticks: TickTimer) -> TurnOutcome {
         let mut id = match self.client.send("chat.send", self.context.send_params(content)).await {
             Ok(id) => id,
             Err(error) => return TurnOutcome::Disconnected(connection_lost(&error)),
@@ -108,19 +104,19 @@ impl Conversation {
         let mut questions = QuestionQueue::default();
         let mut ended = TurnOutcome::Completed;
         loop {
-            let heard = tokio::select! {
+            let event = tokio::select! {
                 _ = self.interrupt.recv() => TurnEvent::Interrupt,
                 line = self.keyboard.line(), if !questions.is_empty() => TurnEvent::Line(line),
                 frame = self.client.next_frame() => TurnEvent::Frame(frame),
-                elapsed = beats.next() => TurnEvent::Tick(elapsed),
+                elapsed = ticks.next() => TurnEvent::Tick(elapsed),
             };
-            let frame = match heard {
+            let frame = match event {
                 TurnEvent::Frame(Ok(frame)) => frame,
                 TurnEvent::Frame(Err(error)) => return TurnOutcome::Disconnected(connection_lost(&error)),
                 TurnEvent::Tick(elapsed) => {
                     turn.display().resize(TerminalWriter::columns());
-                    let said = turn.display().tick(elapsed);
-                    self.show(said);
+                    let updates = turn.display().tick(elapsed);
+                    self.show(updates);
                     continue;
                 }
                 TurnEvent::Line(line) => {
@@ -140,7 +136,7 @@ impl Conversation {
                     ended = TurnOutcome::Cancelled;
                     questions = QuestionQueue::default();
                     self.terminal.resume();
-                    self.emit(|said| turn.line("(stopped; Ctrl-C again leaves at once)".to_owned(), said));
+                    self.emit(|updates| turn.line("(stopped; Ctrl-C again leaves at once)".to_owned(), updates));
                     continue;
                 }
             };
@@ -149,8 +145,8 @@ impl Conversation {
             }
             // The server checks the folder before it stores anything of the turn, so the message can be sent again.
             let refusal = frame.get("error").and_then(Value::as_str);
-            if let Some(told) = refusal.and_then(|refusal| self.context.folder.fall_back(refusal)) {
-                self.emit(|said| turn.line(output::plain(&told), said));
+            if let Some(notice) = refusal.and_then(|refusal| self.context.folder.fall_back(refusal)) {
+                self.emit(|updates| turn.line(output::plain(&notice), updates));
                 id = match self.client.send("chat.send", self.context.send_params(content)).await {
                     Ok(id) => id,
                     Err(error) => return TurnOutcome::Disconnected(connection_lost(&error)),
@@ -162,14 +158,14 @@ impl Conversation {
             }
             if let Some(problem) = frame.get("error") {
                 let problem = problem.as_str().unwrap_or("the server refused");
-                self.emit(|said| turn.line(format!("error: {}", output::plain(problem)), said));
+                self.emit(|updates| turn.line(format!("error: {}", output::plain(problem)), updates));
                 return TurnOutcome::Failed;
             }
             let event = frame.get("event").and_then(Value::as_str).unwrap_or_default();
             let data = frame.get("data").unwrap_or(&Value::Null);
-            let mut said = Vec::new();
-            let step = turn.event(event, data, &mut said);
-            self.show(said);
+            let mut updates = Vec::new();
+            let step = turn.event(event, data, &mut updates);
+            self.show(updates);
             match step {
                 FrameEffect::Continue => {}
                 FrameEffect::Done => return ended,
@@ -182,17 +178,17 @@ impl Conversation {
                 }
                 FrameEffect::AskApproval(question) => {
                     // Approval needs a person at the terminal, so without one the tool is refused at once.
-                    let asked = match TerminalInput::is_interactive() && !self.json {
+                    let outcome = match TerminalInput::is_interactive() && !self.json {
                         true => questions.add(question),
                         false => {
-                            self.emit(|said| turn.note_refusal(said));
+                            self.emit(|updates| turn.note_refusal(updates));
                             if let Err(error) = self.answer(&question.id, false).await {
                                 return TurnOutcome::Disconnected(connection_lost(&error));
                             }
                             continue;
                         }
                     };
-                    if asked == EnqueueOutcome::Current {
+                    if outcome == EnqueueOutcome::Current {
                         self.ask_next(turn, &questions);
                     }
                 }
@@ -208,7 +204,7 @@ impl Conversation {
     fn ask_next(&mut self, turn: &mut ChatTurn, questions: &QuestionQueue) {
         match questions.current() {
             Some(question) => {
-                self.emit(|said| turn.end(said));
+                self.emit(|updates| turn.end(updates));
                 self.terminal.ask(&question.prompt);
             }
             None => {
@@ -219,14 +215,14 @@ impl Conversation {
     }
 
     fn emit(&mut self, what: impl FnOnce(&mut Vec<DisplayUpdate>)) {
-        let mut said = Vec::new();
-        what(&mut said);
-        self.show(said);
+        let mut updates = Vec::new();
+        what(&mut updates);
+        self.show(updates);
     }
 
-    fn show(&mut self, said: Vec<DisplayUpdate>) {
+    fn show(&mut self, updates: Vec<DisplayUpdate>) {
         if !self.json {
-            self.terminal.show(said);
+            self.terminal.show(updates);
         }
     }
 }

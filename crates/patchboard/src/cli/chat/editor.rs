@@ -44,7 +44,7 @@ pub(super) struct LineEditor {
 
 impl LineEditor {
     /// `history`: the history file, if there is a data directory.
-    pub(super) fn start(history: Option<PathBuf>, known: SharedChatFacts, colour: LogColour) -> anyhow::Result<Self> {
+    pub(super) fn start(history: Option<PathBuf>, facts: SharedChatFacts, colour: LogColour) -> anyhow::Result<Self> {
         let before = tcgetattr(stdin()).ok();
         let config = Config::builder()
             .max_history_size(MAX_HISTORY)?
@@ -53,21 +53,21 @@ impl LineEditor {
             .completion_show_all_if_ambiguous(true)
             .bell_style(rustyline::config::BellStyle::None)
             .build();
-        let (ask, mut asked) = mpsc::channel::<oneshot::Sender<EditorInput>>(1);
+        let (sender, mut receiver) = mpsc::channel::<oneshot::Sender<EditorInput>>(1);
         std::thread::Builder::new().name("line-editor".to_owned()).spawn(move || {
             let Ok(mut editor) = Editor::<EditorHelper, FileHistory>::with_config(config) else { return };
-            editor.set_helper(Some(EditorHelper { facts: known, colour, is_empty: Cell::new(true) }));
+            editor.set_helper(Some(EditorHelper { facts, colour, is_empty: Cell::new(true) }));
             if let Some(file) = &history {
                 // A history that cannot be read is started anew.
                 drop(editor.load_history(file));
             }
-            while let Some(answer) = asked.blocking_recv() {
+            while let Some(answer) = receiver.blocking_recv() {
                 if answer.send(read(&mut editor, history.as_ref())).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Self { requests: ask, saved_mode: before })
+        Ok(Self { requests: sender, saved_mode: before })
     }
 
     pub(super) async fn read(&self) -> EditorInput {
@@ -127,9 +127,9 @@ impl Completer for EditorHelper {
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let before = line.get(..pos).unwrap_or(line);
-        let (start, words) = slash::completions(before, &self.facts.lock().choices);
+        let (start, candidates) = slash::completions(before, &self.facts.lock().choices);
         let pair = |word: String| Pair { display: word.trim_end().to_owned(), replacement: word };
-        Ok((start, words.into_iter().map(pair).collect()))
+        Ok((start, candidates.into_iter().map(pair).collect()))
     }
 }
 

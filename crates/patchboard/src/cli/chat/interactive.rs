@@ -37,7 +37,7 @@ struct InteractiveChat<'a> {
     conversation: &'a mut Conversation,
     args: &'a ChatArgs,
     facts: SharedChatFacts,
-    began: jiff::Timestamp,
+    started_at: jiff::Timestamp,
     background: TaskTracker,
 }
 
@@ -47,30 +47,30 @@ pub(super) async fn run_interactive(
     args: &ChatArgs,
     has_editor: bool,
 ) -> Result<ExitCode, CommandFailure> {
-    let known = SharedChatFacts::default();
+    let facts = SharedChatFacts::default();
     let editor = match has_editor {
-        true => Some(LineEditor::start(history(args), known.clone(), colour(OutputStream::Out))?),
+        true => Some(LineEditor::start(history(args), facts.clone(), colour(OutputStream::Out))?),
         false => None,
     };
-    let began = SystemClock.now();
-    let mut person = InteractiveChat { conversation, args, facts: known, began, background: TaskTracker::new() };
+    let started_at = SystemClock.now();
+    let mut chat = InteractiveChat { conversation, args, facts, started_at, background: TaskTracker::new() };
     output::eprint_line("Say something. /help shows what else can be typed, Ctrl-D leaves.");
-    let first = person.refresh_facts();
-    drop(tokio::time::timeout(FIRST_STATUS, first).await);
+    let first_refresh = chat.refresh_facts();
+    drop(tokio::time::timeout(FIRST_STATUS, first_refresh).await);
     let mut wants_to_leave = false;
     loop {
-        person.show_status();
+        chat.show_status();
         let input = match &editor {
             Some(editor) => editor.read().await,
             None => {
                 output::print("> ");
-                person.conversation.line().await.map_or(EditorInput::End, EditorInput::Line)
+                chat.conversation.line().await.map_or(EditorInput::End, EditorInput::Line)
             }
         };
         match input {
             EditorInput::Line(line) => {
                 wants_to_leave = false;
-                match person.handle_line(&line).await? {
+                match chat.handle_line(&line).await? {
                     LoopControl::Continue => {}
                     LoopControl::Quit => return Ok(ExitCode::SUCCESS),
                     LoopControl::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
@@ -130,17 +130,17 @@ impl InteractiveChat<'_> {
     }
 
     async fn run_command(&mut self, slash: SlashCommand) -> anyhow::Result<Vec<String>> {
-        let talk = self.conversation.context.clone();
+        let context = self.conversation.context.clone();
         let done = |text: String| vec![output::one_line(&text)];
         Ok(match slash {
             SlashCommand::Help => slash::help(TerminalWriter::columns()),
             SlashCommand::Quit => Vec::new(),
-            SlashCommand::Model(wanted) => {
-                let agent = talk.agent.clone().or_else(|| self.facts.lock().agent.clone());
+            SlashCommand::Model(requested) => {
+                let agent = context.agent.clone().or_else(|| self.facts.lock().agent.clone());
                 let report = self.conversation.request("models.list", json!({ "agent": agent })).await?;
-                match wanted {
-                    None => lists::models(&report, &talk),
-                    Some(wanted) => match lists::find_model(&report, &wanted) {
+                match requested {
+                    None => lists::models(&report, &context),
+                    Some(requested) => match lists::find_model(&report, &requested) {
                         Ok(model) => {
                             self.conversation.context.model = Some(model.clone());
                             done(format!("{model} answers from now on"))
@@ -149,60 +149,62 @@ impl InteractiveChat<'_> {
                     },
                 }
             }
-            SlashCommand::Agent(wanted) => {
+            SlashCommand::Agent(requested) => {
                 let agents = self.conversation.list("agent.list", json!({})).await?;
                 let names: Vec<String> = agents.iter().filter_map(|agent| text(agent, "name")).collect();
-                match wanted {
+                match requested {
                     None => self.agents(&agents),
-                    Some(wanted) if names.contains(&wanted) => {
-                        self.conversation.context.agent = Some(wanted.clone());
+                    Some(requested) if names.contains(&requested) => {
+                        self.conversation.context.agent = Some(requested.clone());
                         self.conversation.context.model = None;
-                        done(format!("{wanted} answers from now on; it has conversations of its own"))
+                        done(format!("{requested} answers from now on; it has conversations of its own"))
                     }
-                    Some(wanted) => anyhow::bail!(lists::unknown_name("agent", &wanted, &names)),
+                    Some(requested) => anyhow::bail!(lists::unknown_name("agent", &requested, &names)),
                 }
             }
-            SlashCommand::New(wanted) => {
-                let peer = wanted.unwrap_or_else(|| {
+            SlashCommand::New(requested) => {
+                let peer = requested.unwrap_or_else(|| {
                     let id = uuid::Uuid::new_v4().simple().to_string();
                     format!("chat-{}", id.get(..6).unwrap_or(&id))
                 });
                 self.conversation.context.peer.clone_from(&peer);
-                done(format!("a new conversation, {peer}; /sessions goes back to {}", talk.peer))
+                done(format!("a new conversation, {peer}; /sessions goes back to {}", context.peer))
             }
-            SlashCommand::Sessions(wanted) => self.sessions(wanted).await?,
-            SlashCommand::Tools(wanted) => {
+            SlashCommand::Sessions(requested) => self.sessions(requested).await?,
+            SlashCommand::Tools(requested) => {
                 let tools = self.conversation.list("tool.list", json!({ "limit": 500 })).await?;
-                let shown = lists::tools(&tools, wanted.as_deref(), TerminalWriter::columns());
+                let shown = lists::tools(&tools, requested.as_deref(), TerminalWriter::columns());
                 shown.map_err(|problem| anyhow::anyhow!(problem))?
             }
             SlashCommand::Usage => {
                 let agent = self.facts.lock().agent.clone().unwrap_or_default();
-                let budget =
-                    self.conversation.request("budget.status", json!({ "session": talk.session_key(&agent) })).await?;
+                let budget = self
+                    .conversation
+                    .request("budget.status", json!({ "session": context.session_key(&agent) }))
+                    .await?;
                 lists::usage(&self.facts.lock(), &budget)
             }
         })
     }
 
-    async fn sessions(&mut self, wanted: Option<String>) -> anyhow::Result<Vec<String>> {
-        let talk = self.conversation.context.clone();
-        let items = self.conversation.list("session.list", talk.owner_params()).await?;
-        let Some(wanted) = wanted else {
+    async fn sessions(&mut self, requested: Option<String>) -> anyhow::Result<Vec<String>> {
+        let context = self.conversation.context.clone();
+        let items = self.conversation.list("session.list", context.owner_params()).await?;
+        let Some(requested) = requested else {
             if items.is_empty() {
                 return Ok(vec!["no conversations yet".to_owned()]);
             }
-            return Ok(lists::sessions(&items, &talk, PageLayout::of_stdout()));
+            return Ok(lists::sessions(&items, &context, PageLayout::of_stdout()));
         };
         let is_wanted = |item: &&Value| {
-            text(item, "peer").as_deref() == Some(&wanted) || text(item, "session").as_deref() == Some(&wanted)
+            text(item, "peer").as_deref() == Some(&requested) || text(item, "session").as_deref() == Some(&requested)
         };
         let Some(found) = items.iter().find(is_wanted) else {
             let names: Vec<String> = items.iter().filter_map(|item| text(item, "peer")).collect();
-            let problem = lists::unknown_name("conversation", &wanted, &names);
-            anyhow::bail!("{problem}\nhint: /new {wanted} begins one of that name");
+            let problem = lists::unknown_name("conversation", &requested, &names);
+            anyhow::bail!("{problem}\nhint: /new {requested} begins one of that name");
         };
-        self.conversation.context.peer = text(found, "peer").unwrap_or(wanted);
+        self.conversation.context.peer = text(found, "peer").unwrap_or(requested);
         self.conversation.context.agent = text(found, "agent");
         let turns = found.get("turns").map(ToString::to_string).unwrap_or_default();
         let peer = &self.conversation.context.peer;
@@ -222,8 +224,8 @@ impl InteractiveChat<'_> {
 
     /// Refreshes the facts in the background; the next prompt shows them.
     fn refresh_facts(&self) -> tokio::task::JoinHandle<()> {
-        let (address, talk) = (self.conversation.address.clone(), self.conversation.context.clone());
-        self.background.spawn(self.facts.clone().refresh(address, talk, self.began))
+        let (address, context) = (self.conversation.address.clone(), self.conversation.context.clone());
+        self.background.spawn(self.facts.clone().refresh(address, context, self.started_at))
     }
 
     fn show_status(&self) {

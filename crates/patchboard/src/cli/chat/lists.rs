@@ -35,18 +35,19 @@ impl SharedChatFacts {
     }
 
     /// Requests the facts on a separate connection; values that cannot be read keep their previous state.
-    pub(super) async fn refresh(self, address: ServerAddress, talk: ChatContext, since: Timestamp) {
+    pub(super) async fn refresh(self, address: ServerAddress, context: ChatContext, since: Timestamp) {
         let Ok(mut client) = GatewayClient::connect(&address).await else { return };
-        if let Ok(sessions) = client.list("session.list", talk.owner_params(), MAX_ITEMS).await {
+        if let Ok(sessions) = client.list("session.list", context.owner_params(), MAX_ITEMS).await {
             let mut facts = self.lock();
             facts.choices.sessions = texts(&sessions, "peer");
-            let held = sessions.iter().find(|session| talk.is_session(session));
-            facts.agent = talk.agent.clone().or_else(|| text(held?, "agent")).or_else(|| Some("default".to_owned()));
+            let current = sessions.iter().find(|session| context.is_session(session));
+            facts.agent =
+                context.agent.clone().or_else(|| text(current?, "agent")).or_else(|| Some("default".to_owned()));
         }
         let agent = self.lock().agent.clone().unwrap_or_default();
         let report = json!({ "since": since.to_string(), "group_by": "session", "limit": 500 });
         if let Ok(rows) = client.list("usage.report", report, MAX_ITEMS).await {
-            let key = talk.session_key(&agent);
+            let key = context.session_key(&agent);
             if let Some(row) = rows.iter().find(|row| text(row, "key").as_deref() == Some(&key)) {
                 let count = |key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
                 let mut facts = self.lock();
@@ -88,12 +89,12 @@ fn texts(items: &[Value], key: &str) -> Vec<String> {
 }
 
 /// The line above the prompt.
-pub(super) fn status(facts: &ChatFacts, talk: &ChatContext, columns: usize) -> String {
-    let agent = talk.agent.as_deref().or(facts.agent.as_deref());
-    let model = talk.model.as_deref().or(facts.model.as_deref());
+pub(super) fn status(facts: &ChatFacts, context: &ChatContext, columns: usize) -> String {
+    let agent = context.agent.as_deref().or(facts.agent.as_deref());
+    let model = context.model.as_deref().or(facts.model.as_deref());
     let mut parts: Vec<String> = [agent, model].into_iter().flatten().map(output::one_line).collect();
-    if talk.peer != "main" {
-        parts.push(output::one_line(&talk.peer));
+    if context.peer != "main" {
+        parts.push(output::one_line(&context.peer));
     }
     if facts.tokens > 0 {
         parts.push(format!("{} tokens", format_count(facts.tokens)));
@@ -107,14 +108,14 @@ fn money(dollars: f64) -> String {
 }
 
 /// The models, with the current one marked.
-pub(super) fn models(report: &Value, talk: &ChatContext) -> Vec<String> {
+pub(super) fn models(report: &Value, context: &ChatContext) -> Vec<String> {
     let list = |key: &str| report.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut lines: Vec<String> = list("models")
         .iter()
         .map(|model| {
             let (id, name) = (text(model, "id").unwrap_or_default(), text(model, "name").unwrap_or_default());
             let is_default = model.get("default") == Some(&Value::Bool(true));
-            let is_used = talk.model.as_deref().map_or(is_default, |used| used == id || used == name);
+            let is_used = context.model.as_deref().map_or(is_default, |used| used == id || used == name);
             let note = if is_default { "  (the agent's own)" } else { "" };
             output::one_line(&format!("{} {id}{note}", if is_used { "*" } else { " " }))
         })
@@ -128,45 +129,46 @@ pub(super) fn models(report: &Value, talk: &ChatContext) -> Vec<String> {
 }
 
 /// The id of the model `wanted` names, or an error text.
-pub(super) fn find_model(report: &Value, wanted: &str) -> Result<String, String> {
+pub(super) fn find_model(report: &Value, requested: &str) -> Result<String, String> {
     let list = |key: &str| report.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let ids = texts(list("models"), "id");
-    if ids.iter().any(|id| id == wanted) {
-        return Ok(wanted.to_owned());
+    if ids.iter().any(|id| id == requested) {
+        return Ok(requested.to_owned());
     }
     let named: Vec<&Value> =
-        list("models").iter().filter(|model| text(model, "name").as_deref() == Some(wanted)).collect();
+        list("models").iter().filter(|model| text(model, "name").as_deref() == Some(requested)).collect();
     if let [only] = named.as_slice() {
-        return Ok(text(only, "id").unwrap_or_else(|| wanted.to_owned()));
+        return Ok(text(only, "id").unwrap_or_else(|| requested.to_owned()));
     }
     let is_of = |silent: &&Value| {
         let provider = text(silent, "provider").unwrap_or_default();
-        wanted.strip_prefix(&provider).is_some_and(|rest| rest.starts_with('/'))
+        requested.strip_prefix(&provider).is_some_and(|rest| rest.starts_with('/'))
     };
     if list("unavailable").iter().any(|silent| is_of(&silent)) {
-        return Ok(wanted.to_owned());
+        return Ok(requested.to_owned());
     }
-    Err(unknown_name("model", wanted, &ids))
+    Err(unknown_name("model", requested, &ids))
 }
 
-pub(super) fn unknown_name(what: &str, wanted: &str, known: &[String]) -> String {
-    let holding: Vec<&str> = known.iter().map(String::as_str).filter(|one| one.contains(wanted)).take(3).collect();
-    let near = patchboard_core::text::nearest(wanted, known.iter().map(String::as_str));
-    let meant = match (near, holding.as_slice()) {
-        (Some(near), _) => format!(": did you mean {near}?"),
+pub(super) fn unknown_name(what: &str, requested: &str, known: &[String]) -> String {
+    let containing: Vec<&str> =
+        known.iter().map(String::as_str).filter(|one| one.contains(requested)).take(3).collect();
+    let nearest_name = patchboard_core::text::nearest(requested, known.iter().map(String::as_str));
+    let suggestion = match (nearest_name, containing.as_slice()) {
+        (Some(nearest_name), _) => format!(": did you mean {nearest_name}?"),
         (None, []) => String::new(),
         (None, some) => format!(": did you mean {}?", some.join(" or ")),
     };
-    output::one_line(&format!("there is no {what} {wanted}{meant}"))
+    output::one_line(&format!("there is no {what} {requested}{suggestion}"))
 }
 
 /// The conversations, newest first, with the current one marked.
-pub(super) fn sessions(items: &[Value], talk: &ChatContext, page: PageLayout) -> Vec<String> {
+pub(super) fn sessions(items: &[Value], context: &ChatContext, page: PageLayout) -> Vec<String> {
     let columns = ["  NAME", "AGENT"].map(Column::whole).into_iter();
     let columns = columns.chain([Column::number("TURNS"), Column::whole("LAST USED")]);
     let mut table = TextTable::new(columns.collect::<Vec<_>>());
     for item in items {
-        let mark = if talk.is_session(item) { "*" } else { " " };
+        let mark = if context.is_session(item) { "*" } else { " " };
         let turns = item.get("turns").map(ToString::to_string).unwrap_or_default();
         table.push_row([
             format!("{mark} {}", text(item, "peer").unwrap_or_default()).into(),
@@ -179,10 +181,10 @@ pub(super) fn sessions(items: &[Value], talk: &ChatContext, page: PageLayout) ->
 }
 
 /// One line per tool, or the description of one tool.
-pub(super) fn tools(items: &[Value], wanted: Option<&str>, columns: usize) -> Result<Vec<String>, String> {
-    if let Some(wanted) = wanted {
-        let Some(found) = items.iter().find(|item| text(item, "name").as_deref() == Some(wanted)) else {
-            return Err(unknown_name("tool", wanted, &texts(items, "name")));
+pub(super) fn tools(items: &[Value], requested: Option<&str>, columns: usize) -> Result<Vec<String>, String> {
+    if let Some(requested) = requested {
+        let Some(found) = items.iter().find(|item| text(item, "name").as_deref() == Some(requested)) else {
+            return Err(unknown_name("tool", requested, &texts(items, "name")));
         };
         let description = output::plain(&text(found, "description").unwrap_or_default());
         return Ok(description.lines().map(str::to_owned).collect());
@@ -204,19 +206,19 @@ pub(super) fn usage(facts: &ChatFacts, budget: &Value) -> Vec<String> {
         0 => "nothing used in this chat yet".to_owned(),
         tokens => format!("this chat: {} tokens, {}", format_count(tokens), money(facts.cost)),
     }];
-    for (key, words) in [("session", "this conversation"), ("daily", "today"), ("monthly", "this month")] {
+    for (key, label) in [("session", "this conversation"), ("daily", "today"), ("monthly", "this month")] {
         let count = |name: &str| budget.get(key).and_then(|line| line.get(name)).and_then(Value::as_u64);
         match (count("used"), count("limit")) {
             (Some(used), Some(limit)) => {
-                let left = limit.saturating_sub(used);
+                let remaining = limit.saturating_sub(used);
                 lines.push(format!(
-                    "{words}: {} of {} tokens, {} left",
+                    "{label}: {} of {} tokens, {} left",
                     format_count(used),
                     format_count(limit),
-                    format_count(left)
+                    format_count(remaining)
                 ));
             }
-            (Some(used), None) if used > 0 => lines.push(format!("{words}: {} tokens, no limit", format_count(used))),
+            (Some(used), None) if used > 0 => lines.push(format!("{label}: {} tokens, no limit", format_count(used))),
             (Some(_), None) | (None, _) => {}
         }
     }

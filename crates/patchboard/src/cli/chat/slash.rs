@@ -104,14 +104,14 @@ fn is_slash(line: &str) -> bool {
 
 fn unknown_command(name: &str) -> String {
     let names = || COMMANDS.iter().map(|command| command.name);
-    let mut near: Vec<&str> = names().filter(|known| known.starts_with(name)).collect();
-    near.extend(nearest(name, names()).filter(|meant| !near.contains(meant)));
-    let meant = match near.as_slice() {
+    let mut similar: Vec<&str> = names().filter(|known| known.starts_with(name)).collect();
+    similar.extend(nearest(name, names()).filter(|suggestion| !similar.contains(suggestion)));
+    let suggestion = match similar.as_slice() {
         [] => String::new(),
-        near => format!(": did you mean {}?", near.join(" or ")),
+        similar => format!(": did you mean {}?", similar.join(" or ")),
     };
     format!(
-        "there is no command {name}{meant}\nhint: /help shows what there is; a message that begins with / is sent with a space before it"
+        "there is no command {name}{suggestion}\nhint: /help shows what there is; a message that begins with / is sent with a space before it"
     )
 }
 
@@ -119,13 +119,13 @@ fn unknown_command(name: &str) -> String {
 pub(super) fn completions(line: &str, choices: &CompletionChoices) -> (usize, Vec<String>) {
     let Some((name, argument)) = line.split_once(' ') else {
         let named = COMMANDS.iter().filter(|command| line.starts_with('/') && command.name.starts_with(line));
-        let words = named.map(|command| match command.argument {
+        let candidates = named.map(|command| match command.argument {
             "" => command.name.to_owned(),
             _ => format!("{} ", command.name),
         });
-        return (0, words.collect());
+        return (0, candidates.collect());
     };
-    let known = match name {
+    let values = match name {
         "/model" => &choices.models,
         "/agent" => &choices.agents,
         "/sessions" => &choices.sessions,
@@ -135,8 +135,8 @@ pub(super) fn completions(line: &str, choices: &CompletionChoices) -> (usize, Ve
     let word = argument.trim_start();
     let start = line.len() - word.len();
     // Matches at the beginning come first, then matches elsewhere, such as a model's name after its provider.
-    let begins = known.iter().filter(|one| one.starts_with(word));
-    let holds = known.iter().filter(|one| !one.starts_with(word) && !word.is_empty() && one.contains(word));
+    let begins = values.iter().filter(|one| one.starts_with(word));
+    let holds = values.iter().filter(|one| !one.starts_with(word) && !word.is_empty() && one.contains(word));
     (start, begins.chain(holds).take(MAX_COMPLETIONS).cloned().collect())
 }
 

@@ -40,11 +40,11 @@ fn a_request_says_what_the_flags_say() {
 #[test]
 fn a_request_says_where_it_was_typed_and_gives_way_where_that_is_refused() {
     let folder = CallerFolder::new(None, std::path::Path::new("/here"), ServerLookup::DataDir).map_err(drop).unwrap();
-    let mut talk = ChatContext::new(&parsed(&[]).unwrap(), folder);
-    let sent = talk.send_params("hi");
+    let mut context = ChatContext::new(&parsed(&[]).unwrap(), folder);
+    let sent = context.send_params("hi");
     assert_eq!((&sent["working_folder"], &sent["grant_folder"]), (&json!("/here"), &json!(true)));
     assert!(
-        talk.folder.fall_back("invalid chat.send params: working folder is the whole home folder: /here").is_some()
+        context.folder.fall_back("invalid chat.send params: working folder is the whole home folder: /here").is_some()
     );
-    assert_eq!(talk.send_params("hi").get("working_folder"), None);
+    assert_eq!(context.send_params("hi").get("working_folder"), None);
 }

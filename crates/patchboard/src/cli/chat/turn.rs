@@ -25,7 +25,7 @@ pub(super) struct ChatTurn {
     /// Plain output is in the middle of a line.
     is_mid_line: bool,
     /// The call of the latest approval question.
-    asked: Option<ApprovalCall>,
+    pending_approval: Option<ApprovalCall>,
     /// Calls whose refusal was shown.
     refused: Vec<String>,
 }
@@ -48,16 +48,16 @@ pub(super) enum FrameEffect {
 }
 
 impl ChatTurn {
-    pub(super) fn new(reply: ReplyTiming, asides: ProgressDisplay, look: MarkdownLayout) -> Self {
-        let mut page = LiveDisplay::new(reply, asides, look);
+    pub(super) fn new(reply: ReplyTiming, progress: ProgressDisplay, layout: MarkdownLayout) -> Self {
+        let mut page = LiveDisplay::new(reply, progress, layout);
         page.set_activity("waiting for the answer", &mut Vec::new());
         Self {
             reply,
-            progress: asides,
+            progress,
             display: page,
             calls: Vec::new(),
             is_mid_line: false,
-            asked: None,
+            pending_approval: None,
             refused: Vec::new(),
         }
     }
@@ -67,16 +67,16 @@ impl ChatTurn {
     }
 
     /// Handles one event of the stream.
-    pub(super) fn event(&mut self, event: &str, data: &Value, said: &mut Vec<DisplayUpdate>) -> FrameEffect {
+    pub(super) fn event(&mut self, event: &str, data: &Value, updates: &mut Vec<DisplayUpdate>) -> FrameEffect {
         match event {
-            "text" => self.push_text(data.as_str().unwrap_or_default(), said),
+            "text" => self.push_text(data.as_str().unwrap_or_default(), updates),
             "tool_use" => {
                 let (id, name) = (text(data, "id").unwrap_or_default(), text(data, "name").unwrap_or_default());
-                let words = format!("{name} {}", input(data));
+                let call = format!("{name} {}", input(data));
                 if self.progress == ProgressDisplay::None {
-                    self.line(format!("[{}]", one_line(words.trim_end())), said);
+                    self.line(format!("[{}]", one_line(call.trim_end())), updates);
                 } else {
-                    self.display.call(&id, words.trim_end(), said);
+                    self.display.call(&id, call.trim_end(), updates);
                 }
                 self.calls.push((id, name));
             }
@@ -85,8 +85,8 @@ impl ChatTurn {
                 let name = self.calls.iter().find(|(call, _)| *call == id).map(|(_, name)| name.clone());
                 let content = text(data, "content").unwrap_or_default();
                 let is_error = data.get("is_error").and_then(Value::as_bool).unwrap_or_default();
-                self.display.result(&id, name.as_deref().unwrap_or("tool"), &content, is_error, said);
-                self.display.set_activity("waiting for the answer", said);
+                self.display.result(&id, name.as_deref().unwrap_or("tool"), &content, is_error, updates);
+                self.display.set_activity("waiting for the answer", updates);
                 return FrameEffect::CallFinished(id);
             }
             "usage" => {
@@ -97,21 +97,21 @@ impl ChatTurn {
                 let name = text(data, "name").unwrap_or_default();
                 let call = format!("{name} {}", input(data)).trim_end().to_owned();
                 let id = text(data, "tool_use_id").unwrap_or_default();
-                let words = prompt_text(&call, text(data, "reason").as_deref());
-                self.asked = Some(ApprovalCall { id: id.clone(), name, call });
+                let prompt = prompt_text(&call, text(data, "reason").as_deref());
+                self.pending_approval = Some(ApprovalCall { id: id.clone(), name, call });
                 return FrameEffect::AskApproval(ApprovalQuestion {
                     id: text(data, "approval_id").unwrap_or_default(),
                     call: id,
-                    prompt: words,
+                    prompt,
                 });
             }
             "error" => {
                 let problem = data.as_str().unwrap_or("the server refused").to_owned();
-                self.line(format!("{ERROR}{}", plain(&problem)), said);
+                self.line(format!("{ERROR}{}", plain(&problem)), updates);
                 return FrameEffect::Failed(problem);
             }
             "done" => {
-                self.end(said);
+                self.end(updates);
                 return FrameEffect::Done;
             }
             _ => {}
@@ -120,47 +120,48 @@ impl ChatTurn {
     }
 
     /// Shows a separate line on standard error. An error is followed by a hint if one is known.
-    pub(super) fn line(&mut self, line: String, said: &mut Vec<DisplayUpdate>) {
-        self.end_line(said);
-        let Some(problem) = line.strip_prefix(ERROR) else { return self.display.remark(line, said) };
-        let told = remedy::advise(problem);
-        self.display.remark(format!("{ERROR}{}", told.problem), said);
-        if let Some(hint) = told.hint {
-            self.display.remark(format!("hint: {hint}"), said);
+    pub(super) fn line(&mut self, line: String, updates: &mut Vec<DisplayUpdate>) {
+        self.end_line(updates);
+        let Some(problem) = line.strip_prefix(ERROR) else { return self.display.remark(line, updates) };
+        let advice = remedy::advise(problem);
+        self.display.remark(format!("{ERROR}{}", advice.problem), updates);
+        if let Some(hint) = advice.hint {
+            self.display.remark(format!("hint: {hint}"), updates);
         }
     }
 
     /// Shows once that the call of the latest question is refused, as no person can approve it.
-    pub(super) fn note_refusal(&mut self, said: &mut Vec<DisplayUpdate>) {
-        let Some(ApprovalCall { id, name, call }) = self.asked.take().filter(|asked| !self.refused.contains(&asked.id))
+    pub(super) fn note_refusal(&mut self, updates: &mut Vec<DisplayUpdate>) {
+        let Some(ApprovalCall { id, name, call }) =
+            self.pending_approval.take().filter(|pending_approval| !self.refused.contains(&pending_approval.id))
         else {
             return;
         };
-        self.line(refusal_text(&name, &call, APPROVAL_HINT), said);
+        self.line(refusal_text(&name, &call, APPROVAL_HINT), updates);
         self.refused.push(id);
     }
 
     /// Ends an open line and clears the live block.
-    pub(super) fn end(&mut self, said: &mut Vec<DisplayUpdate>) {
-        self.end_line(said);
-        self.display.pause(said);
+    pub(super) fn end(&mut self, updates: &mut Vec<DisplayUpdate>) {
+        self.end_line(updates);
+        self.display.pause(updates);
     }
 
-    fn push_text(&mut self, text: &str, said: &mut Vec<DisplayUpdate>) {
+    fn push_text(&mut self, text: &str, updates: &mut Vec<DisplayUpdate>) {
         if text.is_empty() {
             return;
         }
-        self.display.push_reply(text, said);
+        self.display.push_reply(text, updates);
         // Output read by a program is plain and unbuffered.
         if self.reply == ReplyTiming::AtEnd {
             self.is_mid_line = !text.ends_with('\n');
-            said.push(DisplayUpdate::Text(plain(text)));
+            updates.push(DisplayUpdate::Text(plain(text)));
         }
     }
 
-    fn end_line(&mut self, said: &mut Vec<DisplayUpdate>) {
+    fn end_line(&mut self, updates: &mut Vec<DisplayUpdate>) {
         if std::mem::take(&mut self.is_mid_line) {
-            said.push(DisplayUpdate::Text("\n".to_owned()));
+            updates.push(DisplayUpdate::Text("\n".to_owned()));
         }
     }
 }

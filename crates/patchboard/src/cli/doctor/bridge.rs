@@ -26,11 +26,11 @@ pub(super) fn protection(config: &Config) -> Option<DoctorFinding> {
         (false, true) => "clients need the token",
         (false, false) => "every program on this machine may call it; `bridge.token` asks for a token",
     };
-    let said = format!("bridge: {traffic}, {callers}");
+    let text = format!("bridge: {traffic}, {callers}");
     Some(if bridge.listen.is_off_loopback() && bridge.tls.is_none() {
-        DoctorFinding::Note(said)
+        DoctorFinding::Note(text)
     } else {
-        DoctorFinding::Good(said)
+        DoctorFinding::Good(text)
     })
 }
 

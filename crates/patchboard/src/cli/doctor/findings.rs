@@ -54,11 +54,11 @@ impl DoctorFinding {
             Self::Note(text) => ("note", TextRole::Note, text, None),
             Self::Bad { problem, hint } => ("bad", TextRole::Bad, problem, Some(format!("hint: {hint}"))),
         };
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for text in std::iter::once(text).chain(hint.as_ref()).map(|text| output::one_line(text)) {
             match page.columns {
-                Some(columns) => said.extend(wrap(&text, columns.saturating_sub(MARGIN))),
-                None => said.push(text),
+                Some(columns) => lines.extend(wrap(&text, columns.saturating_sub(MARGIN))),
+                None => lines.push(text),
             }
         }
         let labels = std::iter::once(label).chain(std::iter::repeat(""));
@@ -66,7 +66,7 @@ impl DoctorFinding {
             let space = " ".repeat(MARGIN - label.len());
             format!("{}{space}{text}", paint(label, role, page.colour))
         };
-        labels.zip(said).map(line).collect()
+        labels.zip(lines).map(line).collect()
     }
 }
 
@@ -92,9 +92,9 @@ fn to_json(findings: &[DoctorFinding]) -> String {
 /// Findings for problems of the configuration.
 pub(super) fn from_config_problems(problems: &ConfigProblems) -> Vec<DoctorFinding> {
     let finding = |problem: &patchboard_config::problem::ConfigProblem| {
-        let mut said = problem.clone();
-        let hint = said.hint.take();
-        let text = format!("configuration: {said}");
+        let mut without_hint = problem.clone();
+        let hint = without_hint.hint.take();
+        let text = format!("configuration: {without_hint}");
         match problem.severity {
             Severity::Error => DoctorFinding::Bad {
                 problem: text,

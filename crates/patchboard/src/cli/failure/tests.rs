@@ -13,14 +13,17 @@ fn numbers_of_the_system_are_left_out() {
 #[test]
 fn troubles_with_a_server_have_their_kind_and_say_what_to_do() {
     let place = || "127.0.0.1:7200".to_owned();
-    for (trouble, kind) in [
+    for (error, kind) in [
         (ConnectError::BadAddress(place()), ExitKind::Unusable),
-        (ConnectError::TokenRejected { place: place() }, ExitKind::Failed),
-        (ConnectError::Unreachable { place: place(), why: "nobody listens there".to_owned() }, ExitKind::Unreachable),
+        (ConnectError::TokenRejected { authority: place() }, ExitKind::Failed),
+        (
+            ConnectError::Unreachable { authority: place(), why: "nobody listens there".to_owned() },
+            ExitKind::Unreachable,
+        ),
     ] {
-        let failure = CommandFailure::from(anyhow::Error::from(trouble.clone()));
+        let failure = CommandFailure::from(anyhow::Error::from(error.clone()));
         assert_eq!(failure.kind, kind);
-        assert_eq!(failure.texts(), (trouble.to_string().as_str(), Some(trouble.hint())));
+        assert_eq!(failure.texts(), (error.to_string().as_str(), Some(error.hint())));
     }
     let other: anyhow::Result<()> = Err(anyhow::anyhow!("below")).context("above");
     assert_eq!(CommandFailure::from(other.unwrap_err()).texts(), ("above: below", None));

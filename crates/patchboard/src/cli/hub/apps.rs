@@ -113,7 +113,7 @@ pub(super) async fn unknown_app(client: &HubClient, name: &str) -> CommandFailur
     let names = app_names(client).await;
     let failure = CommandFailure::failed(output::one_line(&format!("no app is called `{name}`")));
     failure.hint(match nearest(name, names.iter().map(String::as_str)) {
-        Some(meant) => output::one_line(&format!("did you mean `{meant}`?")),
+        Some(suggestion) => output::one_line(&format!("did you mean `{suggestion}`?")),
         None => "`patchboard hub clients --all` lists the apps".to_owned(),
     })
 }
@@ -130,9 +130,9 @@ fn warn_unknown_app(known: &[String], name: &str) {
     if known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return;
     }
-    let meant = nearest(name, known.iter().map(String::as_str));
-    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-    output::eprint_line(&output::one_line(&format!("no app of that name was here yet{meant}")));
+    let suggestion = nearest(name, known.iter().map(String::as_str));
+    let suggestion = suggestion.map_or_else(String::new, |suggestion| format!("; did you mean `{suggestion}`?"));
+    output::eprint_line(&output::one_line(&format!("no app of that name was here yet{suggestion}")));
 }
 
 pub(super) async fn approve(args: AppArgs) -> Result<ExitCode, CommandFailure> {

@@ -50,15 +50,16 @@ pub(super) fn run(args: HubCheckArgs) -> Result<ExitCode, CommandFailure> {
         let url = format!("ws://{}{}", listener.local_addr()?, address.path);
         let tell = FindingPrinter { json: args.json };
         tell.listening(&url);
-        let place = EndpointConfig { path: address.path, allowed_origins };
-        let plan = CheckOptions { endpoint: place, once: args.once, timeout: Duration::from_secs(args.timeout) };
+        let endpoint = EndpointConfig { path: address.path, allowed_origins };
+        let plan = CheckOptions { endpoint, once: args.once, timeout: Duration::from_secs(args.timeout) };
         let script = HubScript {
             start: SystemClock.now(),
             client: Uuid::new_v4(),
             messages: std::array::from_fn(|_| MessageId(Uuid::new_v4())),
         };
         let tally =
-            Box::pin(run_mock_hub(&listener, ConformanceChecker::new(plan, script), |said| tell.print(&said))).await;
+            Box::pin(run_mock_hub(&listener, ConformanceChecker::new(plan, script), |output| tell.print(&output)))
+                .await;
         tell.summary(tally);
         Ok(if tally.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
@@ -90,8 +91,8 @@ impl FindingPrinter {
         }
     }
 
-    fn print(self, said: &CheckOutput) {
-        match said {
+    fn print(self, output: &CheckOutput) {
+        match output {
             CheckOutput::Finding(verdict) if self.json => output::print_line(&to_json(verdict)),
             CheckOutput::Finding(verdict) => to_lines(verdict).iter().for_each(|line| output::print_line(line)),
             CheckOutput::Note(_) if self.json => {}

@@ -26,8 +26,8 @@ pub(super) fn next_step(report: &MessageReport) -> Option<String> {
     let id = &report.id;
     let step = match report.state.as_str() {
         "held" => {
-            let told = report.reason.as_deref().and_then(|reason| reason.rsplit_once(CHOOSE_HINT));
-            let command = told.map(|(_, command)| command.trim_matches('`').to_owned());
+            let split_reason = report.reason.as_deref().and_then(|reason| reason.rsplit_once(CHOOSE_HINT));
+            let command = split_reason.map(|(_, command)| command.trim_matches('`').to_owned());
             command.unwrap_or_else(|| format!("patchboard hub route {id} APP"))
         }
         "refused" | "expired" => format!("patchboard hub resend {id}"),
@@ -47,8 +47,8 @@ pub(super) fn waits_for_app(report: &MessageReport) -> Option<&'static str> {
 
 /// The command for the held messages of a list.
 pub(super) fn next_step_of_held(reports: &[MessageReport]) -> Option<String> {
-    let held: Vec<&MessageReport> = reports.iter().filter(|report| report.state == "held").collect();
-    match held.as_slice() {
+    let held_reports: Vec<&MessageReport> = reports.iter().filter(|report| report.state == "held").collect();
+    match held_reports.as_slice() {
         [] => None,
         [one] => next_step(one),
         more => Some(format!("next, for each of the {} held: patchboard hub route ID APP", more.len())),
@@ -69,11 +69,11 @@ pub(super) fn candidates(decision: &RoutingDecision) -> Vec<String> {
 
 fn candidate(candidate: &RoutingCandidate) -> String {
     let percent = (candidate.confidence * 100.0).clamp(0.0, 100.0);
-    let mut said = format!("{} {percent:.0} %", candidate.client);
+    let mut line = format!("{} {percent:.0} %", candidate.client);
     if !candidate.why.is_empty() {
-        said.push_str(&format!(": {}", candidate.why.join("; ")));
+        line.push_str(&format!(": {}", candidate.why.join("; ")));
     }
-    output::one_line(&said)
+    output::one_line(&line)
 }
 
 pub(super) fn attempt(attempt: &DeliveryAttempt) -> String {
@@ -93,14 +93,14 @@ pub(super) fn attempt(attempt: &DeliveryAttempt) -> String {
 pub(super) fn notification(notification: &AppNotification) -> String {
     let AppNotification { client, title, body, priority } = notification;
     let mark = if priority == "high" { " (important)" } else { "" };
-    let mut said = format!("{client}{mark}");
+    let mut line = format!("{client}{mark}");
     if title != client && !title.is_empty() {
-        said.push_str(&format!(": {title}"));
+        line.push_str(&format!(": {title}"));
     }
     if !body.is_empty() {
-        said.push_str(&format!(": {body}"));
+        line.push_str(&format!(": {body}"));
     }
-    output::plain(&said).replace('\n', "\n  ")
+    output::plain(&line).replace('\n', "\n  ")
 }
 
 /// Everything known about a message, in chronological order as far as the hub reports it.
@@ -109,11 +109,11 @@ pub(super) fn timeline(report: &MessageReport, zone: &TimeZone) -> Vec<String> {
     lines.extend(next_step(report));
     let local = |time: &str| clock::in_zone(time, zone, clock::SECOND);
     lines.push(format!("text        {}", output::plain(&report.text).replace('\n', "\n            ")));
-    let heard = match report.confidence {
+    let input = match report.confidence {
         Some(confidence) => format!("{}, heard with confidence {confidence}", report.input_method),
         None => report.input_method.clone(),
     };
-    lines.push(output::one_line(&format!("said        {} ({heard})", local(&report.submitted_at))));
+    lines.push(output::one_line(&format!("said        {} ({input})", local(&report.submitted_at))));
     lines.push(output::one_line(&format!("kept until  {}", local(&report.expires_at))));
     for decided in &report.decisions {
         lines.push(format!("routed      {}", decision(decided)));

@@ -82,9 +82,9 @@ pub(super) async fn run(args: SendArgs) -> Result<ExitCode, CommandFailure> {
         fields.insert("confidence".to_owned(), json!(confidence));
     }
     let client = args.target.client()?;
-    let told = if args.json { None } else { Some(PrintedProgress::default()) };
+    let progress = if args.json { None } else { Some(PrintedProgress::default()) };
     let mut answer = client.submit(&message).await.map_err(|error| HubErrorContext::General.to_failure(error))?;
-    let report = follow(&client, &mut answer, wait, told).await?;
+    let report = follow(&client, &mut answer, wait, progress).await?;
     if !args.json {
         suggest_app_name(&client, &text, &report).await;
     }
@@ -99,7 +99,7 @@ async fn follow(
     client: &HubClient,
     answer: &mut Value,
     wait: WaitMode,
-    mut told: Option<PrintedProgress>,
+    mut progress: Option<PrintedProgress>,
 ) -> Result<MessageReport, CommandFailure> {
     let limit = match wait {
         WaitMode::No => Duration::ZERO,
@@ -108,34 +108,34 @@ async fn follow(
     };
     let deadline = Instant::now() + limit;
     let mut report: MessageReport = report::parse(answer)?;
-    let mut said = format::headline(&report);
-    if told.is_some() {
-        output::print_line(&said);
+    let mut printed = format::headline(&report);
+    if progress.is_some() {
+        output::print_line(&printed);
     }
     loop {
-        if let Some(told) = &mut told {
-            told.take_new_lines(&report).iter().for_each(|line| output::print_line(line));
+        if let Some(progress) = &mut progress {
+            progress.take_new_lines(&report).iter().for_each(|line| output::print_line(line));
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        let outlook = expected_updates(&report, wait);
-        let patience = match outlook {
-            ExpectedUpdates::Answers => left,
-            ExpectedUpdates::FollowUp if wait == WaitMode::UntilSettled => left.min(FOLLOW_UP_WAIT),
-            ExpectedUpdates::FollowUp => left,
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let expected = expected_updates(&report, wait);
+        let timeout = match expected {
+            ExpectedUpdates::Answers => remaining,
+            ExpectedUpdates::FollowUp if wait == WaitMode::UntilSettled => remaining.min(FOLLOW_UP_WAIT),
+            ExpectedUpdates::FollowUp => remaining,
             ExpectedUpdates::NoMore => Duration::ZERO,
         };
-        if patience.is_zero() {
+        if timeout.is_zero() {
             break;
         }
-        let is_last = outlook == ExpectedUpdates::FollowUp && wait != WaitMode::UntilSettled;
+        let is_last = expected == ExpectedUpdates::FollowUp && wait != WaitMode::UntilSettled;
         let newer = async {
             match is_last {
                 // The hub knows the apps' time limits.
-                true => client.message_settled(&report.id, patience).await,
-                false => client.message_after(&report.id, report.version, patience).await,
+                true => client.message_settled(&report.id, timeout).await,
+                false => client.message_after(&report.id, report.version, timeout).await,
             }
         };
-        let Ok(newer) = tokio::time::timeout(patience, newer).await else { break };
+        let Ok(newer) = tokio::time::timeout(timeout, newer).await else { break };
         *answer = newer.map_err(|error| HubErrorContext::Message.to_failure(error))?;
         let next: MessageReport = report::parse(answer)?;
         // A hub that responds early without news must not be polled in a tight loop.
@@ -145,15 +145,15 @@ async fn follow(
             break;
         }
         if !is_news {
-            tokio::time::sleep(FOLLOW_UP_WAIT.min(patience)).await;
+            tokio::time::sleep(FOLLOW_UP_WAIT.min(timeout)).await;
         }
     }
     let now = format::headline(&report);
-    if told.is_some() && now != said {
-        said = now;
-        output::print_line(&said);
+    if progress.is_some() && now != printed {
+        printed = now;
+        output::print_line(&printed);
     }
-    if told.is_some() {
+    if progress.is_some() {
         format::next_step(&report).iter().for_each(|line| output::print_line(line));
         format::waits_for_app(&report).iter().for_each(|hint| output::eprint_line(hint));
     }
@@ -166,8 +166,8 @@ async fn suggest_app_name(client: &HubClient, text: &str, report: &MessageReport
     let Some((name, _)) = direct::split_address(text).filter(|_| !is_addressed) else { return };
     let names = apps::app_names(client).await;
     let has_it = |app: &str| report.attempts.iter().any(|attempt| attempt.client.eq_ignore_ascii_case(app));
-    if let Some(meant) = nearest(name, names.iter().map(String::as_str)).filter(|meant| !has_it(meant)) {
-        let hint = format!("hint: no app is called `{name}`; did you mean `{meant}`?");
+    if let Some(suggestion) = nearest(name, names.iter().map(String::as_str)).filter(|suggestion| !has_it(suggestion)) {
+        let hint = format!("hint: no app is called `{name}`; did you mean `{suggestion}`?");
         output::eprint_line(&output::one_line(&hint));
     }
 }
@@ -210,9 +210,9 @@ fn text_and_wait(text: Option<String>, wait: Option<Option<String>>) -> Result<(
 fn from_stdin() -> Result<String, CommandFailure> {
     let mut bytes = Vec::new();
     // Room for a line break and one more byte, to distinguish a text that is too long from one that just fits.
-    let most = MAX_TEXT + 3;
-    std::io::stdin().lock().take(most as u64).read_to_end(&mut bytes)?;
-    if bytes.len() == most {
+    let max_bytes = MAX_TEXT + 3;
+    std::io::stdin().lock().take(max_bytes as u64).read_to_end(&mut bytes)?;
+    if bytes.len() == max_bytes {
         return Err(CommandFailure::unusable(format!("standard input is too long; the hub takes {MAX_TEXT} bytes")));
     }
     let text = String::from_utf8(bytes).map_err(|_| CommandFailure::unusable("standard input is not UTF-8 text"))?;

@@ -6,9 +6,9 @@ use crate::cli::{Cli, ConfigLocation};
 use crate::client::hub::HubError;
 
 #[track_caller]
-fn check(line: &str, wanted: Result<(), ErrorKind>) {
+fn check(line: &str, expected: Result<(), ErrorKind>) {
     let words = ["patchboard", "hub"].into_iter().chain(line.split(' '));
-    assert_eq!(Cli::try_parse_from(words).map(drop).map_err(|error| error.kind()), wanted, "{line}");
+    assert_eq!(Cli::try_parse_from(words).map(drop).map_err(|error| error.kind()), expected, "{line}");
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn what_cannot() {
 
 #[test]
 fn refusals_say_where_to_look() {
-    let shown = |wanted: HubErrorContext, status| {
+    let shown = |context: HubErrorContext, status| {
         let error = HubError::Refused { status, message: "no such thing".to_owned() };
-        format!("{:?}", wanted.to_failure(error))
+        format!("{:?}", context.to_failure(error))
     };
     assert!(shown(HubErrorContext::Message, 404).contains("hub messages"));
     assert!(shown(HubErrorContext::General, 401).contains("PATCHBOARD_TOKEN"));

@@ -17,7 +17,7 @@ const MAX_READ: u64 = 64 * 1024 * 1024;
 /// The last `most` matching lines, oldest first, and a follower that continues after them.
 pub(super) fn open_log(
     folder: &Path,
-    most: usize,
+    limit: usize,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> io::Result<(Vec<String>, LogFollower)> {
     let mut newest_first: Vec<String> = Vec::new();
@@ -33,11 +33,11 @@ pub(super) fn open_log(
             lines.push(text(&rest));
         }
         newest_first.extend(lines.into_iter().rev().filter(|line| is_wanted(line)));
-        if newest_first.len() >= most {
+        if newest_first.len() >= limit {
             break;
         }
     }
-    newest_first.truncate(most);
+    newest_first.truncate(limit);
     newest_first.reverse();
     Ok((newest_first, follower))
 }

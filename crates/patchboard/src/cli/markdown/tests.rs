@@ -24,8 +24,8 @@ fn shown(text: &str) -> String {
 }
 
 #[track_caller]
-fn check(columns: usize, text: &str, wanted: &str) {
-    assert_eq!(shown(&render(text, columns, MarkupMode::Styled)), wanted.trim_start_matches('\n'), "of {text:?}");
+fn check(columns: usize, text: &str, expected: &str) {
+    assert_eq!(shown(&render(text, columns, MarkupMode::Styled)), expected.trim_start_matches('\n'), "of {text:?}");
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn wide_characters_take_two_columns() {
 #[test]
 fn without_colour_marks_stay_and_lines_are_laid_out() {
     let text = "# Title\n- a **bold** point that is long\n| a | b |\n|---|---|\n| `1` | 2 |\n```\ncode\n```";
-    let wanted = "# Title\n• a **bold** point\n  that is long\na   │ b\n────┼──\n`1` │ 2\n──\n  code\n──\n";
-    assert_eq!(render(text, 20, MarkupMode::Literal), wanted);
+    let expected = "# Title\n• a **bold** point\n  that is long\na   │ b\n────┼──\n`1` │ 2\n──\n  code\n──\n";
+    assert_eq!(render(text, 20, MarkupMode::Literal), expected);
 }
 
 #[test]

@@ -24,21 +24,21 @@ pub(super) fn plugins(plugins: &[PluginReport], page: PageLayout) -> Vec<String>
     ]);
     for plugin in plugins {
         table.push_row(row(plugin));
-        remarks(plugin).iter().for_each(|said| table.add_remark(said));
+        remarks(plugin).iter().for_each(|remark| table.add_remark(remark));
     }
     table.lines(page)
 }
 
 /// `loaded echo: ready, 0123456789ab, tools echo, shout`
 pub(super) fn change_line(done: &str, plugin: &PluginReport) -> String {
-    let mut said = format!("{done} {}: {}", plugin.name, plugin.state);
+    let mut line = format!("{done} {}: {}", plugin.name, plugin.state);
     if let Some(sha256) = &plugin.sha256 {
-        said.push_str(&format!(", {}", short(sha256)));
+        line.push_str(&format!(", {}", short(sha256)));
     }
     if !plugin.tools.is_empty() {
-        said.push_str(&format!(", tools {}", plugin.tools.join(", ")));
+        line.push_str(&format!(", tools {}", plugin.tools.join(", ")));
     }
-    output::one_line(&said)
+    output::one_line(&line)
 }
 
 fn row(plugin: &PluginReport) -> [TableCell; 7] {

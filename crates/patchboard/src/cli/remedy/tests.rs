@@ -2,12 +2,12 @@ use super::advise;
 
 /// What is said of a refusal: the problem, and the beginning of the hint, empty for none.
 #[track_caller]
-fn check(said: &str, problem: &str, hint: &str) {
-    let told = advise(said);
-    assert_eq!(told.problem, problem);
-    match told.hint {
-        Some(found) => assert!(!hint.is_empty() && found.starts_with(hint), "{said}: {found}"),
-        None => assert_eq!(hint, "", "{said}"),
+fn check(text: &str, problem: &str, hint: &str) {
+    let advice = advise(text);
+    assert_eq!(advice.problem, problem);
+    match advice.hint {
+        Some(found) => assert!(!hint.is_empty() && found.starts_with(hint), "{text}: {found}"),
+        None => assert_eq!(hint, "", "{text}"),
     }
 }
 
@@ -23,8 +23,8 @@ fn troubles_with_a_provider_stay_as_they_are_and_have_a_hint() {
         ("connection reset", ""),
         ("", ""),
     ] {
-        let said = format!("provider error: {reason}");
-        check(&said, &said, hint);
+        let text = format!("provider error: {reason}");
+        check(&text, &text, hint);
     }
 }
 

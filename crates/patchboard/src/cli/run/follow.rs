@@ -174,8 +174,8 @@ impl RunFollower {
     /// Asks the person at the terminal; without one, shows how to answer.
     fn request_approval(&mut self, call_id: &str, call: &str, reason: Option<&str>) {
         if self.responder == ApprovalResponder::Person {
-            let (id, words) = (call_id.to_owned(), prompt_text(call, reason));
-            match self.questions.add(ApprovalQuestion { call: id.clone(), id, prompt: words }) {
+            let (id, prompt) = (call_id.to_owned(), prompt_text(call, reason));
+            match self.questions.add(ApprovalQuestion { call: id.clone(), id, prompt }) {
                 EnqueueOutcome::Current => return self.ask(),
                 EnqueueOutcome::Queued => return,
                 EnqueueOutcome::Full => {}
@@ -266,9 +266,9 @@ impl RunFollower {
             output::print_line(&json!({ "error": error }).to_string());
         } else {
             self.terminal.show(self.view.pause());
-            let told = remedy::advise(error);
-            let mut lines = vec![DisplayUpdate::Line(format!("error: {}", output::plain(&told.problem)))];
-            lines.extend(told.hint.map(|hint| DisplayUpdate::Line(format!("hint: {}", output::plain(&hint)))));
+            let advice = remedy::advise(error);
+            let mut lines = vec![DisplayUpdate::Line(format!("error: {}", output::plain(&advice.problem)))];
+            lines.extend(advice.hint.map(|hint| DisplayUpdate::Line(format!("hint: {}", output::plain(&hint)))));
             self.terminal.show(lines);
         }
     }

@@ -50,12 +50,12 @@ struct ThoughtText {
 }
 
 impl LiveDisplay {
-    pub(in crate::cli) fn new(reply: ReplyTiming, asides: ProgressDisplay, look: MarkdownLayout) -> Self {
+    pub(in crate::cli) fn new(reply: ReplyTiming, progress: ProgressDisplay, layout: MarkdownLayout) -> Self {
         Self {
             reply,
-            progress: asides,
-            markdown: MarkdownRenderer::new(look),
-            columns: look.columns,
+            progress,
+            markdown: MarkdownRenderer::new(layout),
+            columns: layout.columns,
             elapsed: Duration::ZERO,
             activity: None,
             thought: None,
@@ -76,9 +76,9 @@ impl LiveDisplay {
     /// Updates the elapsed time and redraws.
     pub(in crate::cli) fn tick(&mut self, elapsed: Duration) -> Vec<DisplayUpdate> {
         self.elapsed = elapsed;
-        let mut said = Vec::new();
-        self.draw(&mut said);
-        said
+        let mut updates = Vec::new();
+        self.draw(&mut updates);
+        updates
     }
 
     pub(in crate::cli) fn elapsed(&self) -> Duration {
@@ -86,51 +86,51 @@ impl LiveDisplay {
     }
 
     /// Sets the current activity: a node's name or a text.
-    pub(in crate::cli) fn set_activity(&mut self, what: &str, said: &mut Vec<DisplayUpdate>) {
-        self.end_thought(said);
+    pub(in crate::cli) fn set_activity(&mut self, what: &str, updates: &mut Vec<DisplayUpdate>) {
+        self.end_thought(updates);
         self.activity = Some(cut(&one_line(node_label(what)), ASIDE_COLUMNS));
         if self.progress == ProgressDisplay::Lines {
-            self.note(what, said);
+            self.note(what, updates);
         }
-        self.draw(said);
+        self.draw(updates);
     }
 
     /// Adds text of the reply.
-    pub(in crate::cli) fn push_reply(&mut self, text: &str, said: &mut Vec<DisplayUpdate>) {
+    pub(in crate::cli) fn push_reply(&mut self, text: &str, updates: &mut Vec<DisplayUpdate>) {
         self.streamed += text.len() as u64;
         if self.reply == ReplyTiming::AtEnd {
             return;
         }
-        self.end_thought(said);
-        self.clear(said);
+        self.end_thought(updates);
+        self.clear(updates);
         self.has_replied = true;
-        let words = self.markdown.push(text);
-        if !words.is_empty() {
-            said.push(DisplayUpdate::Text(words));
+        let rendered = self.markdown.push(text);
+        if !rendered.is_empty() {
+            updates.push(DisplayUpdate::Text(rendered));
         }
     }
 
     /// Ends the reply's line, so that the next output starts on a new one.
-    pub(in crate::cli) fn finish_reply(&mut self, said: &mut Vec<DisplayUpdate>) {
-        let words = self.markdown.finish();
-        if !words.is_empty() {
-            self.clear(said);
-            said.push(DisplayUpdate::Text(words));
+    pub(in crate::cli) fn finish_reply(&mut self, updates: &mut Vec<DisplayUpdate>) {
+        let rendered = self.markdown.finish();
+        if !rendered.is_empty() {
+            self.clear(updates);
+            updates.push(DisplayUpdate::Text(rendered));
         }
     }
 
     /// Adds text that is not part of the reply: reasoning and drafts.
-    pub(in crate::cli) fn push_thought(&mut self, of: &str, text: &str, said: &mut Vec<DisplayUpdate>) {
+    pub(in crate::cli) fn push_thought(&mut self, of: &str, text: &str, updates: &mut Vec<DisplayUpdate>) {
         self.streamed += text.len() as u64;
         if self.thought.as_ref().is_some_and(|thought| thought.node != of) {
-            self.end_thought(said);
+            self.end_thought(updates);
         }
         let thought = self.thought.get_or_insert_with(|| ThoughtText { node: of.to_owned(), text: String::new() });
         thought.text.push_str(text);
         if thought.text.len() > MAX_THOUGHT {
             // The beginning is shown at the end of the thought, the tail while it grows.
-            let keep = thought.text.len() - MAX_THOUGHT / 2;
-            let from = (keep..thought.text.len()).find(|at| thought.text.is_char_boundary(*at)).unwrap_or(0);
+            let tail_start = thought.text.len() - MAX_THOUGHT / 2;
+            let from = (tail_start..thought.text.len()).find(|at| thought.text.is_char_boundary(*at)).unwrap_or(0);
             let head: String = thought.text.chars().take(ASIDE_COLUMNS).collect();
             thought.text = format!("{head} … {}", thought.text.get(from..).unwrap_or_default());
         }
@@ -141,12 +141,12 @@ impl LiveDisplay {
         self.streamed += text.len() as u64;
     }
 
-    pub(in crate::cli) fn call(&mut self, id: &str, words: &str, said: &mut Vec<DisplayUpdate>) {
-        self.end_thought(said);
+    pub(in crate::cli) fn call(&mut self, id: &str, text: &str, updates: &mut Vec<DisplayUpdate>) {
+        self.end_thought(updates);
         self.last_call = Some(id.to_owned());
-        self.note(words, said);
-        self.activity = Some(cut(&one_line(words), 40));
-        self.draw(said);
+        self.note(text, updates);
+        self.activity = Some(cut(&one_line(text), 40));
+        self.draw(updates);
     }
 
     /// Shows the first lines of a tool's result.
@@ -156,27 +156,27 @@ impl LiveDisplay {
         name: &str,
         content: &str,
         is_error: bool,
-        said: &mut Vec<DisplayUpdate>,
+        updates: &mut Vec<DisplayUpdate>,
     ) {
         let lines = || content.lines().filter(|line| !line.trim().is_empty());
         let first = lines().next().unwrap_or_default();
         if is_error {
-            self.note(&format!("{name} failed: {first}"), said);
+            self.note(&format!("{name} failed: {first}"), updates);
         } else if !self.is_below_diagram() {
             if self.last_call.as_deref() != Some(id) {
-                self.note(&format!("{name}, its result:"), said);
+                self.note(&format!("{name}, its result:"), updates);
             }
             for line in lines().take(RESULT_LINES) {
-                self.dim_line(&format!("  {}", one_line(&line.replace('\t', "  "))), said);
+                self.dim_line(&format!("  {}", one_line(&line.replace('\t', "  "))), updates);
             }
             match lines().count().saturating_sub(RESULT_LINES) {
                 0 => {}
-                more => self.dim_line(&format!("  … {more} more line{}", if more == 1 { "" } else { "s" }), said),
+                more => self.dim_line(&format!("  … {more} more line{}", if more == 1 { "" } else { "s" }), updates),
             }
         }
         self.last_call = None;
         self.activity = None;
-        self.draw(said);
+        self.draw(updates);
     }
 
     /// Adds the reported tokens of a call, input and output together.
@@ -186,74 +186,74 @@ impl LiveDisplay {
     }
 
     /// Shows a diagram above the status.
-    pub(super) fn show_diagram(&mut self, lines: Vec<String>, said: &mut Vec<DisplayUpdate>) {
+    pub(super) fn show_diagram(&mut self, lines: Vec<String>, updates: &mut Vec<DisplayUpdate>) {
         if self.progress == ProgressDisplay::Live && !self.has_replied {
             self.diagram = lines;
-            self.draw(said);
+            self.draw(updates);
         }
     }
 
     /// Adds one line about an event. Below a diagram it is part of the block, elsewhere it stays.
-    pub(in crate::cli) fn note(&mut self, text: &str, said: &mut Vec<DisplayUpdate>) {
+    pub(in crate::cli) fn note(&mut self, text: &str, updates: &mut Vec<DisplayUpdate>) {
         let line = format!("· {}", one_line(text));
         if self.is_below_diagram() {
             self.recent.push_back(cut(&line, ASIDE_COLUMNS));
             if self.recent.len() > MAX_RECENT {
                 self.recent.pop_front();
             }
-            self.draw(said);
+            self.draw(updates);
         } else {
-            self.dim_line(&line, said);
+            self.dim_line(&line, updates);
         }
     }
 
     /// Adds a line that stays above the block.
-    pub(in crate::cli) fn remark(&mut self, line: String, said: &mut Vec<DisplayUpdate>) {
-        self.finish_reply(said);
-        self.clear(said);
-        said.push(DisplayUpdate::Line(line));
+    pub(in crate::cli) fn remark(&mut self, line: String, updates: &mut Vec<DisplayUpdate>) {
+        self.finish_reply(updates);
+        self.clear(updates);
+        updates.push(DisplayUpdate::Line(line));
     }
 
     /// Leaves the final state: whole lines and the diagram, without the status.
-    pub(in crate::cli) fn pause(&mut self, said: &mut Vec<DisplayUpdate>) {
-        self.end_thought(said);
+    pub(in crate::cli) fn pause(&mut self, updates: &mut Vec<DisplayUpdate>) {
+        self.end_thought(updates);
         self.activity = None;
         self.recent.clear();
-        self.finish_reply(said);
-        self.clear(said);
+        self.finish_reply(updates);
+        self.clear(updates);
     }
 
     fn is_below_diagram(&self) -> bool {
         !self.diagram.is_empty() && !self.has_replied
     }
 
-    fn dim_line(&mut self, line: &str, said: &mut Vec<DisplayUpdate>) {
+    fn dim_line(&mut self, line: &str, updates: &mut Vec<DisplayUpdate>) {
         if self.progress == ProgressDisplay::None {
             return;
         }
-        self.finish_reply(said);
-        self.clear(said);
+        self.finish_reply(updates);
+        self.clear(updates);
         let columns =
             if self.progress == ProgressDisplay::Live { self.columns.saturating_sub(1) } else { ASIDE_COLUMNS };
-        said.push(DisplayUpdate::DimLine(cut(line, columns.min(ASIDE_COLUMNS))));
+        updates.push(DisplayUpdate::DimLine(cut(line, columns.min(ASIDE_COLUMNS))));
     }
 
     /// Folds the thought into one line.
-    fn end_thought(&mut self, said: &mut Vec<DisplayUpdate>) {
+    fn end_thought(&mut self, updates: &mut Vec<DisplayUpdate>) {
         let Some(thought) = self.thought.take() else { return };
         let text = one_line(thought.text.split_whitespace().collect::<Vec<_>>().join(" ").trim());
         if !self.is_below_diagram() && !text.is_empty() {
-            self.dim_line(&format!("· {}: {text}", one_line(&thought.node)), said);
+            self.dim_line(&format!("· {}: {text}", one_line(&thought.node)), updates);
         }
     }
 
-    fn clear(&self, said: &mut Vec<DisplayUpdate>) {
+    fn clear(&self, updates: &mut Vec<DisplayUpdate>) {
         if self.progress == ProgressDisplay::Live {
-            said.push(DisplayUpdate::LiveBlock(if self.has_replied { Vec::new() } else { self.diagram.clone() }));
+            updates.push(DisplayUpdate::LiveBlock(if self.has_replied { Vec::new() } else { self.diagram.clone() }));
         }
     }
 
-    fn draw(&self, said: &mut Vec<DisplayUpdate>) {
+    fn draw(&self, updates: &mut Vec<DisplayUpdate>) {
         let is_open = self.reply == ReplyTiming::Streamed && self.markdown.is_mid_line();
         if self.progress != ProgressDisplay::Live || is_open {
             return;
@@ -267,12 +267,12 @@ impl LiveDisplay {
             ));
         }
         lines.push(self.status());
-        said.push(DisplayUpdate::LiveBlock(lines));
+        updates.push(DisplayUpdate::LiveBlock(lines));
     }
 
     fn status(&self) -> String {
-        let beats = self.elapsed.as_millis() / TICK_INTERVAL.as_millis();
-        let spinner = SPINNER[usize::try_from(beats).unwrap_or(0) % SPINNER.len()];
+        let ticks = self.elapsed.as_millis() / TICK_INTERVAL.as_millis();
+        let spinner = SPINNER[usize::try_from(ticks).unwrap_or(0) % SPINNER.len()];
         let doing = self.activity.as_deref().unwrap_or("working");
         let mut status = format!("{spinner} {doing} · {}", format_elapsed(self.elapsed));
         match (self.tokens, self.streamed / BYTES_OF_TOKEN) {
@@ -304,7 +304,7 @@ fn node_label(node: &str) -> &str {
 /// The last `columns` columns of a text.
 fn last_columns(text: &str, columns: usize) -> String {
     let mut taken = 0;
-    let kept: Vec<char> = text
+    let tail: Vec<char> = text
         .chars()
         .rev()
         .take_while(|c| {
@@ -312,8 +312,8 @@ fn last_columns(text: &str, columns: usize) -> String {
             taken < columns
         })
         .collect();
-    let kept: String = kept.into_iter().rev().collect();
-    if kept.len() == text.len() { kept } else { format!("…{}", kept.trim_start()) }
+    let tail: String = tail.into_iter().rev().collect();
+    if tail.len() == text.len() { tail } else { format!("…{}", tail.trim_start()) }
 }
 
 /// Formats as `7 s` or `2 min 05 s`.

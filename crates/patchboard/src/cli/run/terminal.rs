@@ -67,11 +67,13 @@ impl TerminalWriter {
         self.echo_guard = None;
     }
 
-    pub(in crate::cli) fn show(&mut self, said: Vec<DisplayUpdate>) {
+    pub(in crate::cli) fn show(&mut self, updates: Vec<DisplayUpdate>) {
         match &mut self.deferred {
             // Live blocks need not be held back: they are redrawn anyway.
-            Some(held) => held.extend(said.into_iter().filter(|one| !matches!(one, DisplayUpdate::LiveBlock(_)))),
-            None => said.into_iter().for_each(|one| self.write(one)),
+            Some(deferred) => {
+                deferred.extend(updates.into_iter().filter(|update| !matches!(update, DisplayUpdate::LiveBlock(_))));
+            }
+            None => updates.into_iter().for_each(|update| self.write(update)),
         }
     }
 
@@ -86,19 +88,19 @@ impl TerminalWriter {
     }
 
     pub(in crate::cli) fn resume(&mut self) {
-        if let Some(held) = self.deferred.take() {
-            held.into_iter().for_each(|one| self.write(one));
+        if let Some(deferred) = self.deferred.take() {
+            deferred.into_iter().for_each(|update| self.write(update));
         }
     }
 
-    fn write(&mut self, said: DisplayUpdate) {
-        match said {
+    fn write(&mut self, update: DisplayUpdate) {
+        match update {
             DisplayUpdate::LiveBlock(lines) => {
                 output::eprint(&self.live_block.draw(&lines, TerminalSize::of(stderr())));
             }
-            DisplayUpdate::Text(words) => {
+            DisplayUpdate::Text(text) => {
                 self.live_block.commit();
-                output::print(&words);
+                output::print(&text);
             }
             DisplayUpdate::Line(line) => {
                 self.live_block.commit();
@@ -122,9 +124,9 @@ struct KeyEchoGuard(Termios);
 impl KeyEchoGuard {
     fn disable_echo() -> Option<Self> {
         let before = tcgetattr(stdin()).ok()?;
-        let mut hushed = before.clone();
-        hushed.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(stdin(), OptionalActions::Now, &hushed).ok()?;
+        let mut no_echo = before.clone();
+        no_echo.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(stdin(), OptionalActions::Now, &no_echo).ok()?;
         Some(Self(before))
     }
 }
@@ -199,20 +201,20 @@ pub(in crate::cli) struct TickTimer {
 
 impl TickTimer {
     /// Ticks only if a live block is drawn.
-    pub(in crate::cli) fn new(asides: ProgressDisplay) -> Self {
-        let beat = (asides == ProgressDisplay::Live).then(|| {
-            let mut beat = tokio::time::interval(super::live_display::TICK_INTERVAL);
-            beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-            beat
+    pub(in crate::cli) fn new(progress: ProgressDisplay) -> Self {
+        let interval = (progress == ProgressDisplay::Live).then(|| {
+            let mut interval = tokio::time::interval(super::live_display::TICK_INTERVAL);
+            interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+            interval
         });
-        Self { started: tokio::time::Instant::now(), interval: beat }
+        Self { started: tokio::time::Instant::now(), interval }
     }
 
     /// The elapsed time at the next tick. Cancel-safe.
     pub(in crate::cli) async fn next(&mut self) -> Duration {
         match &mut self.interval {
-            Some(beat) => {
-                beat.tick().await;
+            Some(interval) => {
+                interval.tick().await;
                 self.started.elapsed()
             }
             None => std::future::pending().await,

@@ -48,8 +48,8 @@ impl ThoughtTree {
         let depth = depth.unwrap_or(self.path.len() + 1).max(1);
         let parent = self.parent_at(depth - 1);
         let first = self.nodes.len();
-        let room = MAX_THOUGHTS.saturating_sub(first);
-        self.nodes.extend(candidates.iter().take(room).map(|text| ThoughtNode {
+        let free = MAX_THOUGHTS.saturating_sub(first);
+        self.nodes.extend(candidates.iter().take(free).map(|text| ThoughtNode {
             text: cut(&one_line(text), THOUGHT_COLUMNS),
             parent,
             depth,
@@ -82,10 +82,10 @@ impl ThoughtTree {
         }
         self.last_backtrack = Some(format!("gave up at depth {}: {}", to_depth + 1, one_line(reason)));
         let parent = self.path.last().copied();
-        let left = self.nodes.iter().enumerate().filter(|(_, thought)| {
+        let siblings = self.nodes.iter().enumerate().filter(|(_, thought)| {
             thought.parent == parent && thought.depth == to_depth + 1 && thought.state == ThoughtState::Proposed
         });
-        if let Some(next) = best(left) {
+        if let Some(next) = best(siblings) {
             self.follow(next);
         }
     }
@@ -94,7 +94,7 @@ impl ThoughtTree {
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = vec!["tree of thoughts".to_owned()];
         self.branch(None, "", &mut lines);
-        lines.extend(self.last_backtrack.iter().map(|words| format!("↩ {words}")));
+        lines.extend(self.last_backtrack.iter().map(|reason| format!("↩ {reason}")));
         lines
     }
 

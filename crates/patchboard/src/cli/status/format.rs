@@ -75,13 +75,13 @@ pub(super) fn lines(
 }
 
 pub(super) fn last_stop(stop: &LastStop, zone: &TimeZone) -> String {
-    let mut said = format!("the last one stopped {}", when(&stop.at, zone));
+    let mut text = format!("the last one stopped {}", when(&stop.at, zone));
     match stop.suspended {
         0 => {}
-        1 => said.push_str("; 1 run goes on at the next start"),
-        some => said.push_str(&format!("; {some} runs go on at the next start")),
+        1 => text.push_str("; 1 run goes on at the next start"),
+        some => text.push_str(&format!("; {some} runs go on at the next start")),
     }
-    said
+    text
 }
 
 fn head(all: &Value, now: Timestamp, zone: &TimeZone) -> String {

@@ -49,14 +49,14 @@ pub(super) fn run(args: CallArgs) -> Result<ExitCode, CommandFailure> {
     let arguments = arguments(&args)?;
     block_on(async move {
         let refused = match call(&args, params(&args.name, &arguments, &folder)).await {
-            Ok(called) => return Ok(show(&called, args.json)),
+            Ok(called_tool) => return Ok(show(&called_tool, args.json)),
             Err(failure) => failure,
         };
         // The server checks the folder before the tool runs, so the call can be repeated.
-        let Some(told) = folder.fall_back(refused.message()) else { return Err(refused) };
-        output::eprint_line(&output::one_line(&told));
-        let called = call(&args, params(&args.name, &arguments, &folder)).await?;
-        Ok(show(&called, args.json))
+        let Some(notice) = folder.fall_back(refused.message()) else { return Err(refused) };
+        output::eprint_line(&output::one_line(&notice));
+        let called_tool = call(&args, params(&args.name, &arguments, &folder)).await?;
+        Ok(show(&called_tool, args.json))
     })
 }
 
@@ -175,8 +175,9 @@ impl ApprovalWatch {
 /// Whether the approval belongs to this call. For a worker's tool it may lack the pool's name.
 fn is_for_call(approval: &Value, call: &Value) -> bool {
     let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (asked, called) = (name(approval), name(call));
-    let is_named = asked == called || called.split_once('.').is_some_and(|(_, own_name)| own_name == asked);
+    let (requested_tool, called_tool) = (name(approval), name(call));
+    let is_named = requested_tool == called_tool
+        || called_tool.split_once('.').is_some_and(|(_, own_name)| own_name == requested_tool);
     is_named && approval.get("input") == call.get("arguments")
 }
 

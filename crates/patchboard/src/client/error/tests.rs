@@ -7,10 +7,10 @@ use tokio_tungstenite::tungstenite::http::Response;
 use super::ConnectError;
 
 #[track_caller]
-fn check(error: Broken, has_token: bool, wanted: &str) {
-    let trouble = ConnectError::from_handshake(error, "ws://127.0.0.1:7200/ws", "gateway", has_token);
-    assert_eq!(trouble.to_string(), wanted);
-    assert!(!trouble.hint().is_empty());
+fn check(error: Broken, has_token: bool, expected: &str) {
+    let error_found = ConnectError::from_handshake(error, "ws://127.0.0.1:7200/ws", "gateway", has_token);
+    assert_eq!(error_found.to_string(), expected);
+    assert!(!error_found.hint().is_empty());
 }
 
 fn answered(status: u16) -> Broken {

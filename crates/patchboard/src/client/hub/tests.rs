@@ -69,11 +69,11 @@ async fn lists_are_read_to_the_wanted_length() {
         assert_eq!(client.messages(Some("held"), 150).await, Ok(vec![json!(1), json!(2), json!(3)]));
     })
     .await;
-    let wanted = [
+    let expected = [
         "GET /v1/messages?limit=100&state=held HTTP/1.1",
         "GET /v1/messages?limit=100&state=held&cursor=a%2Fb HTTP/1.1",
     ];
-    assert_eq!(first_lines(&requests), wanted);
+    assert_eq!(first_lines(&requests), expected);
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn every_request_has_its_path() {
         drop(client.forget("x", ForgetScope::Everything).await);
     })
     .await;
-    let wanted = [
+    let expected = [
         "GET /v1/messages/a%20b HTTP/1.1",
         "GET /v1/messages/m?newer_than=7&wait=2 HTTP/1.1",
         "GET /v1/messages/m?newer_than=7&wait=120 HTTP/1.1",
@@ -103,7 +103,7 @@ async fn every_request_has_its_path() {
         "POST /v1/clients/x/pair HTTP/1.1",
         "POST /v1/clients/x/forget HTTP/1.1",
     ];
-    assert_eq!(first_lines(&requests), wanted);
+    assert_eq!(first_lines(&requests), expected);
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ fn only_hubs_of_this_machine_are_asked() {
 
 #[test]
 fn names_of_this_machine_are_not_resolved() {
-    for (authority, wanted) in [
+    for (authority, expected) in [
         ("127.0.0.1:5", "127.0.0.1:5"),
         ("[::1]:5", "[::1]:5"),
         ("localhost:5", "[::1]:5 127.0.0.1:5"),
@@ -148,7 +148,7 @@ fn names_of_this_machine_are_not_resolved() {
         ("localhost", ""),
     ] {
         let found: Vec<String> = socket_addresses(authority).iter().map(ToString::to_string).collect();
-        assert_eq!(found.join(" "), wanted, "{authority}");
+        assert_eq!(found.join(" "), expected, "{authority}");
     }
 }
 
@@ -171,8 +171,8 @@ fn addresses_with_a_path() {
         ("ws://", None),
         ("", None),
     ];
-    for (url, wanted) in cases {
-        assert_eq!(read(url).as_deref(), wanted, "{url}");
+    for (url, expected) in cases {
+        assert_eq!(read(url).as_deref(), expected, "{url}");
     }
 }
 

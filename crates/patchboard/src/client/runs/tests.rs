@@ -12,7 +12,7 @@ fn an_event_is_kept_as_it_came() {
 fn the_end_of_a_run_is_read_and_told_in_order() {
     let text = r#"{"type":"run_end","id":"r","reply":"hi","usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3},"session_id":"r","node_id":"run-think-0","event_id":9}"#;
     let Some(RunFrame::End(end)) = parse_frame(text).unwrap() else { panic!("not an end") };
-    let wanted = RunEnd {
+    let expected = RunEnd {
         reply: "hi".into(),
         session_id: "r".into(),
         node_id: "run-think-0".into(),
@@ -20,7 +20,7 @@ fn the_end_of_a_run_is_read_and_told_in_order() {
         usage: Some(TokenUsage { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 }),
         total_usage: None,
     };
-    assert_eq!(end, wanted);
+    assert_eq!(end, expected);
     assert_eq!(
         serde_json::to_string(&end).unwrap(),
         r#"{"reply":"hi","session_id":"r","node_id":"run-think-0","event_id":9,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3},"total_usage":null}"#

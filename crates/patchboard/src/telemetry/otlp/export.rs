@@ -69,22 +69,22 @@ impl SpanExporter {
         address: PostAddress,
         resource: Resource,
         redactor: Arc<Redactor>,
-        pace: ExportTiming,
+        timing: ExportTiming,
     ) -> Self {
-        Self { finished, pool: ClientPool::new(), address, resource, redactor, timing: pace, last_problem: None }
+        Self { finished, pool: ClientPool::new(), address, resource, redactor, timing, last_problem: None }
     }
 
     /// Sends until `stop`, then flushes the rest once within the shutdown timeout.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         tracing::info!("traces are sent to {}", self.address.host());
-        let mut left = Vec::new();
+        let mut remaining = Vec::new();
         while let Some(batch) = self.next_batch(&stop).await {
             if let Some(unsent) = self.send_with_retry(batch, &stop).await {
-                left = unsent;
+                remaining = unsent;
                 break;
             }
         }
-        self.flush_on_shutdown(left).await;
+        self.flush_on_shutdown(remaining).await;
     }
 
     /// Collects the next batch; `None` if stopped. Spans received until then stay in the queue or are returned.
@@ -126,10 +126,10 @@ impl SpanExporter {
                     self.record_sent(batch.len(), rejected);
                     return None;
                 }
-                (Err(ExportError::Retryable(problem, asked)), Some(pause)) => {
+                (Err(ExportError::Retryable(problem, retry_after)), Some(pause)) => {
                     self.warn_on_new_problem(problem);
                     // `max`, as `clamp` panics if its bounds are reversed.
-                    asked.map_or(pause, |asked| asked.clamp(pause, MAX_RETRY_DELAY.max(pause)))
+                    retry_after.map_or(pause, |delay| delay.clamp(pause, MAX_RETRY_DELAY.max(pause)))
                 }
                 (Err(ExportError::Retryable(problem, _) | ExportError::Permanent(problem)), _) => {
                     self.warn_on_new_problem(problem);
@@ -145,20 +145,20 @@ impl SpanExporter {
         }
     }
 
-    async fn flush_on_shutdown(mut self, left: Vec<FinishedSpan>) {
+    async fn flush_on_shutdown(mut self, remaining: Vec<FinishedSpan>) {
         self.finished.close();
-        let mut left = VecDeque::from(left);
+        let mut remaining = VecDeque::from(remaining);
         while let Ok(span) = self.finished.try_recv() {
-            left.push_back(span);
+            remaining.push_back(span);
         }
         let until = Instant::now() + self.timing.shutdown_timeout;
-        while !left.is_empty() {
-            let batch: Vec<FinishedSpan> = left.drain(..left.len().min(MAX_BATCH_SPANS)).collect();
+        while !remaining.is_empty() {
+            let batch: Vec<FinishedSpan> = remaining.drain(..remaining.len().min(MAX_BATCH_SPANS)).collect();
             let time = until.saturating_duration_since(Instant::now());
             match self.attempt(&batch, time).await {
                 Ok(rejected) => self.record_sent(batch.len(), rejected),
                 Err(ExportError::Retryable(problem, _) | ExportError::Permanent(problem)) => {
-                    metric::spans_dropped("refused", batch.len() + left.len());
+                    metric::spans_dropped("refused", batch.len() + remaining.len());
                     return self.warn_on_new_problem(problem);
                 }
             }

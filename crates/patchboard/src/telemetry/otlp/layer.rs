@@ -21,7 +21,7 @@ use super::span::TraceSampler;
 use super::{AttributeValue, FinishedSpan, SpanQueue, TraceSpanKind};
 
 /// The callbacks by which the core reads and sets the position in a trace.
-pub(super) const SPAN_BACKEND: SpanBackend = SpanBackend { current_position: position, set_parent: adopt };
+pub(super) const SPAN_BACKEND: SpanBackend = SpanBackend { current_position: position, set_parent };
 
 #[derive(Debug)]
 pub(crate) struct TraceLayer {
@@ -68,9 +68,9 @@ where
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let above = span.parent().and_then(position_of);
-        let (trace, parent, is_sampled) = match above {
-            Some(above) => (above.trace, Some(above.span), above.is_sampled),
+        let parent_position = span.parent().and_then(position_of);
+        let (trace, parent, is_sampled) = match parent_position {
+            Some(parent_position) => (parent_position.trace, Some(parent_position.span), parent_position.is_sampled),
             None => {
                 let trace = self.spans.ids().next_trace_id();
                 (trace, None, self.sampler.is_sampled(trace))
@@ -109,15 +109,15 @@ where
 
 fn finish(name: &'static str, open: OpenSpan, end: Timestamp) -> FinishedSpan {
     let OpenSpan { trace, span, parent, start, mut attributes, .. } = open;
-    let is = |attributes: &[(&str, AttributeValue)], key: &str, value: &str| {
+    let has = |attributes: &[(&str, AttributeValue)], key: &str, value: &str| {
         attributes
             .iter()
-            .any(|(name, said)| *name == key && matches!(said, AttributeValue::Text(text) if text == value))
+            .any(|(name, recorded)| *name == key && matches!(recorded, AttributeValue::Text(text) if text == value))
     };
     let kind = match name {
         name::REQUEST => TraceSpanKind::Server,
         name::MODEL_CALL => TraceSpanKind::Client,
-        name::TOOL_CALL if is(&attributes, field::TOOL_KIND, ToolKind::Worker.name()) => TraceSpanKind::Client,
+        name::TOOL_CALL if has(&attributes, field::TOOL_KIND, ToolKind::Worker.name()) => TraceSpanKind::Client,
         _ => TraceSpanKind::Internal,
     };
     let error = attributes.iter().find_map(|(key, value)| match value {
@@ -204,11 +204,11 @@ fn position() -> Option<TraceParent> {
     found.flatten()
 }
 
-fn adopt(span: &tracing::Span, above: TraceParent) {
+fn set_parent(span: &tracing::Span, parent: TraceParent) {
     span.with_subscriber(|(id, dispatch)| {
         let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
         if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>() {
-            (open.trace, open.parent, open.is_sampled) = (above.trace, Some(above.span), above.is_sampled);
+            (open.trace, open.parent, open.is_sampled) = (parent.trace, Some(parent.span), parent.is_sampled);
         }
         Some(())
     });

@@ -36,9 +36,9 @@ async fn messages_are_taken_once() {
     let bench = Bench::new();
     let answer = bench.post("hook", "id 7 hello").await;
     assert_eq!(answer.status, 202);
-    let told = answer.json();
-    let delivery = told["delivery"].as_str().unwrap();
-    assert_eq!(told, json!({ "delivery": delivery }));
+    let receipt = answer.json();
+    let delivery = receipt["delivery"].as_str().unwrap();
+    assert_eq!(receipt, json!({ "delivery": delivery }));
     assert!(delivery.parse::<uuid::Uuid>().is_ok(), "{delivery}");
     let reply = bench.next_reply().await;
     assert_eq!((reply.content.as_str(), reply.is_error, reply.is_synchronous), ("ok", false, false));
@@ -51,7 +51,7 @@ async fn messages_are_taken_once() {
 #[tokio::test]
 async fn adapters_may_answer_themselves() {
     let bench = Bench::new();
-    for (asked, status, kind, text) in [
+    for (body, status, kind, text) in [
         ("respond 200 text/plain challenge", 200, "text/plain", "challenge"),
         ("respond 418 application/json {}", 418, "application/json", "{}"),
         ("respond 204 text/plain", 204, "text/plain", ""),
@@ -62,24 +62,24 @@ async fn adapters_may_answer_themselves() {
         ("respond 200 \u{1} x", 200, "application/octet-stream", "x"),
         ("respond 200  x", 200, "application/octet-stream", "x"),
     ] {
-        let answer = bench.post("hook", asked).await;
-        assert_eq!((answer.status, answer.header("content-type"), &*answer.text), (status, kind, text), "{asked:?}");
-        assert_eq!(answer.header("x-evil"), "", "{asked:?}");
-        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{asked:?}");
+        let answer = bench.post("hook", body).await;
+        assert_eq!((answer.status, answer.header("content-type"), &*answer.text), (status, kind, text), "{body:?}");
+        assert_eq!(answer.header("x-evil"), "", "{body:?}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{body:?}");
     }
 }
 
 #[tokio::test]
 async fn what_adapters_cannot_read_is_told() {
     let bench = Bench::new();
-    for (asked, expected, retry) in [
+    for (body, expected, retry) in [
         ("reject not an update", (400, "parse_incoming failed: not an update"), ""),
         ("   ", (400, "empty message content"), ""),
         ("trap at secret.rs:7", (502, "parse_incoming failed: the adapter broke; see the server's log"), ""),
         ("gone plugin hook is not loaded", (503, "plugin hook is not loaded"), "5"),
     ] {
-        let answer = bench.post("hook", asked).await;
-        assert_eq!((answer.said(), answer.header("retry-after")), (expected, retry), "{asked:?}");
+        let answer = bench.post("hook", body).await;
+        assert_eq!((answer.said(), answer.header("retry-after")), (expected, retry), "{body:?}");
     }
 }
 

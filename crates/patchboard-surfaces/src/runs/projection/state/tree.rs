@@ -49,12 +49,12 @@ impl SearchTree {
     pub(super) fn expanded(&mut self, depth: u32, candidates: &[Arc<str>], messages: usize) -> usize {
         self.depth = depth;
         let level = usize::try_from(depth.saturating_sub(1)).unwrap_or(usize::MAX);
-        let kept = self.levels.get(level).map_or(messages, |level| level.messages_before);
+        let messages_before = self.levels.get(level).map_or(messages, |level| level.messages_before);
         self.levels.truncate(level);
         let thought = |thought: &Arc<str>| CandidateState { score: None, thought: thought.clone(), tool_calls: [] };
         let candidates = candidates.iter().map(thought).collect();
-        self.levels.push(TreeLevel { messages_before: kept, candidates, ..TreeLevel::default() });
-        kept
+        self.levels.push(TreeLevel { messages_before, candidates, ..TreeLevel::default() });
+        messages_before
     }
 
     /// Returns how many of the `messages` remain: those before this choice.
@@ -79,9 +79,9 @@ impl SearchTree {
 
     /// Undoes the choices after `to_depth`. Returns how many of the `messages` remain.
     pub(super) fn backtracked(&mut self, reason: &Arc<str>, to_depth: u32, messages: usize) -> usize {
-        let given_up: Vec<u32> = self.levels.iter().filter_map(|level| level.chosen).collect();
-        if !given_up.is_empty() && !self.explored_paths.contains(&given_up) {
-            self.explored_paths.push(given_up);
+        let abandoned: Vec<u32> = self.levels.iter().filter_map(|level| level.chosen).collect();
+        if !abandoned.is_empty() && !self.explored_paths.contains(&abandoned) {
+            self.explored_paths.push(abandoned);
         }
         self.path_failed_reason = Some(reason.clone());
         self.depth = to_depth;

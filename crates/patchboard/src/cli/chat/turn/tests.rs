@@ -8,13 +8,13 @@ use crate::cli::run::view::{DisplayUpdate, ProgressDisplay, ReplyTiming};
 
 const LOOK: MarkdownLayout = MarkdownLayout { columns: 60, marks: MarkupMode::Literal };
 
-fn play(reply: ReplyTiming, asides: ProgressDisplay, frames: &[(&str, Value)]) -> (String, Vec<FrameEffect>) {
-    let mut turn = ChatTurn::new(reply, asides, LOOK);
-    let (mut said, mut steps) = (Vec::new(), Vec::new());
+fn play(reply: ReplyTiming, progress: ProgressDisplay, frames: &[(&str, Value)]) -> (String, Vec<FrameEffect>) {
+    let mut turn = ChatTurn::new(reply, progress, LOOK);
+    let (mut updates, mut steps) = (Vec::new(), Vec::new());
     for (event, data) in frames {
-        steps.push(turn.event(event, data, &mut said));
+        steps.push(turn.event(event, data, &mut updates));
     }
-    let shown = said.into_iter().map(|one| match one {
+    let shown = updates.into_iter().map(|update| match update {
         DisplayUpdate::Text(words) => format!("> {words:?}\n"),
         DisplayUpdate::DimLine(line) => format!("{line}\n"),
         DisplayUpdate::Line(line) => format!("! {line}\n"),
@@ -59,10 +59,11 @@ fn a_program_reads_plain_text_as_it_comes() {
 #[test]
 fn a_question_says_what_may_have_happened() {
     let reason = "the server stopped while bash was running: it may already have run.";
-    let asked = json!({"approval_id": "a", "tool_use_id": "c", "name": "bash", "input": {"command": "make"}});
-    let mut again = asked.clone();
+    let approval_event = json!({"approval_id": "a", "tool_use_id": "c", "name": "bash", "input": {"command": "make"}});
+    let mut again = approval_event.clone();
     again["reason"] = json!(reason);
-    let (_, steps) = play(ReplyTiming::Streamed, ProgressDisplay::Live, &[("approval", asked), ("approval", again)]);
+    let (_, steps) =
+        play(ReplyTiming::Streamed, ProgressDisplay::Live, &[("approval", approval_event), ("approval", again)]);
     let words: Vec<&str> = steps
         .iter()
         .map(|step| match step {
@@ -86,9 +87,10 @@ fn a_question_says_what_may_have_happened() {
 #[test]
 fn a_failed_turn_says_why_on_a_line_of_its_own() {
     let frames = [("text", json!("Half")), ("error", json!("provider error: \u{1b}[2J")), ("done", Value::Null)];
-    for (reply, asides) in [(ReplyTiming::Streamed, ProgressDisplay::Live), (ReplyTiming::AtEnd, ProgressDisplay::None)]
+    for (reply, progress) in
+        [(ReplyTiming::Streamed, ProgressDisplay::Live), (ReplyTiming::AtEnd, ProgressDisplay::None)]
     {
-        let (shown, steps) = play(reply, asides, &frames);
+        let (shown, steps) = play(reply, progress, &frames);
         assert!(shown.ends_with("! error: provider error: \\u{1b}[2J\n"), "{shown}");
         assert!(shown.contains("Half") && shown.contains("\\n\""), "{shown}");
         assert_eq!(steps[1], FrameEffect::Failed("provider error: \u{1b}[2J".to_owned()));
@@ -107,16 +109,17 @@ fn an_error_is_followed_by_what_to_do_about_it() {
 #[test]
 fn a_call_nobody_can_be_asked_about_is_refused_once_and_out_loud() {
     let mut turn = ChatTurn::new(ReplyTiming::AtEnd, ProgressDisplay::None, LOOK);
-    let mut said = Vec::new();
+    let mut updates = Vec::new();
     for approval in ["a", "b"] {
-        let asked = json!({"approval_id": approval, "tool_use_id": "c", "name": "bash", "input": {"command": "make"}});
-        turn.event("approval", &asked, &mut said);
-        turn.note_refusal(&mut said);
+        let approval_event =
+            json!({"approval_id": approval, "tool_use_id": "c", "name": "bash", "input": {"command": "make"}});
+        turn.event("approval", &approval_event, &mut updates);
+        turn.note_refusal(&mut updates);
     }
     let refusal = crate::cli::approval_mode::refusal_text("bash", "bash {\"command\":\"make\"}", super::APPROVAL_HINT);
     assert!(
         refusal.starts_with("refused, because it needs approval and nobody can be asked here: bash {"),
         "{refusal}"
     );
-    assert_eq!(said, [DisplayUpdate::Line(refusal)]);
+    assert_eq!(updates, [DisplayUpdate::Line(refusal)]);
 }

@@ -23,8 +23,8 @@ fn no_python_of_the_current_folder_is_run() {
     }
     assert_eq!(find(&bin, &here), None);
     assert_eq!(find("", &here), None);
-    let said = version(&root.join("there/python3")).unwrap().stdout;
-    let said = String::from_utf8(said).unwrap();
-    let (folder, arguments) = said.split_once('\n').unwrap();
-    assert!(!Path::new(folder).exists() && arguments == "-I --version\n", "{said}");
+    let stdout = version(&root.join("there/python3")).unwrap().stdout;
+    let stdout = String::from_utf8(stdout).unwrap();
+    let (folder, arguments) = stdout.split_once('\n').unwrap();
+    assert!(!Path::new(folder).exists() && arguments == "-I --version\n", "{stdout}");
 }

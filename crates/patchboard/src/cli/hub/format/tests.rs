@@ -47,12 +47,12 @@ fn notifications() {
 
 #[test]
 fn only_news_is_told() {
-    let mut told = PrintedProgress::default();
+    let mut progress = PrintedProgress::default();
     let one = json!({ "stage": "direct", "clients": ["notes"], "reason": "named" });
     let two = json!({ "stage": "next-best", "clients": ["tasks"], "reason": "refused before" });
     let first = report(&json!({ "decisions": [one], "attempts": [{ "client": "notes", "state": "sent" }] }));
-    assert_eq!(told.take_new_lines(&first), ["to notes (by direct): named"]);
-    assert!(told.take_new_lines(&first).is_empty());
+    assert_eq!(progress.take_new_lines(&first), ["to notes (by direct): named"]);
+    assert!(progress.take_new_lines(&first).is_empty());
     let second = report(&json!({
         "decisions": [one, two],
         "attempts": [
@@ -60,7 +60,10 @@ fn only_news_is_told() {
             { "client": "tasks", "state": "sent" },
         ],
     }));
-    assert_eq!(told.take_new_lines(&second), ["to tasks (by next-best): refused before", "notes refused it: not mine"]);
+    assert_eq!(
+        progress.take_new_lines(&second),
+        ["to tasks (by next-best): refused before", "notes refused it: not mine"]
+    );
     let third = report(&json!({
         "decisions": [one, two],
         "attempts": [
@@ -69,13 +72,13 @@ fn only_news_is_told() {
         ],
         "notifications": [{ "client": "tasks", "title": "tasks", "body": "Added." }],
     }));
-    assert_eq!(told.take_new_lines(&third), ["tasks acknowledged it", "tasks: Added."]);
+    assert_eq!(progress.take_new_lines(&third), ["tasks acknowledged it", "tasks: Added."]);
     let nobody = json!({ "stage": "nobody", "clients": [], "reason": "nobody fits" });
     assert!(
         PrintedProgress::default().take_new_lines(&report(&json!({ "decisions": [nobody] }))).is_empty(),
         "the headline says so"
     );
-    assert!(told.take_new_lines(&third).is_empty());
+    assert!(progress.take_new_lines(&third).is_empty());
 }
 
 #[test]
@@ -109,10 +112,10 @@ fn a_whole_message() {
 #[test]
 fn what_does_not_go_on_by_itself_says_what_to_type() {
     let reason = "notes refused it: no. Really. Choose with `patchboard hub route msg-1 APP`";
-    let held = report(&json!({ "id": "msg-1", "state": "held", "reason": reason }));
-    assert_eq!(headline(&held), "msg-1 held: notes refused it: no. Really");
-    assert_eq!(next_step(&held).as_deref(), Some("next: patchboard hub route msg-1 APP"));
-    assert_eq!(timeline(&held, &TimeZone::UTC)[1], "next: patchboard hub route msg-1 APP");
+    let held_report = report(&json!({ "id": "msg-1", "state": "held", "reason": reason }));
+    assert_eq!(headline(&held_report), "msg-1 held: notes refused it: no. Really");
+    assert_eq!(next_step(&held_report).as_deref(), Some("next: patchboard hub route msg-1 APP"));
+    assert_eq!(timeline(&held_report, &TimeZone::UTC)[1], "next: patchboard hub route msg-1 APP");
     // As an older hub says it.
     let older = report(&json!({ "id": "msg-2", "state": "held", "reason": "nobody fits" }));
     assert_eq!(headline(&older), "msg-2 held: nobody fits");
@@ -122,8 +125,11 @@ fn what_does_not_go_on_by_itself_says_what_to_type() {
     assert_eq!((of("sent"), of("delivered"), of("queued"), of("cancelled")), (None, None, None, None));
     let listed = |reports: &[&MessageReport]| next_step_of_held(&reports.iter().copied().cloned().collect::<Vec<_>>());
     assert_eq!(listed(&[]), None);
-    assert_eq!(listed(&[&held]), next_step(&held));
-    assert_eq!(listed(&[&held, &older]).as_deref(), Some("next, for each of the 2 held: patchboard hub route ID APP"));
+    assert_eq!(listed(&[&held_report]), next_step(&held_report));
+    assert_eq!(
+        listed(&[&held_report, &older]).as_deref(),
+        Some("next, for each of the 2 held: patchboard hub route ID APP")
+    );
 }
 
 #[test]

@@ -47,14 +47,14 @@ fn what_is_still_to_come() {
         (of("expired"), minute, ExpectedUpdates::NoMore),
         (of("something new"), minute, ExpectedUpdates::NoMore),
     ];
-    for (report, wait, wanted) in cases {
-        assert_eq!(expected_updates(&report, wait), wanted, "{report:?} {wait:?}");
+    for (report, wait, expected) in cases {
+        assert_eq!(expected_updates(&report, wait), expected, "{report:?} {wait:?}");
     }
 }
 
 #[test]
 fn confidences() {
-    for (text, wanted) in [("0", Some(0.0)), ("0.87", Some(0.87)), ("1", Some(1.0)), ("1.1", None), ("nan", None)] {
-        assert_eq!(confidence(text).ok(), wanted, "{text}");
+    for (text, expected) in [("0", Some(0.0)), ("0.87", Some(0.87)), ("1", Some(1.0)), ("1.1", None), ("nan", None)] {
+        assert_eq!(confidence(text).ok(), expected, "{text}");
     }
 }

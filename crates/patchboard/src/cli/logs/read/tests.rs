@@ -22,8 +22,8 @@ impl Logs {
         }
     }
 
-    fn open(&self, most: usize) -> (Vec<String>, LogFollower) {
-        open_log(self.0.path(), most, &|line| !line.starts_with('#')).unwrap()
+    fn open(&self, limit: usize) -> (Vec<String>, LogFollower) {
+        open_log(self.0.path(), limit, &|line| !line.starts_with('#')).unwrap()
     }
 }
 

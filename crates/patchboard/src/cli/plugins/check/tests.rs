@@ -41,9 +41,9 @@ fn checked() -> CheckedPlugin {
 
 #[test]
 fn what_a_good_file_is() {
-    let said = lines("x.wasm", &checked());
+    let shown = lines("x.wasm", &checked());
     assert_eq!(
-        said,
+        shown,
         [
             "x.wasm: a plugin of patchboard:plugin@1.0.0",
             &format!("  sha256    {}", "ab".repeat(32)),
@@ -63,8 +63,8 @@ fn what_a_good_file_is() {
         has_channel: true,
         ..checked()
     };
-    let said = lines("x.wasm", &bare);
-    assert_eq!(said[3..], ["  imports   nothing", "  grants    it can use none", "  channel   yes"]);
+    let shown = lines("x.wasm", &bare);
+    assert_eq!(shown[3..], ["  imports   nothing", "  grants    it can use none", "  channel   yes"]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab
 
 #[test]
 fn a_row_a_plugin_and_its_troubles_beneath() {
-    let said = plugins(
+    let shown = plugins(
         &read(json!([
             {"name": "echo", "state": "ready", "sha256": HASH, "kinds": ["tools"], "grants": [], "tools": ["echo", "shout"],
              "source": "/p/echo.wasm", "calls": 12, "error": null, "waiting_for_approval": null},
@@ -28,7 +28,7 @@ fn a_row_a_plugin_and_its_troubles_beneath() {
         PIPE,
     );
     assert_eq!(
-        said,
+        shown,
         [
             "NAME      STATE    KINDS    CALLS  SHA256        GRANTS                 TOOLS",
             "echo      ready    tools       12  0123456789ab  –                      echo, shout",

@@ -4,12 +4,12 @@ use super::{LiveDisplay, format_count, format_elapsed, last_columns};
 use crate::cli::markdown::{MarkdownLayout, MarkupMode};
 use crate::cli::run::view::{DisplayUpdate, ProgressDisplay, ReplyTiming};
 
-fn page(asides: ProgressDisplay) -> LiveDisplay {
-    LiveDisplay::new(ReplyTiming::Streamed, asides, MarkdownLayout { columns: 40, marks: MarkupMode::Literal })
+fn page(progress: ProgressDisplay) -> LiveDisplay {
+    LiveDisplay::new(ReplyTiming::Streamed, progress, MarkdownLayout { columns: 40, marks: MarkupMode::Literal })
 }
 
-fn last_block(said: &[DisplayUpdate]) -> Vec<String> {
-    let block = said.iter().rev().find_map(|one| match one {
+fn last_block(updates: &[DisplayUpdate]) -> Vec<String> {
+    let block = updates.iter().rev().find_map(|update| match update {
         DisplayUpdate::LiveBlock(lines) => Some(lines.clone()),
         DisplayUpdate::Text(_) | DisplayUpdate::DimLine(_) | DisplayUpdate::Line(_) => None,
     });
@@ -41,14 +41,15 @@ fn tokens_are_guessed_until_they_are_told() {
 #[test]
 fn a_thought_is_a_line_while_it_grows_and_one_that_stays() {
     let mut page = page(ProgressDisplay::Live);
-    let mut said = Vec::new();
-    page.push_thought("think", "The user wants to know\nwhat is in the folder, so I list it.", &mut said);
+    let mut updates = Vec::new();
+    page.push_thought("think", "The user wants to know\nwhat is in the folder, so I list it.", &mut updates);
     let block = last_block(&page.tick(Duration::ZERO));
     assert_eq!(block[0], "  …hat is in the folder, so I list it.", "{block:?}");
-    page.call("c", "ls {}", &mut said);
-    let asides: Vec<&DisplayUpdate> = said.iter().filter(|one| matches!(one, DisplayUpdate::DimLine(_))).collect();
+    page.call("c", "ls {}", &mut updates);
+    let dim_lines: Vec<&DisplayUpdate> =
+        updates.iter().filter(|update| matches!(update, DisplayUpdate::DimLine(_))).collect();
     assert_eq!(
-        asides,
+        dim_lines,
         [
             &DisplayUpdate::DimLine("· think: The user wants to know what i…".into()),
             &DisplayUpdate::DimLine("· ls {}".into())
@@ -59,34 +60,34 @@ fn a_thought_is_a_line_while_it_grows_and_one_that_stays() {
 #[test]
 fn nothing_is_drawn_while_a_line_of_the_reply_is_open() {
     let mut page = page(ProgressDisplay::Live);
-    let mut said = Vec::new();
-    page.push_reply("some words ", &mut said);
-    assert_eq!(said, [DisplayUpdate::LiveBlock(Vec::new()), DisplayUpdate::Text("some words".into())]);
+    let mut updates = Vec::new();
+    page.push_reply("some words ", &mut updates);
+    assert_eq!(updates, [DisplayUpdate::LiveBlock(Vec::new()), DisplayUpdate::Text("some words".into())]);
     assert_eq!(page.tick(Duration::ZERO), []);
-    let mut said = Vec::new();
-    page.push_reply("end\n", &mut said);
+    let mut updates = Vec::new();
+    page.push_reply("end\n", &mut updates);
     assert_eq!(last_block(&page.tick(Duration::ZERO)), ["⠋ working · 0 s · ~3 tokens"]);
-    page.pause(&mut said);
-    assert_eq!(last_block(&said), Vec::<String>::new(), "nothing is left that looks as if it went on");
+    page.pause(&mut updates);
+    assert_eq!(last_block(&updates), Vec::<String>::new(), "nothing is left that looks as if it went on");
 }
 
 #[test]
 fn the_first_lines_of_a_result_are_shown_with_whose_they_are() {
     let mut page = page(ProgressDisplay::Lines);
-    let mut said = Vec::new();
-    page.call("a", "ls {}", &mut said);
-    page.call("b", "read {}", &mut said);
-    page.result("a", "ls", "one\n\n\x1b[2Jtwo\nthree\nfour\nfive", false, &mut said);
-    page.result("b", "read", "no such file\nat all", true, &mut said);
-    let asides: Vec<String> = said
+    let mut updates = Vec::new();
+    page.call("a", "ls {}", &mut updates);
+    page.call("b", "read {}", &mut updates);
+    page.result("a", "ls", "one\n\n\x1b[2Jtwo\nthree\nfour\nfive", false, &mut updates);
+    page.result("b", "read", "no such file\nat all", true, &mut updates);
+    let dim_lines: Vec<String> = updates
         .into_iter()
-        .filter_map(|one| match one {
+        .filter_map(|update| match update {
             DisplayUpdate::DimLine(line) => Some(line),
             DisplayUpdate::Text(_) | DisplayUpdate::Line(_) | DisplayUpdate::LiveBlock(_) => None,
         })
         .collect();
     assert_eq!(
-        asides,
+        dim_lines,
         [
             "· ls {}",
             "· read {}",
@@ -103,26 +104,26 @@ fn the_first_lines_of_a_result_are_shown_with_whose_they_are() {
 #[test]
 fn without_a_terminal_nothing_is_said_beside_the_reply() {
     let mut page = page(ProgressDisplay::None);
-    let mut said = Vec::new();
-    page.set_activity("think", &mut said);
-    page.push_thought("think", "hm", &mut said);
-    page.call("a", "ls {}", &mut said);
-    page.result("a", "ls", "one", false, &mut said);
-    page.pause(&mut said);
-    assert_eq!((said, page.tick(Duration::from_secs(1))), (vec![], vec![]));
+    let mut updates = Vec::new();
+    page.set_activity("think", &mut updates);
+    page.push_thought("think", "hm", &mut updates);
+    page.call("a", "ls {}", &mut updates);
+    page.result("a", "ls", "one", false, &mut updates);
+    page.pause(&mut updates);
+    assert_eq!((updates, page.tick(Duration::from_secs(1))), (vec![], vec![]));
 }
 
 #[test]
 fn a_very_long_thought_keeps_its_beginning_and_its_end() {
     let mut page = page(ProgressDisplay::Live);
-    let mut said = Vec::new();
-    page.push_thought("think", "It begins here. ", &mut said);
+    let mut updates = Vec::new();
+    page.push_thought("think", "It begins here. ", &mut updates);
     for number in 0..2_000 {
-        page.push_thought("think", &format!("thought 語 {number} "), &mut said);
+        page.push_thought("think", &format!("thought 語 {number} "), &mut updates);
     }
     assert!(last_block(&page.tick(Duration::ZERO))[0].ends_with("語 1999 "));
-    page.pause(&mut said);
-    assert!(said.contains(&DisplayUpdate::DimLine("· think: It begins here. thought 語 0 …".into())), "{said:?}");
+    page.pause(&mut updates);
+    assert!(updates.contains(&DisplayUpdate::DimLine("· think: It begins here. thought 語 0 …".into())), "{updates:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@ use serde_json::json;
 use super::TaskGraph;
 
 #[track_caller]
-fn check(tasks: &TaskGraph, wanted: &str) {
-    assert_eq!(tasks.lines().join("\n"), wanted.trim_start_matches('\n').trim_end());
+fn check(tasks: &TaskGraph, expected: &str) {
+    assert_eq!(tasks.lines().join("\n"), expected.trim_start_matches('\n').trim_end());
 }
 
 fn ids(ids: &[&str]) -> Vec<String> {

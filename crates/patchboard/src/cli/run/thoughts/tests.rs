@@ -5,8 +5,8 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(thoughts: &ThoughtTree, wanted: &str) {
-    assert_eq!(thoughts.lines().join("\n"), wanted.trim_start_matches('\n').trim_end());
+fn check(thoughts: &ThoughtTree, expected: &str) {
+    assert_eq!(thoughts.lines().join("\n"), expected.trim_start_matches('\n').trim_end());
 }
 
 #[test]

@@ -9,16 +9,16 @@ const PERSON: (ReplyTiming, ProgressDisplay) = (ReplyTiming::Streamed, ProgressD
 const PIPES: (ReplyTiming, ProgressDisplay) = (ReplyTiming::AtEnd, ProgressDisplay::None);
 
 /// One event a line: node, type and payload.
-fn play((reply, asides): (ReplyTiming, ProgressDisplay), events: &str, end: Option<&str>) -> String {
-    let mut view = RunView::new(reply, asides, MarkdownLayout { columns: 80, marks: MarkupMode::Literal });
-    let mut said = Vec::new();
+fn play((reply, progress): (ReplyTiming, ProgressDisplay), events: &str, end: Option<&str>) -> String {
+    let mut view = RunView::new(reply, progress, MarkdownLayout { columns: 80, marks: MarkupMode::Literal });
+    let mut updates = Vec::new();
     for (number, line) in (1..).zip(events.lines().map(str::trim).filter(|line| !line.is_empty())) {
         let (node, payload) = line.split_once(' ').unwrap();
         let text = format!(r#"{{"session_id":"r","node_id":"run-{node}","event_id":{number},{payload}}}"#);
-        said.extend(view.event(&RunEvent::parse(&text).unwrap()));
+        updates.extend(view.event(&RunEvent::parse(&text).unwrap()));
     }
     match end {
-        Some(reply) => said.extend(view.ended(&RunEnd {
+        Some(reply) => updates.extend(view.ended(&RunEnd {
             reply: reply.to_owned(),
             session_id: "r".to_owned(),
             node_id: "run-0".to_owned(),
@@ -26,10 +26,10 @@ fn play((reply, asides): (ReplyTiming, ProgressDisplay), events: &str, end: Opti
             usage: None,
             total_usage: Some(TokenUsage { prompt_tokens: 12, completion_tokens: 3, total_tokens: 15 }),
         })),
-        None => said.extend(view.pause()),
+        None => updates.extend(view.pause()),
     }
     let mut shown = String::new();
-    for one in said {
+    for one in updates {
         shown.push_str(&match one {
             DisplayUpdate::Text(words) => format!("> {words:?}\n"),
             DisplayUpdate::DimLine(line) => format!("{line}\n"),
@@ -48,8 +48,8 @@ fn stays(shown: &str) -> String {
 }
 
 #[track_caller]
-fn check(watcher: (ReplyTiming, ProgressDisplay), events: &str, end: Option<&str>, wanted: &str) {
-    assert_eq!(stays(&play(watcher, events, end)), wanted.trim_start_matches('\n'));
+fn check(watcher: (ReplyTiming, ProgressDisplay), events: &str, end: Option<&str>, expected: &str) {
+    assert_eq!(stays(&play(watcher, events, end)), expected.trim_start_matches('\n'));
 }
 
 const REACT: &str = r#"

@@ -18,7 +18,7 @@ fn read(items: serde_json::Value) -> Vec<PoolStatus> {
 
 #[test]
 fn a_paragraph_a_pool() {
-    let said = pools(
+    let shown = pools(
         &read(json!([
             {
                 "name": "py", "ready": 1, "wanted": 2, "queued": 3, "tools": 12, "succeeded": 1234, "failed": 4,
@@ -46,7 +46,7 @@ py: 1 of 2 ready, 3 queued, 12 tools
 r: 0 of 1 ready, 0 queued, 1 tool
   calls: 0 succeeded, 0 failed, 0 timed out, 0 refused; 0 restarts, 0 recycled
   no worker yet";
-    assert_eq!(said.join("\n"), wanted);
+    assert_eq!(shown.join("\n"), wanted);
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn no_pools_are_said_to_be_none() {
 
 #[test]
 fn words_of_a_newer_server_are_shown_as_they_are() {
-    let said = pools(&read(json!([{"name": "py", "news": 1, "workers": [{"state": "asleep\u{7}"}]}])), now(), PIPE);
-    assert_eq!(said.last().unwrap(), "          asleep\\u{7}    –   0/0     0       –    –");
+    let shown = pools(&read(json!([{"name": "py", "news": 1, "workers": [{"state": "asleep\u{7}"}]}])), now(), PIPE);
+    assert_eq!(shown.last().unwrap(), "          asleep\\u{7}    –   0/0     0       –    –");
 }
 
 #[test]

@@ -19,8 +19,8 @@ fn good_answers() {
         ("HTTP/1.1 204 No Content\r\n\r\n", Value::Null),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n2;x=y\r\n2]\r\n0\r\n\r\n", json!([1, 2])),
     ];
-    for (answer, wanted) in cases {
-        assert_eq!(parse_response(answer.as_bytes()), Ok(wanted), "{answer}");
+    for (answer, expected) in cases {
+        assert_eq!(parse_response(answer.as_bytes()), Ok(expected), "{answer}");
     }
 }
 
@@ -38,8 +38,8 @@ fn refusals_speak_json_or_plain_text() {
         ("HTTP/1.1 503 Service Unavailable\r\n\r\n", refused(503, "the hub refused with status 503")),
         ("HTTP/1.1 500 X\r\n\r\n{\"error\":\"text\"}", refused(500, "{\"error\":\"text\"}")),
     ];
-    for (answer, wanted) in cases {
-        assert_eq!(parse_response(answer.as_bytes()), wanted, "{answer}");
+    for (answer, expected) in cases {
+        assert_eq!(parse_response(answer.as_bytes()), expected, "{answer}");
     }
 }
 
