@@ -111,7 +111,7 @@ impl ApprovalQueue {
     ) -> Result<ApprovalTicket<'_>, BoardError> {
         let approval = ApprovalId(self.ids.next());
         let expiry = *self.expiry.get();
-        let (session, outermost) = (origin.session.clone(), origin.call_chain.root_session.clone());
+        let (session, root_session) = (origin.session.clone(), origin.call_chain.root_session.clone());
         let expires_at = self.expires_in(expiry);
         let mut request = ApprovalRequest { approval, call: call.clone(), expires_at, may_have_run };
         let pending = PendingApproval { request: request.clone(), run: origin.run, session: session.clone() };
@@ -126,14 +126,14 @@ impl ApprovalQueue {
             pending,
             started_by,
             ancestor_runs: ancestors,
-            root_session: outermost.clone(),
+            root_session: root_session.clone(),
             expiry_shortened: expiry_shortened.clone(),
             answer,
         };
         open.insert(approval, open_approval);
         drop(open);
         // Checked after the approval is inserted: a request that starts to wait later finds it in the map.
-        for session in [session, outermost] {
+        for session in [session, root_session] {
             if self.queues.has_waiters(&session) {
                 self.shorten_expiry(&session);
             }

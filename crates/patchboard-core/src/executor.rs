@@ -74,7 +74,7 @@ pub trait ContextToolHost: ToolHost {
     ) -> BoxFuture<'a, ToolOutput>;
 }
 
-/// A call whose intent is recorded.
+/// A tool call that is ready to be executed once its event (see `prepare_intent`) is on record.
 #[derive(Debug)]
 pub struct CallIntent {
     call: ToolCall,
@@ -106,6 +106,7 @@ pub struct ToolExecutor {
 #[derive(Debug, Clone)]
 pub struct CallContext {
     pub caller: Caller,
+    /// The run; for a call outside of any run, an id made for this call alone, which groups its audit rows.
     pub run: RunId,
     pub call_chain: CallChain,
     pub scope: ToolScope,

@@ -22,7 +22,8 @@ pub struct MessageId(pub Uuid);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Seq(pub u64);
 
-/// One entry into a node of a run: 0, 1, 2 … in the order of entries, across all nodes.
+/// The number under which an entry into a node is recorded: 0, 1, 2 … in the order of entries, across all nodes of a run.
+/// A strategy names the same entry by its `NodeKey`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 

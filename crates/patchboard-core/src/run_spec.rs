@@ -98,6 +98,7 @@ impl StrategyKind {
     }
 }
 
-/// Identifies one entry into a node within a run. Chosen by the strategy, never reused.
+/// The name that a strategy gives to one entry into a node; never reused in a run. The log numbers the entry with a
+/// `NodeId`, also again when it is entered once more after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeKey(pub u32);

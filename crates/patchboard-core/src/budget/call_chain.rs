@@ -10,7 +10,7 @@ use crate::id::{RunId, SessionKey};
 pub struct CallChain {
     /// The runs that wait for it, outermost first.
     pub ancestors: Arc<[RunId]>,
-    /// The session charged for it: that of the outermost run.
+    /// The session of the outermost run: it is charged, and its queue waits.
     pub root_session: SessionKey,
     pub token_budget: Arc<TokenBudget>,
 }

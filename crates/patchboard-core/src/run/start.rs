@@ -58,7 +58,7 @@ pub struct RunRequest {
 pub enum RunFolder {
     /// As the client named it; still to be admitted.
     Choose(FolderChoice),
-    /// The folder and grant of the run that waits for this one.
+    /// Admitted already: the folder and grant of the run that waits for this one, or those of a resumed run.
     Inherit(Arc<Path>, Option<FolderGrant>),
 }
 

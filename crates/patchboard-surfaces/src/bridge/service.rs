@@ -198,6 +198,8 @@ impl BridgeRpc {
         Ok(with_correlation(Response::new(outcome.into()), correlation.as_deref()))
     }
 
+    /// The tool is looked up twice: here for the types by which the parameters are decoded, and by the board for the call
+    /// itself, whose schema check decides.
     async fn call_tool(
         &self,
         headers: &HeaderMap,
