@@ -175,7 +175,7 @@ class SecretsTest(ServerTestCase):
         config = model.provider_config("openai").replace("STUB_MODEL_KEY", "CANARY_KEY")
         server = self.start_server(
             config=config
-            + '[gateway]\ntoken = "env:CANARY_TOKEN"\n[log]\nlevel = "trace"\nfilter = "trace"\nbodies = true\n',
+            + '[gateway]\ntoken = "env:CANARY_TOKEN"\n[log]\nlevel = "trace"\nfilter = "trace"\n',
             env={"CANARY_TOKEN": token, "CANARY_KEY": key},
         )
         with Gateway(server, token=token) as gateway:

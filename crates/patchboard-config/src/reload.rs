@@ -118,7 +118,6 @@ pub(crate) const RELOAD_CLASSES: &[(&str, ReloadClass)] = &[
     ("log.level", Live),
     ("log.filter", Live),
     ("log.format", Restart),
-    ("log.bodies", Restart),
     ("telemetry.**", Restart),
 ];
 

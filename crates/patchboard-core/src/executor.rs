@@ -426,7 +426,7 @@ impl ToolExecutor {
                 biased;
                 done = work => done.unwrap_or_else(|_| {
                     tracing::error!(tool.name = %spec.name, "tool panicked");
-                    ToolOutput::error(format!("{} failed inside", spec.name))
+                    ToolOutput::error(format!("{}: internal error", spec.name))
                 }),
                 () = stop.cancelled() => ToolOutput::fault(ToolFault::Cancelled, "cancelled"),
                 () = tokio::time::sleep(timeout.saturating_add(grace)) => {

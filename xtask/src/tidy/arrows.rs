@@ -21,7 +21,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("patchboard-tools", &["patchboard-core", "patchboard-http", "patchboard-proto"]),
     ("patchboard-wasm", &["patchboard-core"]),
     ("patchboard-store", &["patchboard-core"]),
-    ("patchboard-bus", &["patchboard-core"]),
     (
         "patchboard",
         &[
@@ -35,7 +34,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "patchboard-tools",
             "patchboard-wasm",
             "patchboard-store",
-            "patchboard-bus",
         ],
     ),
     ("patchboard-testkit", &["patchboard-core", "patchboard-surfaces"]),

@@ -34,7 +34,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tonic-reflection", &["patchboard-surfaces"]),
     ("wasmtime", &["patchboard-wasm"]),
     ("wasmtime-wasi", &["patchboard-wasm"]),
-    ("async-nats", &["patchboard-bus"]),
     ("anyhow", &["patchboard"]),
     ("clap", &["patchboard"]),
     ("clap_complete", &["patchboard"]),

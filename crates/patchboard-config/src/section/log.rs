@@ -16,8 +16,6 @@ pub struct LogConfig {
     pub filter: Option<String>,
     /// Format of a log line.
     pub format: LogFormat,
-    /// Log message bodies at `trace`. They contain the text of users and models.
-    pub bodies: bool,
 }
 
 impl LogConfig {

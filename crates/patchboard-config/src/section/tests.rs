@@ -63,14 +63,10 @@ fn defaults_of_the_contract() {
         [log]
         level = "info"
         format = "auto"
-        bodies = false
     "#;
     assert_eq!(toml::from_str::<Config>(text).unwrap(), Config::default());
     assert_eq!(Config::default().hub.pairing, PairingPolicy::Open);
-    assert_eq!(
-        Config::default().log,
-        LogConfig { level: LogLevel::Info, format: LogFormat::Auto, ..Default::default() }
-    );
+    assert_eq!(Config::default().log, LogConfig { level: LogLevel::Info, format: LogFormat::Auto, filter: None });
     assert_eq!(AgentConfig::default().max_tokens, 4096);
 }
 

@@ -395,7 +395,7 @@ impl RunLoop<'_, '_> {
             let advanced = std::panic::catch_unwind(AssertUnwindSafe(|| strategy.advance(input, &mut steps)));
             if advanced.is_err() {
                 tracing::error!("the strategy panicked");
-                return Ok(RunConclusion::failed("the strategy failed inside".to_owned(), pending));
+                return Ok(RunConclusion::failed("internal error in the strategy".to_owned(), pending));
             }
             if let Some(ending) = self.perform(steps, pending).await? {
                 return Ok(ending);

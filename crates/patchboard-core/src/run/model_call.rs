@@ -518,7 +518,7 @@ fn call_id(ids: &dyn IdGenerator) -> CallId {
 
 fn provider_panicked() -> ModelError {
     tracing::error!("provider panicked");
-    ModelError::Unavailable("the provider failed inside".to_owned())
+    ModelError::Unavailable("internal error in the provider".to_owned())
 }
 
 fn limit_depth(input: ToolInput) -> ToolInput {

@@ -227,7 +227,7 @@ impl BashTool {
         }
         let (workspaces, scope) = (self.options.workspaces.clone(), scope.clone());
         let opening = self.options.tasks.spawn_blocking(move || open_folders(&workspaces, &scope, workdir.as_deref()));
-        let Ok(opened) = opening.await else { return Err(ToolRefusal("the tool failed inside".to_owned())) };
+        let Ok(opened) = opening.await else { return Err(ToolRefusal("internal error in the tool".to_owned())) };
         let (root, folder) = opened?;
         let mut jail = Jail::for_folder(folder).map_err(|error| jail_refusal(&SandboxError::SupervisorStart(error)))?;
         jail.writable = vec![root];

@@ -81,7 +81,7 @@ impl FileToolRuntime {
                 Ok(Err(ToolRefusal(reason))) => ToolOutput::error(reason),
                 Err(error) if error.is_panic() => {
                     tracing::error!(%error, "file tool panicked");
-                    ToolOutput::error("the tool failed inside")
+                    ToolOutput::error("internal error in the tool")
                 }
                 Err(_) => cancelled(),
             }

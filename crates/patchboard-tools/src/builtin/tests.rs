@@ -374,7 +374,7 @@ async fn a_panic_is_a_tool_error() {
     let fixture = Fixture::new();
     let work = |_: &WorkFolder, _: &CancellationToken| -> Result<String, ToolRefusal> { panic!("on purpose") };
     let output = fixture.bench().blocking(&scope(None), CancellationToken::new(), work).await;
-    assert_eq!(output, ToolOutput::error("the tool failed inside"));
+    assert_eq!(output, ToolOutput::error("internal error in the tool"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -92,9 +92,6 @@ async fn serve(
     for warning in loaded.warnings.iter() {
         tracing::warn!("{warning}");
     }
-    if loaded.config.log.bodies {
-        tracing::warn!("`log.bodies` has no effect: logging of bodies is not built into this server");
-    }
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
     let data = DataDir::acquire(&loaded.config.data_dir, DirSharing::of(&loaded.config));

@@ -254,7 +254,7 @@ async fn a_provider_that_panics_fails_its_run_and_nothing_else() {
         let events = bench.chat("alice", "hi").await;
         assert_eq!(
             events[events.len() - 2..],
-            ["failed provider error: the provider failed inside", "end Failed"],
+            ["failed provider error: internal error in the provider", "end Failed"],
             "{panics:?}"
         );
         assert_eq!(bench.spent("alice").await, [(counted, 0); 3]);

@@ -224,7 +224,7 @@ async fn a_batch_takes_the_path_of_every_call() {
     assert_eq!(
         result,
         "result [1] echo: ok\n{\"n\":1}\n\n[2] fails: error\nno such file\n\n[3] nothing_like_it: error\nunknown tool: \
-         nothing_like_it\n\n[4] batch: error\na batch cannot hold another batch\n\n[5] panics: error\npanics failed inside"
+         nothing_like_it\n\n[4] batch: error\na batch cannot hold another batch\n\n[5] panics: error\npanics: internal error"
     );
 }
 
@@ -250,7 +250,7 @@ async fn a_tool_called_by_itself_is_in_the_audit_trail() {
     let unknown = bench.ask(&on_runs(1), call("nothing_like_it")).await.unwrap_err();
     assert_eq!(unknown.message, "tool not found: nothing_like_it");
     let output = bench.ask(&on_runs(1), call("panics")).await.unwrap();
-    assert_eq!(&*output.content, "panics failed inside");
+    assert_eq!(&*output.content, "panics: internal error");
     let audit = bench.audit().await;
     assert_eq!((&*audit[0].action, &*audit[0].subject, &*audit[0].detail), ("tool.call", "panics", "error"));
 }

@@ -82,8 +82,8 @@ async fn a_call_that_cannot_be_made_is_an_answer_to_the_model() {
         ("echo", json(deep), "arguments of echo are not valid JSON".to_owned()),
         ("write", json(json!({})), "write is not allowed here by the approval policy".to_owned()),
         ("fails", json(json!({})), "no such file".to_owned()),
-        ("panics", json(json!({})), "panics failed inside".to_owned()),
-        ("panics_later", json(json!({})), "panics_later failed inside".to_owned()),
+        ("panics", json(json!({})), "panics: internal error".to_owned()),
+        ("panics_later", json(json!({})), "panics_later: internal error".to_owned()),
         ("hangs", json(json!({})), "hangs was stopped after 120 s".to_owned()),
         ("huge", json(json!({})), format!("{}\n[cut: 65536 of 200000 bytes shown]", "é".repeat(32768))),
     ] {
@@ -141,7 +141,7 @@ async fn calls_of_one_answer_run_side_by_side() {
     let rest = rest(followed).await;
     assert_eq!(rest.iter().filter(|event| *event == "result waited").count(), 2);
     assert_eq!(rest.last().unwrap(), "end Completed");
-    let results = "<result waited><result {}><error panics failed inside><result waited>";
+    let results = "<result waited><result {}><error panics: internal error><result waited>";
     assert_eq!(bench.last_prompt()[2], results, "in the order of the calls");
 }
 

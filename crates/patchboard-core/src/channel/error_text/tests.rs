@@ -12,7 +12,7 @@ fn every_error_kind_has_its_user_text() {
             run_failure("stopped after 90 s, the longest a run may take"),
             "It took too long to answer; please try again.",
         ),
-        (run_failure("the strategy failed inside"), "Something went wrong; please try again later."),
+        (run_failure("internal error in the strategy"), "Something went wrong; please try again later."),
         (BoardError::cancelled(), "The answer was cancelled."),
         (BoardError::not_found("no agent configured for a:b:c"), "Nobody is here to answer."),
         (interrupted(), "The answer was interrupted; please ask again."),
