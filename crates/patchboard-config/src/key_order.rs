@@ -8,11 +8,11 @@ use serde::{Deserialize, Deserializer, de::Visitor, forward_to_deserialize_any};
 use super::{
     Config,
     section::{
-        AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, ChannelRateLimitConfig,
-        GatewayConfig, GotConfig, HubConfig, HubRuleConfig, LimitsConfig, LocalModelConfig, LogConfig, McpConfig,
-        MemoryConfig, NotificationsConfig, NtfyConfig, PluginConfig, PriceConfig, ProviderConfig, ProviderModelConfig,
-        RateLimitConfig, RetentionConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig,
-        ToolsConfig, TotConfig, WasmConfig, WebhookConfig, WorkerConfig,
+        AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, GatewayConfig, GotConfig,
+        HubConfig, LimitsConfig, LocalModelConfig, LogConfig, McpConfig, MemoryConfig, NotificationsConfig, NtfyConfig,
+        PluginConfig, PriceConfig, ProviderConfig, ProviderModelConfig, RateLimitConfig, RetentionConfig,
+        RoutingRuleConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, TotConfig,
+        WasmConfig, WebhookConfig, WebhookRateConfig, WorkerConfig,
     },
 };
 
@@ -24,7 +24,7 @@ pub(crate) fn declared_order(names: &BTreeSet<&str>) -> Option<Vec<&'static str>
         fields_of::<RateLimitConfig>(),
         fields_of::<RunsConfig>(),
         fields_of::<HubConfig>(),
-        fields_of::<HubRuleConfig>(),
+        fields_of::<RoutingRuleConfig>(),
         fields_of::<NotificationsConfig>(),
         fields_of::<WebhookConfig>(),
         fields_of::<NtfyConfig>(),
@@ -43,7 +43,7 @@ pub(crate) fn declared_order(names: &BTreeSet<&str>) -> Option<Vec<&'static str>
         fields_of::<PluginConfig>(),
         fields_of::<WasmConfig>(),
         fields_of::<ChannelConfig>(),
-        fields_of::<ChannelRateLimitConfig>(),
+        fields_of::<WebhookRateConfig>(),
         fields_of::<WorkerConfig>(),
         fields_of::<McpConfig>(),
         fields_of::<ToolsConfig>(),

@@ -37,7 +37,7 @@ pub fn parse_sidecar(text: &str) -> Result<(Vec<PluginGrant>, BTreeMap<String, S
     }
     let mut granted: Vec<PluginGrant> = Vec::with_capacity(grants.len());
     for grant in grants {
-        let grant = grant.parse().map_err(|error: patchboard_core::plugin::GrantParseError| error.to_string())?;
+        let grant = grant.parse().map_err(|error: patchboard_core::plugin::InvalidGrant| error.to_string())?;
         if !granted.contains(&grant) {
             granted.push(grant);
         }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::error::{BoardError, ErrorKind};
 
 mod grant;
-pub use grant::{GrantParseError, HostGrant, PluginGrant};
+pub use grant::{HostGrant, InvalidGrant, PluginGrant};
 
 /// Key of the plugin's name in a tool's metadata.
 pub const PLUGIN_METADATA_KEY: &str = "plugin";

@@ -296,8 +296,7 @@ impl WorkerSupervisor for WorkerPools {
 
     fn pools_taking_unregistered(&self) -> Vec<Arc<dyn UnregisteredTools>> {
         let open = self.pools.iter().filter(|pool| pool.runs_unregistered() == Some(true));
-        open.map(|pool| -> Arc<dyn UnregisteredTools> { Arc::new(unregistered::UnregisteredToolHost(pool.clone())) })
-            .collect()
+        open.map(|pool| -> Arc<dyn UnregisteredTools> { Arc::new(unregistered::OpenPoolHost(pool.clone())) }).collect()
     }
 }
 

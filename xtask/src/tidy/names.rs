@@ -1,5 +1,6 @@
-//! Names that a stranger can search for: no household words for technical things, no file called `words`, and within a
-//! crate no two types of one name that can be seen outside their own files.
+//! Names that a stranger can search for: no household words for technical things, no file called `words`, within a
+//! crate no two types of one name that can be seen outside their own files, and no type that repeats the name of its
+//! module although the rest would do.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +47,10 @@ pub(super) fn check(context: &Context) -> Vec<Problem> {
             types.entry((crate_name, name)).or_default().push(TypePlace { path, line, folder });
         }
     }
-    for ((crate_name, name), places) in types {
-        problems.extend(same_name(crate_name, name, &places));
+    for ((crate_name, name), places) in &types {
+        problems.extend(same_name(crate_name, name, places));
+        let is_taken = |rest: &str| types.contains_key(&(*crate_name, rest));
+        problems.extend(places.iter().filter_map(|place| repeated_module(name, place, is_taken)));
     }
     problems
 }
@@ -64,6 +67,30 @@ fn same_name(crate_name: &str, name: &str, places: &[TypePlace<'_>]) -> Vec<Prob
     let clashes = |place: &&TypePlace<'_>| !is_shared || place.folder == first.folder;
     let why = format!("`{name}` is a type of {} too: within {crate_name} a type is found by its name", first.path);
     others.iter().filter(clashes).map(|place| Problem::new(place.path, place.line, why.clone())).collect()
+}
+
+/// A module's word in front of a type helps only where the rest is a single word (`BoardLimits`: a `Limits` could be
+/// anything) or the name of another type. Abbreviations such as `mcp` are the names of protocols and may stay.
+fn repeated_module(name: &str, place: &TypePlace<'_>, is_taken: impl Fn(&str) -> bool) -> Option<Problem> {
+    const LONGEST_ABBREVIATION: usize = 3;
+    let stem = place.path.rsplit('/').next()?.strip_suffix(".rs")?;
+    let modules = [stem, stem.strip_suffix('s').unwrap_or(stem)];
+    let (own, rest) = modules.into_iter().filter(|module| module.len() > LONGEST_ABBREVIATION).find_map(|module| {
+        let prefix = camel_case(module);
+        Some((module, name.strip_prefix(prefix.as_str())?)).filter(|(_, rest)| rest.starts_with(char::is_uppercase))
+    })?;
+    (words_of(rest).len() > 1 && !is_taken(rest)).then(|| {
+        let why = format!("`{name}` repeats its module `{own}`, and `{rest}` alone can be searched for: drop the word");
+        Problem::new(place.path, place.line, why)
+    })
+}
+
+fn camel_case(module: &str) -> String {
+    let capitalised = module.split('_').map(|word| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_uppercase().chain(letters).collect::<String>()).unwrap_or_default()
+    });
+    capitalised.collect()
 }
 
 /// Types that other files of the crate can see, with their lines.

@@ -34,7 +34,7 @@ pub struct ChannelConfig {
     /// an identical one.
     pub replay_window: TimeSpan,
     /// Rate limit of webhooks; further ones are refused.
-    pub rate_limit: ChannelRateLimitConfig,
+    pub rate_limit: WebhookRateConfig,
     /// Whether the service waits for the answer.
     pub reply: ReplyMode,
     /// For `sync`: how long the service waits. A slower answer is sent as in `async`.
@@ -61,7 +61,7 @@ impl Default for ChannelConfig {
             header: None,
             timestamp_header: None,
             replay_window: TimeSpan::from_secs(300),
-            rate_limit: ChannelRateLimitConfig::default(),
+            rate_limit: WebhookRateConfig::default(),
             reply: ReplyMode::default(),
             wait: TimeSpan::from_secs(25),
             max_waiting: 1000,
@@ -99,7 +99,7 @@ pub enum ReplyMode {
 /// A token bucket per channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ChannelRateLimitConfig {
+pub struct WebhookRateConfig {
     /// Sustained webhooks per second.
     #[schemars(range(min = 1))]
     pub per_second: u32,
@@ -108,7 +108,7 @@ pub struct ChannelRateLimitConfig {
     pub burst: u32,
 }
 
-impl Default for ChannelRateLimitConfig {
+impl Default for WebhookRateConfig {
     fn default() -> Self {
         Self { per_second: 5, burst: 50 }
     }

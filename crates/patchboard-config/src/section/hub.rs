@@ -51,7 +51,7 @@ pub struct HubConfig {
     #[schemars(example = serde_json::json!({"nb": "notebook"}))]
     pub aliases: BTreeMap<String, String>,
     /// Rules that assign messages to an app, whatever its description says.
-    pub rules: Vec<HubRuleConfig>,
+    pub rules: Vec<RoutingRuleConfig>,
 }
 
 impl HubConfig {
@@ -91,7 +91,7 @@ impl Default for HubConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["when", "app"]))]
-pub struct HubRuleConfig {
+pub struct RoutingRuleConfig {
     /// Patterns, one of which must match the whole message: `*` is any text, `?` any one character; case is ignored.
     #[schemars(example = ["play *", "put on *"])]
     pub when: Vec<String>,

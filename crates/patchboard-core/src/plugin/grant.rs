@@ -24,7 +24,7 @@ pub struct HostGrant {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a grant: write http:HOST, http:HOST:PORT, store:NAME or host-function:NAME")]
-pub struct GrantParseError(pub String);
+pub struct InvalidGrant(pub String);
 
 impl HostGrant {
     pub fn covers(&self, host: &str, port: u16) -> bool {
@@ -33,10 +33,10 @@ impl HostGrant {
 }
 
 impl FromStr for HostGrant {
-    type Err = GrantParseError;
+    type Err = InvalidGrant;
 
-    fn from_str(text: &str) -> Result<Self, GrantParseError> {
-        let bad = || GrantParseError(format!("http:{text}"));
+    fn from_str(text: &str) -> Result<Self, InvalidGrant> {
+        let bad = || InvalidGrant(format!("http:{text}"));
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, "")) => (address, None),
             Some((address, rest)) => (address, Some(rest.strip_prefix(':').ok_or_else(bad)?)),
@@ -75,10 +75,10 @@ impl fmt::Display for HostGrant {
 }
 
 impl FromStr for PluginGrant {
-    type Err = GrantParseError;
+    type Err = InvalidGrant;
 
-    fn from_str(text: &str) -> Result<Self, GrantParseError> {
-        let bad = || GrantParseError(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidGrant> {
+        let bad = || InvalidGrant(text.to_owned());
         let (kind, what) = text.split_once(':').ok_or_else(bad)?;
         match kind {
             "http" => what.parse().map(Self::Http).map_err(|_| bad()),

@@ -57,13 +57,13 @@ pub struct SearchEndpoint {
 /// The configured search service is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("search endpoint cannot be used: {reason}")]
-pub struct SearchEndpointError {
+pub struct InvalidEndpoint {
     pub reason: String,
 }
 
 impl SearchEndpoint {
-    pub fn new(options: SearchOptions) -> Result<Self, SearchEndpointError> {
-        let refuse = |reason: &str| SearchEndpointError { reason: reason.to_owned() };
+    pub fn new(options: SearchOptions) -> Result<Self, InvalidEndpoint> {
+        let refuse = |reason: &str| InvalidEndpoint { reason: reason.to_owned() };
         let mut url = Url::parse(options.url.trim()).map_err(|_| refuse("it is not a URL"))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refuse("it must start with `http://` or `https://`"));

@@ -62,9 +62,9 @@ impl UnknownNames {
 
 /// A pool as the host of tools that it did not register.
 #[derive(Debug)]
-pub(super) struct UnregisteredToolHost(pub(super) Arc<WorkerPool>);
+pub(super) struct OpenPoolHost(pub(super) Arc<WorkerPool>);
 
-impl UnregisteredToolHost {
+impl OpenPoolHost {
     async fn call_by_name(
         &self,
         scope: &ToolScope,
@@ -93,13 +93,13 @@ impl UnregisteredToolHost {
     }
 }
 
-impl UnregisteredTools for UnregisteredToolHost {
+impl UnregisteredTools for OpenPoolHost {
     fn name_status(&self, name: &str) -> ToolNameStatus {
         self.0.name_status(name, Instant::now())
     }
 }
 
-impl ToolHost for UnregisteredToolHost {
+impl ToolHost for OpenPoolHost {
     fn kind(&self) -> ToolKind {
         ToolKind::Worker
     }

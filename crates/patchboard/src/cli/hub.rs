@@ -35,11 +35,11 @@ enum HubCommand {
     /// Show how a message was routed, and the result.
     Show(messages::ShowArgs),
     /// Send a message again, to the app that fits now.
-    Resend(messages::MessageIdArgs),
+    Resend(messages::OneMessageArgs),
     /// Send a message to the app it was meant for. The hub learns from it.
     Route(messages::RouteArgs),
     /// Cancel a waiting message.
-    Cancel(messages::MessageIdArgs),
+    Cancel(messages::OneMessageArgs),
     /// Show which app a text would be routed to and why, without sending it.
     Why(messages::WhyArgs),
     /// Let an app register where apps need approval.

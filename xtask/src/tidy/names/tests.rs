@@ -60,3 +60,26 @@ fn a_few_names_may_be_used_once_a_folder() {
         [("crates/a/src/one/wire.rs", "pub enum Error {}"), ("crates/a/src/one/map.rs", "pub enum Error {}")];
     assert_eq!(problems(&same_folder).len(), 1);
 }
+
+#[test]
+fn a_type_does_not_repeat_its_module_where_the_rest_says_enough() {
+    let refused = "crates/a/src/search.rs:1: `SearchEndpointError` repeats its module `search`, and `EndpointError` alone can \
+                   be searched for: drop the word";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("crates/a/src/search.rs", "pub struct SearchEndpointError;", &[refused]),
+        // One word is not enough to be found by.
+        ("crates/a/src/search.rs", "pub struct SearchOptions;", &[]),
+        ("crates/a/src/mcp.rs", "pub struct McpServerOptions;", &[]),
+        // The word goes on: no repetition.
+        ("crates/a/src/search.rs", "pub struct SearchableThingList;", &[]),
+        ("crates/a/src/search.rs", "struct SearchEndpointError;", &[]),
+    ];
+    for (path, text, expected) in cases {
+        assert_eq!(problems(&[(path, text)]), *expected, "{text}");
+    }
+    let taken =
+        [("crates/a/src/log.rs", "pub enum LogLevel {}"), ("crates/a/src/worker.rs", "pub enum WorkerLogLevel {}")];
+    assert_eq!(problems(&taken), Vec::<String>::new());
+    let plural = problems(&[("crates/a/src/channels.rs", "pub struct ChannelRateLimit;")]);
+    assert_eq!(plural.len(), 1, "{plural:?}");
+}

@@ -1,6 +1,6 @@
 use super::*;
 
-fn read(text: &str) -> Result<PluginGrant, GrantParseError> {
+fn read(text: &str) -> Result<PluginGrant, InvalidGrant> {
     text.parse()
 }
 

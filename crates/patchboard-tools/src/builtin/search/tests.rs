@@ -6,7 +6,7 @@ use super::*;
 use crate::JsonSchemaCheck;
 use patchboard_testkit::http_stub::{Answer, Stub};
 
-fn endpoint(kind: SearchKind, url: &str, key: Option<&str>) -> Result<SearchEndpoint, SearchEndpointError> {
+fn endpoint(kind: SearchKind, url: &str, key: Option<&str>) -> Result<SearchEndpoint, InvalidEndpoint> {
     SearchEndpoint::new(SearchOptions { kind, url: url.to_owned(), api_key: key.map(Into::into) })
 }
 

@@ -41,7 +41,7 @@ pub(super) struct ShowArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct MessageIdArgs {
+pub(super) struct OneMessageArgs {
     /// The message's id, as `hub messages` shows it.
     id: String,
     #[command(flatten)]
@@ -133,7 +133,7 @@ pub(super) async fn show(args: ShowArgs) -> Result<ExitCode, CommandFailure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn resend(args: MessageIdArgs) -> Result<ExitCode, CommandFailure> {
+pub(super) async fn resend(args: OneMessageArgs) -> Result<ExitCode, CommandFailure> {
     report_change(args.target.client()?.resend(&args.id).await)
 }
 
@@ -148,7 +148,7 @@ pub(super) async fn route(args: RouteArgs) -> Result<ExitCode, CommandFailure> {
     report_change(answer)
 }
 
-pub(super) async fn cancel(args: MessageIdArgs) -> Result<ExitCode, CommandFailure> {
+pub(super) async fn cancel(args: OneMessageArgs) -> Result<ExitCode, CommandFailure> {
     let answer =
         args.target.client()?.cancel(&args.id).await.map_err(|error| HubErrorContext::Message.to_failure(error))?;
     let report: MessageReport = report::parse(&answer)?;
