@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::backoff::BackoffSchedule;
-use crate::store::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
+use crate::store::{AuditRow, Store, StoreError, StoreWrite, WriteBatch};
 
 /// Rows queued; past this `add` waits for room.
 const MAX_PENDING_ROWS: usize = 8192;
@@ -98,7 +98,7 @@ impl AuditTrail {
 
     async fn commit(&self, writes: Vec<StoreWrite>) -> Result<(), StoreError> {
         for pause in RETRY_PAUSES.retries() {
-            let batch = WriteBatch { durability: Durability::Delta, writes: writes.clone() };
+            let batch = WriteBatch::delta(writes.clone());
             match self.0.store.commit(batch).await {
                 Ok(()) => return Ok(()),
                 Err(StoreError::Closed) => return Err(StoreError::Closed),
@@ -106,7 +106,7 @@ impl AuditTrail {
             }
             tokio::time::sleep(pause).await;
         }
-        self.0.store.commit(WriteBatch { durability: Durability::Delta, writes }).await
+        self.0.store.commit(WriteBatch::delta(writes)).await
     }
 
     fn pending(&self) -> MutexGuard<'_, PendingRows> {

@@ -43,6 +43,7 @@ use crate::port::{
 };
 use crate::reloadable::Reloadable;
 use crate::run::agent_tools::AgentToolHost;
+use crate::run::held::HeldRuns;
 use crate::run::{RunControl, RunDeps, RunLimits};
 use crate::session::SessionQueues;
 use crate::store::Store;
@@ -51,6 +52,7 @@ use crate::webhook::ChannelOptions;
 use crate::workspaces::WorkspaceService;
 use tracing::Instrument;
 
+mod adoption;
 mod bridge_api;
 mod channels;
 mod handlers;
@@ -60,7 +62,6 @@ mod models;
 mod nested_runs;
 mod plugins;
 mod readiness;
-mod recovery;
 mod run_permits;
 mod run_start;
 mod sessions;
@@ -68,7 +69,8 @@ mod settings;
 
 pub use handlers::{BoardCommand, CommandFuture};
 pub use housekeeping::RetentionPolicy;
-pub use recovery::RecoveryReport;
+use adoption::AdoptionState;
+pub use adoption::AdoptionReport;
 use run_permits::RunPermits;
 pub use settings::BoardSettings;
 
@@ -167,6 +169,9 @@ struct BoardShared {
     /// Permits of nested runs: a separate pool of the same size. A nested run never waits for a permit.
     nested_run_permits: RunPermits,
     live_runs: Mutex<HashMap<RunId, LiveRun>>,
+    /// The live runs and those of the hub's routing model.
+    held_runs: HeldRuns,
+    adoption: AdoptionState,
     /// Names of live and queued runs by principal, each with the flag that is set when the run has ended.
     run_names: Mutex<HashMap<RunName, Arc<AtomicBool>>>,
     tracker: TaskTracker,
@@ -204,6 +209,7 @@ impl Board {
         let log = Arc::new(EventLog::new(parts.store.clone(), parts.clock.clone()));
         let ledger = Arc::new(Ledger::new(parts.budgets, parts.store.clone(), parts.clock.clone()));
         let queues = SessionQueues::new(parts.limits.session_queue);
+        let held_runs = HeldRuns::default();
         let approvals = Arc::new(ApprovalQueue::new(
             parts.clock.clone(),
             parts.ids.clone(),
@@ -227,6 +233,8 @@ impl Board {
             ledger: ledger.clone(),
             prices: prices.clone(),
             store: parts.store.clone(),
+            held_runs: held_runs.clone(),
+            tenure: log.tenure().clone(),
             clock: parts.clock.clone(),
             ids: parts.ids.clone(),
             call_permits: Semaphore::new(MAX_CONCURRENT_CALLS),
@@ -245,7 +253,14 @@ impl Board {
         let bridge =
             Bridge::new(parts.bridge, parts.workers, parts.telemetry, parts.store.clone(), parts.clock.clone());
         let (plugins, store) = (parts.plugins.clone(), parts.store.clone());
-        let channels = ChannelService::new(parts.channels, plugins, store, parts.clock.clone(), parts.ids.clone());
+        let channels = ChannelService::new(
+            parts.channels,
+            plugins,
+            store,
+            log.tenure().clone(),
+            parts.clock.clone(),
+            parts.ids.clone(),
+        );
         let tracker = TaskTracker::new();
         let audit_trail = AuditTrail::new(parts.store.clone(), tracker.clone());
         let agent_tools = Arc::new(AgentToolHost::new(&parts.agents, &exposed));
@@ -272,6 +287,7 @@ impl Board {
             approvals: approvals.clone(),
             schemas: parts.schemas,
             clock: parts.clock.clone(),
+            tenure: log.tenure().clone(),
             limits: Reloadable::new(parts.limits.tool),
         });
         if let Some(tools) = plugin_tools {
@@ -315,6 +331,8 @@ impl Board {
             run_permits: RunPermits::new(parts.limits.concurrent_runs),
             nested_run_permits: RunPermits::new(parts.limits.concurrent_runs),
             live_runs: Mutex::new(HashMap::new()),
+            held_runs,
+            adoption: AdoptionState::default(),
             run_names: Mutex::new(HashMap::new()),
             tracker,
             draining: AtomicBool::new(false),

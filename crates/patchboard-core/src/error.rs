@@ -101,11 +101,13 @@ impl From<StoreError> for BoardError {
             StoreError::Closed => (ErrorKind::Unavailable, RetryHint::After(Duration::from_secs(5))),
             StoreError::Full => (ErrorKind::Unavailable, RetryHint::After(Duration::from_secs(60))),
             StoreError::BadCursor => (ErrorKind::Invalid, RetryHint::Never),
+            StoreError::Fenced => (ErrorKind::Unavailable, RetryHint::After(Duration::from_secs(1))),
+            StoreError::Conflict => (ErrorKind::Conflict, RetryHint::After(Duration::ZERO)),
             StoreError::Failed { .. } | StoreError::Corrupt { .. } => (ErrorKind::Internal, RetryHint::Never),
         };
         let message = match &error {
             // Concerns the request, not the storage.
-            StoreError::BadCursor => error.to_string(),
+            StoreError::BadCursor | StoreError::Fenced | StoreError::Conflict => error.to_string(),
             StoreError::Full => format!("{error}: the disk of the server's data directory has no room left"),
             StoreError::Busy | StoreError::Closed | StoreError::Failed { .. } | StoreError::Corrupt { .. } => {
                 format!("storage: {error}")

@@ -26,6 +26,7 @@ use crate::port::ToolScope;
 use crate::port::{Clock, SchemaValidator, SchemaViolation, ToolHost};
 use crate::reloadable::Reloadable;
 use crate::store::{AuditRow, Durability, Store, StoreWrite, WriteBatch};
+use crate::tenure::Tenure;
 use crate::tool::{CallMetadata, ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 
 use crate::text::cut_with_size;
@@ -99,6 +100,7 @@ pub struct ToolExecutor {
     pub approvals: Arc<ApprovalQueue>,
     pub schemas: Arc<dyn SchemaValidator>,
     pub clock: Arc<dyn Clock>,
+    pub tenure: Arc<Tenure>,
     pub limits: Reloadable<ToolLimits>,
 }
 
@@ -148,7 +150,7 @@ impl CallContext {
             }
             CallRecorder::AuditStore(_) if writes.is_empty() => Ok(()),
             CallRecorder::AuditStore(store) => {
-                Ok(store.commit(WriteBatch { durability: Durability::Boundary, writes }).await?)
+                Ok(store.commit(WriteBatch::boundary(writes)).await?)
             }
             CallRecorder::AuditQueue(trail) => {
                 enqueue_audit(trail, writes).await;
@@ -164,7 +166,7 @@ impl CallContext {
                 writer.append(Vec::<NewEvent>::new(), writes, Durability::Boundary).await
             }
             CallRecorder::AuditStore(store) => {
-                Ok(store.commit(WriteBatch { durability: Durability::Boundary, writes }).await?)
+                Ok(store.commit(WriteBatch::boundary(writes)).await?)
             }
             CallRecorder::AuditQueue(trail) => {
                 enqueue_audit(trail, writes).await;
@@ -409,6 +411,7 @@ impl ToolExecutor {
         if stop.is_cancelled() {
             return Ok(ToolOutput::error("cancelled"));
         }
+        self.tenure.may_act()?;
         // Cancels the tool however the call ends, a timeout included.
         let call_stop = stop.child_token();
         let _cancel_guard = call_stop.clone().drop_guard();

@@ -1,5 +1,6 @@
 //! A store with faults on demand, for this crate's tests: commits that fail, block or are delayed.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -7,13 +8,14 @@ use futures_core::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use crate::event::{Envelope, Event, Topic};
-use crate::id::{RunId, Seq, SessionKey};
+use crate::id::{RunId, Seq, SessionKey, TenureId};
 use crate::in_memory::InMemoryStore;
 use crate::store::{
-    AuditRow, BudgetScope, DeliveryRow, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow, PageCursor,
-    ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, StoreWrite, TurnQuery, TurnRow,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage, MessageQuery, MessageRow, NodeRole, PageCursor,
+    ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow,
     UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
 };
+use crate::webhook::DeliveryId;
 
 /// Selects the batches that fail.
 pub(crate) type FailurePredicate = fn(&WriteBatch) -> bool;
@@ -87,6 +89,30 @@ impl FaultyStore {
         self.replays.load(Ordering::SeqCst)
     }
 
+    /// Waits and fails as told.
+    async fn before_commit(&self, batch: &WriteBatch) -> Result<(), StoreError> {
+        let gate = self.gate.lock().unwrap().clone();
+        if let Some(gate) = gate
+            && let Ok(permit) = gate.acquire().await
+        {
+            permit.forget();
+        }
+        self.simulate_latency().await;
+        let fails = *self.fails.lock().unwrap();
+        let is_exhausted = match &mut *self.commits_left.lock().unwrap() {
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        };
+        if is_exhausted || fails.is_some_and(|fails| fails(batch)) {
+            return Err(StoreError::Failed { attempted: "commit a batch", source: "the disk is gone".into() });
+        }
+        Ok(())
+    }
+
     async fn simulate_latency(&self) {
         for _ in 0..self.delay {
             tokio::task::yield_now().await;
@@ -102,25 +128,7 @@ pub(crate) fn contains_event(batch: &WriteBatch, predicate: fn(&Event) -> bool) 
 impl Store for FaultyStore {
     fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            let gate = self.gate.lock().unwrap().clone();
-            if let Some(gate) = gate
-                && let Ok(permit) = gate.acquire().await
-            {
-                permit.forget();
-            }
-            self.simulate_latency().await;
-            let fails = *self.fails.lock().unwrap();
-            let is_exhausted = match &mut *self.commits_left.lock().unwrap() {
-                Some(0) => true,
-                Some(left) => {
-                    *left -= 1;
-                    false
-                }
-                None => false,
-            };
-            if is_exhausted || fails.is_some_and(|fails| fails(&batch)) {
-                return Err(StoreError::Failed { attempted: "commit a batch", source: "the disk is gone".into() });
-            }
+            self.before_commit(&batch).await?;
             self.inner.commit(batch.clone()).await?;
             self.journal.lock().unwrap().push(batch);
             Ok(())
@@ -168,6 +176,47 @@ impl Store for FaultyStore {
         self.inner.latest_run_of_session(session)
     }
 
+    fn tenure(&self) -> TenureId {
+        self.inner.tenure()
+    }
+
+    fn adopt_runs(
+        &self,
+        held: HashSet<RunId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
+        self.inner.adopt_runs(held, limit)
+    }
+
+    fn adopt_deliveries(
+        &self,
+        held: HashSet<DeliveryId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
+        self.inner.adopt_deliveries(held, limit)
+    }
+
+    fn claim_role(&self, role: NodeRole) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.claim_role(role)
+    }
+
+    fn take_delivery(
+        &self,
+        row: DeliveryRow,
+        earlier: EarlierDelivery,
+    ) -> BoxFuture<'_, Result<TakenDelivery, StoreError>> {
+        Box::pin(async move {
+            // A commit like any other: it fails, waits and is on record in the same way.
+            let batch = WriteBatch::boundary(vec![StoreWrite::Delivery(row.clone())]);
+            self.before_commit(&batch).await?;
+            let taken = self.inner.take_delivery(row, earlier).await?;
+            if taken == TakenDelivery::Stored {
+                self.journal.lock().unwrap().push(batch);
+            }
+            Ok(taken)
+        })
+    }
+
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
         self.inner.unfinished_runs()
     }
@@ -197,8 +246,8 @@ impl Store for FaultyStore {
         self.inner.facts(query)
     }
 
-    fn kv_get(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        self.inner.kv_get(namespace, key)
+    fn kv_entry(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<KvEntry>, StoreError>> {
+        self.inner.kv_entry(namespace, key)
     }
 
     fn kv_keys(

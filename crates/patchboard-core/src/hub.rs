@@ -1,6 +1,7 @@
 //! The hub: accepts utterances, tracks the apps, and runs one actor per open message.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use crate::id::{ConnectionId, MessageId};
 use crate::log::EventLog;
 use crate::port::{Clock, Embedder, IdGenerator};
 use crate::reply::InboxEvent;
-use crate::store::{AuditRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
+use crate::store::{AuditRow, Store, StoreError, StoreWrite, WriteBatch};
 use patchboard_matcher::Matcher;
 
 mod actors;
@@ -148,6 +149,9 @@ struct HubState {
     background_tasks: TaskTracker,
     background_stop: CancellationToken,
     started: Instant,
+    is_restored: AtomicBool,
+    /// Another process has the hub's role.
+    is_standby: AtomicBool,
 }
 
 impl Hub {
@@ -179,19 +183,40 @@ impl Hub {
             background_tasks: TaskTracker::new(),
             background_stop: CancellationToken::new(),
             started: Instant::now(),
+            is_restored: AtomicBool::new(false),
+            is_standby: AtomicBool::new(false),
             options,
         }))
     }
 
-    /// Restores apps, training data and open messages. The caller must do this before any other call.
-    pub(crate) async fn recover(&self) -> Result<usize, BoardError> {
-        self.restore_apps().await?;
-        let open = self.0.store.open_messages().await?;
-        let count = open.len();
-        for row in open {
-            self.resume_actor(row.message);
+    /// Restores apps, training data and open messages the first time, then continues open messages without an actor.
+    /// Returns their number. Must be called before any other method, and only while this process has the hub's role.
+    pub(crate) async fn adopt(&self) -> Result<usize, BoardError> {
+        if !self.0.is_restored.load(Ordering::SeqCst) {
+            self.restore_apps().await?;
+            self.0.is_restored.store(true, Ordering::SeqCst);
         }
-        Ok(count)
+        self.0.is_standby.store(false, Ordering::SeqCst);
+        let open = self.0.store.open_messages().await?;
+        Ok(open.into_iter().filter(|row| self.resume_actor(row.message)).count())
+    }
+
+    /// Another process has the hub's role: apps and messages are refused here.
+    pub(crate) fn stand_by(&self) {
+        self.0.is_standby.store(true, Ordering::SeqCst);
+    }
+
+    fn may_act(&self) -> Result<(), BoardError> {
+        self.0.log.tenure().may_act()
+    }
+
+    pub(super) fn check_active(&self) -> Result<(), BoardError> {
+        if self.0.is_standby.load(Ordering::SeqCst) {
+            let retry = RetryHint::After(Duration::from_secs(5));
+            let message = "the hub runs on another node: connect to that one, or try again when it is gone";
+            return Err(BoardError::new(ErrorKind::Unavailable, message).retry(retry));
+        }
+        Ok(())
     }
 
     /// Submits an utterance. Replies once it is stored and, where no model has to be asked, routed.
@@ -201,6 +226,7 @@ impl Hub {
         request: SubmitMessage,
     ) -> Result<Arc<MessageReport>, BoardError> {
         let SubmitMessage { text, input, confidence, only_app } = request;
+        self.check_active()?;
         check_text(&text)?;
         if confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return Err(BoardError::invalid("confidence is out of range: it lies between 0 and 1"));
@@ -330,7 +356,7 @@ impl Hub {
         };
         self.0
             .store
-            .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Audit(audit)] })
+            .commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)]))
             .await
     }
 

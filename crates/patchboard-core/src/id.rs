@@ -18,6 +18,10 @@ pub struct ApprovalId(pub Uuid);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub Uuid);
 
+/// The time in which one process may write to the store: from joining until it leaves or is fenced. Never used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TenureId(pub Uuid);
+
 /// Position of an event in its topic: 1, 2, 3 … without gaps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Seq(pub u64);
@@ -53,6 +57,7 @@ macro_rules! display_as {
 display_as!(RunId, uuid => uuid);
 display_as!(ApprovalId, uuid => uuid);
 display_as!(MessageId, uuid => format_args!("msg-{uuid}"));
+display_as!(TenureId, uuid => uuid);
 display_as!(Seq, number => number);
 display_as!(NodeId, number => number);
 display_as!(ConnectionId, number => number);

@@ -1,83 +1,65 @@
 //! A store in memory with the semantics of the real ones but no durability, for tests and experiments. It passes the
-//! same contract suite.
+//! same contract suite. Several handles can share the data, each with a tenure of its own, as the processes of a
+//! cluster share a database.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_core::future::BoxFuture;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use crate::event::{Envelope, Topic};
-use crate::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
+use crate::id::{MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::model::TokenCount;
 use crate::store::{
-    AuditRow, BudgetScope, DeliveryRow, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow,
-    ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RetentionCutoffs, RunRow, RunState, SessionFilter,
-    SessionRow, Store, StoreError, StoreWrite, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace,
+    KvUsage, MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter,
+    SessionRow, Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
     UsageQuery, UsageRow, WriteBatch,
 };
 use crate::webhook::DeliveryId;
 
 /// Upper bound of every list, whatever limit the caller gives.
 const MAX_ITEMS: usize = 1000;
-/// Most runs deleted by one call of `prune`; the same for messages.
-const MAX_PRUNED_RUNS: usize = 500;
 
-#[derive(Debug, Default)]
+mod tables;
+
+use tables::{MAX_PRUNED_RUNS, StoreTables, StoredSession};
+
+#[derive(Debug)]
 pub struct InMemoryStore {
-    state: Mutex<StoreTables>,
+    state: Arc<Mutex<StoreTables>>,
+    tenure: TenureId,
 }
 
-#[derive(Debug, Default)]
-struct StoreTables {
-    closed: bool,
-    /// Sequence number for everything that needs an order of arrival.
-    last_number: u64,
-    events: HashMap<Topic, Vec<Arc<Envelope>>>,
-    runs: HashMap<RunId, StoredRun>,
-    open_calls: BTreeMap<(RunId, u32), ModelCallRow>,
-    sessions: HashMap<SessionKey, StoredSession>,
-    facts: Vec<StoredFact>,
-    kv: HashMap<KvNamespace, BTreeMap<Arc<str>, Vec<u8>>>,
-    deliveries: HashMap<DeliveryId, DeliveryRow>,
-    messages: HashMap<MessageId, MessageRow>,
-    usage: Vec<UsageRow>,
-    spent: HashMap<String, u64>,
-    audit: Vec<AuditRow>,
-}
-
-#[derive(Debug)]
-struct StoredRun {
-    row: RunRow,
-    number: u64,
-    ended_at: Option<Timestamp>,
-    /// Its session was purged while it ran; it is deleted when it ends.
-    delete_at_end: bool,
-}
-
-#[derive(Debug)]
-struct StoredSession {
-    number: u64,
-    owner: Option<Arc<str>>,
-    created_at: Timestamp,
-    used_at: Timestamp,
-    cleared: bool,
-    hidden_turns: u64,
-    turns: Vec<TurnRow>,
-}
-
-#[derive(Debug)]
-struct StoredFact {
-    owner: MemoryOwner,
-    fact: FactRow,
-    embedding: Option<(Arc<str>, Vec<f32>)>,
-    superseded: bool,
+impl Default for InMemoryStore {
+    fn default() -> Self {
+        let (mut state, tenure) = (StoreTables::default(), first_tenure());
+        state.live_tenures.insert(tenure);
+        Self { state: Arc::new(Mutex::new(state)), tenure }
+    }
 }
 
 impl InMemoryStore {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Another process that uses the same data, in a tenure of its own.
+    #[must_use]
+    pub fn join(&self) -> Self {
+        let mut state = lock(&self.state);
+        state.tenures_begun += 1;
+        let tenure = TenureId(Uuid::from_u128(first_tenure().0.as_u128() + state.tenures_begun));
+        state.live_tenures.insert(tenure);
+        Self { state: self.state.clone(), tenure }
+    }
+
+    /// Ends a tenure: its process can commit nothing any more, and others take over its work.
+    pub fn fence(&self, tenure: TenureId) {
+        lock(&self.state).live_tenures.remove(&tenure);
     }
 
     fn with_tables<T: Send + 'static>(
@@ -92,12 +74,85 @@ impl InMemoryStore {
 
 impl Store for InMemoryStore {
     fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
+        let tenure = batch.tenure.unwrap_or(self.tenure);
         self.with_tables(|state| {
+            state.check_tenure(tenure)?;
+            state.check_versions(&batch.writes)?;
             state
                 .check_batch(&batch.writes)
                 .map_err(|reason| StoreError::Failed { attempted: "commit a batch", source: reason.into() })?;
-            state.apply(batch.writes);
+            state.apply(batch.writes, tenure);
             Ok(())
+        })
+    }
+
+    fn tenure(&self) -> TenureId {
+        self.tenure
+    }
+
+    fn adopt_runs(
+        &self,
+        held: HashSet<RunId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
+        let tenure = self.tenure;
+        self.with_tables(move |state| {
+            state.check_tenure(tenure)?;
+            let unfinished = state.unfinished_runs().into_iter();
+            let is_free = |run: &RunId| state.is_adoptable(state.run_owners.get(run), tenure, held.contains(run));
+            let adopted: Vec<_> = unfinished.filter(|unfinished| is_free(&unfinished.run.run)).take(limit).collect();
+            state.run_owners.extend(adopted.iter().map(|unfinished| (unfinished.run.run, tenure)));
+            Ok(adopted)
+        })
+    }
+
+    fn adopt_deliveries(
+        &self,
+        held: HashSet<DeliveryId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
+        let tenure = self.tenure;
+        self.with_tables(move |state| {
+            state.check_tenure(tenure)?;
+            let open = state.open_deliveries().into_iter();
+            let is_free = |id: &DeliveryId| state.is_adoptable(state.delivery_owners.get(id), tenure, held.contains(id));
+            let adopted: Vec<_> = open.filter(|row| is_free(&row.id)).take(limit).collect();
+            state.delivery_owners.extend(adopted.iter().map(|row| (row.id, tenure)));
+            Ok(adopted)
+        })
+    }
+
+    fn claim_role(&self, role: NodeRole) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let tenure = self.tenure;
+        self.with_tables(move |state| {
+            state.check_tenure(tenure)?;
+            let is_free = state.roles.get(&role).is_none_or(|owner| !state.live_tenures.contains(owner));
+            if is_free {
+                state.roles.insert(role, tenure);
+            }
+            Ok(state.roles.get(&role) == Some(&tenure))
+        })
+    }
+
+    fn take_delivery(
+        &self,
+        row: DeliveryRow,
+        earlier: EarlierDelivery,
+    ) -> BoxFuture<'_, Result<TakenDelivery, StoreError>> {
+        let tenure = self.tenure;
+        self.with_tables(move |state| {
+            state.check_tenure(tenure)?;
+            let found = |key: &str| {
+                state.deliveries.values().find(|stored| stored.channel == row.channel && &*stored.key == key)
+            };
+            let is_recent =
+                |stored: &&DeliveryRow| earlier.not_before.is_none_or(|moment| stored.received_at > moment);
+            let others = || earlier.keys.iter().find_map(|key| found(key).filter(is_recent));
+            if let Some(stored) = found(&row.key).or_else(others) {
+                return Ok(TakenDelivery::Earlier(stored.clone()));
+            }
+            state.apply(vec![StoreWrite::Delivery(row)], tenure);
+            Ok(TakenDelivery::Stored)
         })
     }
 
@@ -132,15 +187,7 @@ impl Store for InMemoryStore {
     }
 
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
-        self.with_tables(|state| {
-            let mut running: Vec<_> = state.runs.values().filter(|run| run.ended_at.is_none()).collect();
-            running.sort_by_key(|run| run.number);
-            let unfinished = running.into_iter().map(|run| UnfinishedRun {
-                run: run.row.clone(),
-                open_calls: state.calls_of(run.row.run).cloned().collect(),
-            });
-            Ok(unfinished.collect())
-        })
+        self.with_tables(|state| Ok(state.unfinished_runs()))
     }
 
     fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>> {
@@ -204,7 +251,7 @@ impl Store for InMemoryStore {
         })
     }
 
-    fn kv_get(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+    fn kv_entry(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<KvEntry>, StoreError>> {
         self.with_tables(|state| Ok(state.kv.get(namespace).and_then(|values| values.get(key)).cloned()))
     }
 
@@ -225,9 +272,9 @@ impl Store for InMemoryStore {
     fn kv_usage(&self, namespace: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>> {
         self.with_tables(|state| {
             let values = state.kv.get(namespace).into_iter().flatten();
-            Ok(values.fold(KvUsage::default(), |size, (key, value)| KvUsage {
+            Ok(values.fold(KvUsage::default(), |size, (key, entry)| KvUsage {
                 keys: size.keys + 1,
-                bytes: size.bytes + (key.len() + value.len()) as u64,
+                bytes: size.bytes + (key.len() + entry.value.len()) as u64,
             }))
         })
     }
@@ -239,11 +286,7 @@ impl Store for InMemoryStore {
     }
 
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
-        self.with_tables(|state| {
-            let mut open: Vec<_> = state.deliveries.values().filter(|row| !row.state.is_final()).cloned().collect();
-            open.sort_by_key(|row| (row.received_at, row.id));
-            Ok(open)
-        })
+        self.with_tables(|state| Ok(state.open_deliveries()))
     }
 
     fn messages(&self, query: MessageQuery) -> BoxFuture<'_, Result<ResultPage<MessageRow>, StoreError>> {
@@ -329,297 +372,6 @@ impl Store for InMemoryStore {
     }
 }
 
-impl StoreTables {
-    /// Checks all writes before the first is applied, so that a batch is atomic.
-    fn check_batch(&self, writes: &[StoreWrite]) -> Result<(), String> {
-        let mut last: HashMap<&Topic, Seq> = HashMap::new();
-        let mut running: HashMap<RunId, bool> = HashMap::new();
-        let mut open: HashMap<(RunId, u32), bool> = HashMap::new();
-        for write in writes {
-            match write {
-                StoreWrite::Event(record) => {
-                    let last = last.entry(&record.topic).or_insert_with(|| self.last_seq(&record.topic));
-                    if record.seq != last.next() {
-                        return Err(format!("event number {} does not follow {last}", record.seq));
-                    }
-                    *last = record.last_seq();
-                }
-                StoreWrite::OpenRun(row) => {
-                    if self.runs.contains_key(&row.run) || running.insert(row.run, true).is_some() {
-                        return Err(format!("run {} is stored already", row.run));
-                    }
-                }
-                StoreWrite::CloseRun { run, .. } => {
-                    let stored = self.runs.get(run).is_some_and(|run| run.ended_at.is_none());
-                    if !running.insert(*run, false).unwrap_or(stored) {
-                        return Err(format!("run {run} is not running"));
-                    }
-                }
-                StoreWrite::OpenModelCall(call) => {
-                    let key = (call.run, call.number);
-                    if open.insert(key, true).unwrap_or_else(|| self.open_calls.contains_key(&key)) {
-                        return Err(format!("model call {} of run {} is open already", call.number, call.run));
-                    }
-                }
-                StoreWrite::SettleModelCall(usage) => {
-                    let key = (usage.run, usage.number);
-                    if !open.insert(key, false).unwrap_or_else(|| self.open_calls.contains_key(&key)) {
-                        return Err(format!("model call {} of run {} is not open", usage.number, usage.run));
-                    }
-                }
-                StoreWrite::Delivery(row) => {
-                    let is_taken = |other: &DeliveryRow| {
-                        other.id != row.id && other.channel == row.channel && other.key == row.key
-                    };
-                    let before = writes
-                        .iter()
-                        .filter_map(|write| if let StoreWrite::Delivery(other) = write { Some(other) } else { None });
-                    if self.deliveries.values().chain(before).any(is_taken) {
-                        return Err(format!("a delivery of {} is stored already: {}", row.channel, row.key));
-                    }
-                }
-                StoreWrite::AddTurn(_)
-                | StoreWrite::LearnFact(_)
-                | StoreWrite::ClearSession { .. }
-                | StoreWrite::Audit(_)
-                | StoreWrite::Message(_)
-                | StoreWrite::PutValue { .. } => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn apply(&mut self, writes: Vec<StoreWrite>) {
-        let mut runs_to_delete = Vec::new();
-        for write in writes {
-            match write {
-                StoreWrite::Event(record) => self.events.entry(record.topic.clone()).or_default().push(record),
-                StoreWrite::OpenRun(row) => self.open_run(row),
-                StoreWrite::CloseRun { run, outcome, at } => {
-                    if let Some(stored) = self.runs.get_mut(&run) {
-                        stored.ended_at = Some(at);
-                        stored.row.state = RunState::Ended(outcome);
-                        runs_to_delete.extend(stored.delete_at_end.then_some(run));
-                    }
-                }
-                StoreWrite::OpenModelCall(call) => {
-                    self.open_calls.insert((call.run, call.number), call);
-                }
-                StoreWrite::SettleModelCall(usage) => {
-                    self.open_calls.remove(&(usage.run, usage.number));
-                    for scope in &usage.scopes {
-                        let spent = self.spent.entry(scope.key()).or_default();
-                        *spent = spent.saturating_add(usage.tokens.total());
-                    }
-                    self.usage.push(usage);
-                }
-                StoreWrite::AddTurn(turn) => self.add_turn(turn),
-                StoreWrite::LearnFact(fact) => self.add_fact(fact),
-                StoreWrite::ClearSession { session, purge: true, .. } => self.purge(&session),
-                StoreWrite::ClearSession { session, purge: false, .. } => {
-                    if let Some(session) = self.sessions.get_mut(&session) {
-                        session.cleared = true;
-                        session.hidden_turns = session.turns.len() as u64;
-                    }
-                }
-                StoreWrite::Audit(row) => self.audit.push(row),
-                StoreWrite::Message(row) => {
-                    let stored = self.messages.entry(row.message).or_insert(row);
-                    // The submission time does not change.
-                    *stored = MessageRow { submitted_at: stored.submitted_at, ..row };
-                }
-                StoreWrite::PutValue { namespace, key, value, .. } => self.put_value(namespace, key, value),
-                StoreWrite::Delivery(row) => {
-                    let stored = self.deliveries.entry(row.id).or_insert_with(|| row.clone());
-                    // Channel, key and time of receipt do not change.
-                    *stored = DeliveryRow {
-                        channel: stored.channel.clone(),
-                        key: stored.key.clone(),
-                        received_at: stored.received_at,
-                        ..row
-                    };
-                }
-            }
-        }
-        for run in runs_to_delete {
-            self.delete_purged_run(run);
-        }
-    }
-
-    fn next_number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
-    }
-
-    fn last_seq(&self, topic: &Topic) -> Seq {
-        self.events.get(topic).and_then(|records| records.last()).map_or(Seq(0), |record| record.last_seq())
-    }
-
-    fn newest_run(&self, predicate: impl Fn(&RunRow) -> bool) -> Option<RunRow> {
-        let matching = self.runs.values().filter(|run| predicate(&run.row));
-        matching.max_by_key(|run| run.number).map(|run| run.row.clone())
-    }
-
-    fn calls_of(&self, run: RunId) -> impl Iterator<Item = &ModelCallRow> {
-        self.open_calls.range((run, 0)..=(run, u32::MAX)).map(|(_, call)| call)
-    }
-
-    fn session_used(&mut self, key: &SessionKey, run: RunId, at: Timestamp) -> &mut StoredSession {
-        let number = self.next_number();
-        let owner = self.runs.get(&run).map(|run| run.row.principal.clone());
-        self.sessions.entry(key.clone()).or_insert_with(|| StoredSession {
-            number,
-            owner,
-            created_at: at,
-            used_at: at,
-            cleared: false,
-            hidden_turns: 0,
-            turns: Vec::new(),
-        })
-    }
-
-    fn open_run(&mut self, row: RunRow) {
-        let ended_at = match row.state {
-            RunState::Running => None,
-            RunState::Ended(_) => Some(row.started_at),
-        };
-        let number = self.next_number();
-        let (run, key, at) = (row.run, row.session.clone(), row.started_at);
-        self.runs.insert(run, StoredRun { row, number, ended_at, delete_at_end: false });
-        let session = self.session_used(&key, run, at);
-        session.used_at = at;
-        session.cleared = false;
-    }
-
-    fn add_turn(&mut self, turn: NewTurn) {
-        if self.runs.get(&turn.run).is_some_and(|run| run.delete_at_end) {
-            return;
-        }
-        let session = self.session_used(&turn.session, turn.run, turn.at);
-        session.cleared = false;
-        let turns = &mut session.turns;
-        turns.push(TurnRow { number: turns.len() as u64 + 1, run: turn.run, at: turn.at, messages: turn.messages });
-    }
-
-    fn put_value(&mut self, namespace: KvNamespace, key: Arc<str>, value: Option<Vec<u8>>) {
-        let values = self.kv.entry(namespace).or_default();
-        match value {
-            Some(value) => drop(values.insert(key, value)),
-            None => drop(values.remove(&key)),
-        }
-    }
-
-    fn purge(&mut self, session: &SessionKey) {
-        self.sessions.remove(session);
-        self.kv.remove(&KvNamespace::Session(session.clone()));
-        let mut ended = Vec::new();
-        for run in self.runs.values_mut().filter(|run| run.row.session == *session) {
-            run.delete_at_end = true;
-            ended.extend(run.ended_at.map(|_| run.row.run));
-        }
-        for run in ended {
-            self.delete_run(run);
-        }
-    }
-
-    /// Deletes a run that has ended and whose session was purged while it ran. Values it stored since are deleted too,
-    /// unless the session is in use again and they may belong to another run.
-    fn delete_purged_run(&mut self, run: RunId) {
-        if let Some(stored) = self.runs.get(&run)
-            && !self.sessions.contains_key(&stored.row.session)
-        {
-            self.kv.remove(&KvNamespace::Session(stored.row.session.clone()));
-        }
-        self.delete_run(run);
-    }
-
-    fn delete_run(&mut self, run: RunId) {
-        self.runs.remove(&run);
-        self.events.remove(&Topic::Run(run));
-        self.open_calls.retain(|(of, _), _| *of != run);
-    }
-
-    /// Deletes final messages last changed before `before`, with their events; returns `true` if some are left.
-    fn prune_messages(&mut self, before: Timestamp) -> bool {
-        let is_expired = |row: &&MessageRow| row.state.is_final() && row.changed_at < before;
-        let expired: Vec<_> = self.messages.values().filter(is_expired).map(|row| row.message).collect();
-        for message in expired.iter().take(MAX_PRUNED_RUNS) {
-            self.messages.remove(message);
-            self.events.remove(&Topic::Message(*message));
-        }
-        expired.len() > MAX_PRUNED_RUNS
-    }
-
-    fn add_fact(&mut self, new: NewFact) {
-        let number = self.next_number();
-        let current = self.facts.iter_mut().find(|stored| {
-            !stored.superseded
-                && stored.owner == new.owner
-                && stored.fact.subject == new.subject
-                && stored.fact.predicate == new.predicate
-        });
-        if let Some(current) = current {
-            if current.fact.object == new.object {
-                return;
-            }
-            current.superseded = true;
-        }
-        self.facts.push(StoredFact {
-            owner: new.owner,
-            fact: FactRow {
-                number,
-                subject: new.subject,
-                predicate: new.predicate,
-                object: new.object,
-                confidence: new.confidence,
-                session: new.session,
-                learned_at: new.learned_at,
-                score: 0.0,
-            },
-            embedding: new.embedding,
-            superseded: false,
-        });
-    }
-
-    /// The owner's current facts up to number `newest`: matches by score, then, if requested, the rest by age.
-    fn rank_facts(&self, query: &FactQuery, newest: u64) -> Vec<FactRow> {
-        let query_words: HashSet<String> = tokenize(&query.text).collect();
-        let mut ranked = Vec::new();
-        for stored in &self.facts {
-            if stored.owner != query.owner || stored.superseded || stored.fact.number > newest {
-                continue;
-            }
-            let FactRow { subject, predicate, object, .. } = &stored.fact;
-            let fact_words: Vec<String> = tokenize(&format!("{subject} {predicate} {object}")).collect();
-            let is_in_fact = |word: &&String| fact_words.contains(word);
-            let found = query_words.iter().filter(is_in_fact).count() as f32 / query_words.len().max(1) as f32;
-            let similarity = match (&query.embedding, &stored.embedding) {
-                (Some((query_space, left)), Some((fact_space, right))) if query_space == fact_space => {
-                    cosine(left, right).max(0.0)
-                }
-                _ => 0.0,
-            };
-            ranked.push(FactRow { score: found + similarity, ..stored.fact.clone() });
-        }
-        ranked.retain(|fact| query.fill_with_recent || fact.score > 0.0);
-        ranked.sort_by(|left, right| right.score.total_cmp(&left.score).then(right.number.cmp(&left.number)));
-        ranked
-    }
-}
-
-impl StoredSession {
-    fn row(&self, key: &SessionKey) -> SessionRow {
-        let turns = self.visible().len() as u64;
-        let owner = self.owner.clone();
-        SessionRow { key: key.clone(), owner, created_at: self.created_at, used_at: self.used_at, turns }
-    }
-
-    fn visible(&self) -> &[TurnRow] {
-        let hidden = usize::try_from(self.hidden_turns).unwrap_or(usize::MAX);
-        self.turns.get(hidden..).unwrap_or_default()
-    }
-}
-
 /// Sort key of the message in lists.
 fn sort_key(row: &MessageRow) -> (i128, MessageId) {
     (row.submitted_at.as_nanosecond(), row.message)
@@ -694,14 +446,8 @@ fn pair<L: std::str::FromStr, R: std::str::FromStr>(cursor: &PageCursor) -> Resu
     Ok((number(left)?, number(right)?))
 }
 
-fn tokenize(text: &str) -> impl Iterator<Item = String> {
-    text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
-}
-
-fn cosine(left: &[f32], right: &[f32]) -> f32 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    let length = (dot(left, left) * dot(right, right)).sqrt();
-    if left.len() == right.len() && length > 0.0 { dot(left, right) / length } else { 0.0 }
+fn first_tenure() -> TenureId {
+    TenureId(Uuid::from_u128(1 << 64))
 }
 
 /// A panic while the lock is held cannot leave the data inconsistent, so a poisoned lock is used.

@@ -11,8 +11,8 @@
 //!
 //! The engines, each importing the vocabulary and the engines above it in this list:
 //!
-//! - [`access`]: which grant a command needs; [`log`]: the only place that numbers events; [`session`]: one turn at a
-//!   time.
+//! - [`access`]: which grant a command needs; [`tenure`]: whether this process may still act on its work; [`log`]: the
+//!   only place that numbers events; [`session`]: one turn at a time.
 //! - [`budget`], [`agent`], [`memory`], [`approval`]: what may be spent, which agent answers with which model, what is
 //!   recalled, what needs a person's consent; [`audit`]: audit rows that are written after the call returned.
 //! - [`executor`]: the one path of every tool call.
@@ -61,6 +61,7 @@ pub mod scripted;
 pub mod session;
 pub mod store;
 mod telemetry;
+pub mod tenure;
 pub mod text;
 mod todo;
 pub mod tokens;

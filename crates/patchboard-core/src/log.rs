@@ -11,9 +11,10 @@ use tokio::sync::{Notify, watch};
 
 use crate::error::BoardError;
 use crate::event::{Envelope, Event, ModelCallOutcome, NewEvent, TextChunks, Topic};
-use crate::id::Seq;
+use crate::id::{Seq, TenureId};
 use crate::port::{BoxStream, Clock};
-use crate::store::{Durability, Store, StoreWrite, WriteBatch};
+use crate::store::{Durability, RunState, Store, StoreError, StoreWrite, WriteBatch};
+use crate::tenure::Tenure;
 
 /// Records of a live topic kept in memory. A follower further behind reads from the store.
 const TAIL_RECORDS: usize = 256;
@@ -21,6 +22,8 @@ const TAIL_RECORDS: usize = 256;
 const TAIL_BYTES: usize = 1024 * 1024;
 /// Records read from the store at a time.
 const REPLAY_RECORDS: usize = 256;
+/// How often a follower looks for records of a run that another process, or none at the moment, works on.
+const REMOTE_POLL: Duration = Duration::from_millis(250);
 /// How many events a topic may be ahead of its pacing follower before the writer has to wait.
 const PACING_LEAD: u64 = 8192;
 
@@ -28,6 +31,7 @@ const PACING_LEAD: u64 = 8192;
 pub struct EventLog {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    tenure: Arc<Tenure>,
     live: Mutex<HashMap<Topic, Weak<LiveTopic>>>,
 }
 
@@ -78,7 +82,12 @@ pub enum FollowerPacing {
 
 impl EventLog {
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, live: Mutex::new(HashMap::new()) }
+        let tenure = Arc::new(Tenure::new(store.tenure()));
+        Self { store, clock, tenure, live: Mutex::new(HashMap::new()) }
+    }
+
+    pub fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
     }
 
     /// Opens a topic for its only writer; `next` is the first free number.
@@ -92,10 +101,11 @@ impl EventLog {
             pace_changed: Notify::new(),
         });
         lock_unpoisoned(&self.live).insert(topic, Arc::downgrade(&live));
-        TopicWriter { log: self.clone(), live, next: tokio::sync::Mutex::new(next) }
+        TopicWriter { log: self.clone(), live, tenure: self.tenure.id(), next: tokio::sync::Mutex::new(next) }
     }
 
-    /// All events from `from` on: first the stored ones, then live ones. Ends after the topic's last event.
+    /// All events from `from` on: first the stored ones, then live ones. For a run the stream ends after the last event,
+    /// or when nothing more can come: a run without a writer in this process may go on in another one, or here again.
     pub fn follow(
         self: &Arc<Self>,
         topic: &Topic,
@@ -104,24 +114,17 @@ impl EventLog {
     ) -> BoxStream<Result<Arc<Envelope>, BoardError>> {
         // Clients may send any number; numbers begin at `FIRST`.
         let from = from.max(Seq::FIRST);
-        let live = lock_unpoisoned(&self.live).get(topic).and_then(Weak::upgrade);
-        if let Some(live) = &live {
-            live.followers.send_modify(|count| *count += 1);
-            if pace == FollowerPacing::Paced {
-                live.paced_at.store(from.0.saturating_sub(1), Ordering::Release);
-            }
-        }
-        let head = live.as_ref().map(|live| live.head.subscribe());
-        let follower = TopicFollower {
+        let mut follower = TopicFollower {
             log: self.clone(),
             topic: topic.clone(),
-            live,
-            head,
+            live: None,
+            head: None,
             pace,
             next: from,
             replayed: VecDeque::new(),
             ended: false,
         };
+        follower.attach();
         Box::pin(futures_util::stream::unfold(follower, |mut follower| async move {
             let item = follower.next_item().await?;
             Some((item, follower))
@@ -142,6 +145,8 @@ impl EventLog {
 pub struct TopicWriter {
     log: Arc<EventLog>,
     live: Arc<LiveTopic>,
+    /// The tenure in which the topic was opened.
+    tenure: TenureId,
     /// Held while a batch is being stored, so that numbers are assigned in the order of commits.
     next: tokio::sync::Mutex<Seq>,
 }
@@ -178,7 +183,8 @@ impl TopicWriter {
             records.push(record);
         }
         writes.splice(0..0, records.iter().cloned().map(StoreWrite::Event));
-        self.log.store.commit(WriteBatch { durability, writes }).await?;
+        let batch = WriteBatch::new(durability, writes).of_tenure(self.tenure);
+        self.log.store.commit(batch).await.inspect_err(|error| self.log.tenure.observe(error))?;
         *next = following;
         self.live.publish(records, following);
         Ok(at)
@@ -272,8 +278,7 @@ impl TopicFollower {
             }
             match self.locate_next() {
                 NextRecord::Record(record) => return Some(Ok(self.advance_past(record))),
-                NextRecord::InStore => match self.log.store.events(&self.topic, self.next, REPLAY_RECORDS).await {
-                    Ok(records) if records.is_empty() => self.ended = true,
+                NextRecord::InStore => match self.read_stored().await {
                     Ok(records) => self.replayed.extend(records),
                     Err(error) => {
                         self.ended = true;
@@ -286,7 +291,11 @@ impl TopicFollower {
                         self.ended = true;
                     }
                 }
-                NextRecord::Ended => self.ended = true,
+                // Its writer is gone. For a run only the store says whether it has ended.
+                NextRecord::Ended => match self.topic {
+                    Topic::Run(_) => self.detach(),
+                    Topic::Message(_) => self.ended = true,
+                },
                 NextRecord::Suspended => {
                     self.ended = true;
                     return Some(Err(BoardError::suspended()));
@@ -294,6 +303,54 @@ impl TopicFollower {
             }
         }
         None
+    }
+
+    /// The next stored records. If there are none, `ended` is set, or this has waited a moment for more.
+    async fn read_stored(&mut self) -> Result<Vec<Arc<Envelope>>, StoreError> {
+        let store = self.log.store.clone();
+        let records = store.events(&self.topic, self.next, REPLAY_RECORDS).await?;
+        if !records.is_empty() || self.attach() {
+            return Ok(records);
+        }
+        if let (None, Topic::Run(run)) = (&self.live, &self.topic) {
+            let row = store.run(*run).await?;
+            if row.is_some_and(|row| row.state == RunState::Running) {
+                tokio::time::sleep(REMOTE_POLL).await;
+                self.attach();
+                return Ok(records);
+            }
+            // The run may have ended between the two reads; all of its records are stored now.
+            let records = store.events(&self.topic, self.next, REPLAY_RECORDS).await?;
+            self.ended = records.is_empty();
+            return Ok(records);
+        }
+        self.ended = true;
+        Ok(records)
+    }
+
+    /// Joins the topic's writer in this process; `false` if there is none, or it is joined already.
+    fn attach(&mut self) -> bool {
+        if self.live.is_some() {
+            return false;
+        }
+        let Some(live) = lock_unpoisoned(&self.log.live).get(&self.topic).and_then(Weak::upgrade) else { return false };
+        live.followers.send_modify(|count| *count += 1);
+        if self.pace == FollowerPacing::Paced {
+            live.paced_at.store(self.next.0.saturating_sub(1), Ordering::Release);
+        }
+        self.head = Some(live.head.subscribe());
+        self.live = Some(live);
+        true
+    }
+
+    fn detach(&mut self) {
+        self.head = None;
+        let Some(live) = self.live.take() else { return };
+        if self.pace == FollowerPacing::Paced {
+            live.paced_at.store(NOT_PACED, Ordering::Release);
+            live.pace_changed.notify_waiters();
+        }
+        live.followers.send_modify(|count| *count = count.saturating_sub(1));
     }
 
     fn locate_next(&mut self) -> NextRecord {
@@ -335,12 +392,7 @@ impl TopicFollower {
 
 impl Drop for TopicFollower {
     fn drop(&mut self) {
-        let Some(live) = &self.live else { return };
-        if self.pace == FollowerPacing::Paced {
-            live.paced_at.store(NOT_PACED, Ordering::Release);
-            live.pace_changed.notify_waiters();
-        }
-        live.followers.send_modify(|count| *count = count.saturating_sub(1));
+        self.detach();
     }
 }
 

@@ -1,7 +1,8 @@
-//! Agent runs: a strategy decides (pure), a driver executes (async), recovery resumes runs after a crash.
+//! Agent runs: a strategy decides (pure), a driver executes (async), recovery resumes runs that another process, or this one, gave up.
 
 pub(crate) mod agent_tools;
 pub mod driver;
+pub(crate) mod held;
 pub mod model_call;
 mod node_tracker;
 pub mod recover;
@@ -11,5 +12,5 @@ pub(crate) mod starter;
 pub mod strategy;
 mod task_set;
 
-pub use driver::{RunDeps, RunLimits};
+pub use driver::{RunDeps, RunExit, RunLimits};
 pub use start::{RunControl, RunRequest};

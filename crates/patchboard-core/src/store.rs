@@ -1,5 +1,6 @@
 //! The store port: writes are batches, each one transaction; reads are narrow and bounded.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,14 +9,43 @@ use jiff::Timestamp;
 
 use crate::app::message::MessageState;
 use crate::event::{Envelope, RunOutcome, Topic};
-use crate::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
+use crate::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey, TenureId};
 use crate::model::{ModelMessage, TokenCount};
 use crate::webhook::{DeliveryId, DeliveryState};
 
 /// Durable state. A commit that returned `Ok` survives `kill -9`; a `Boundary` commit also survives a power failure.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Writes all of the batch or nothing. Commits are applied in call order.
+    /// Writes all of the batch or nothing. Batches with the same [`OrderKey`] are applied in call order.
     fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The tenure in which this process writes. Once it has ended, every commit is refused as `Fenced`.
+    fn tenure(&self) -> TenureId;
+
+    /// Takes over unfinished runs that belong to no living process, and those of this process that are not `held`:
+    /// oldest first, at most `limit`, each with its open model calls.
+    fn adopt_runs(
+        &self,
+        held: HashSet<RunId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>>;
+
+    /// The same for deliveries that are not in a final state.
+    fn adopt_deliveries(
+        &self,
+        held: HashSet<DeliveryId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>>;
+
+    /// Takes a role unless another living process has it; `true` if this process has it now.
+    fn claim_role(&self, role: NodeRole) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Stores a new delivery, unless `earlier` finds one: looks and inserts in one step, so that two processes that
+    /// receive the same webhook accept it once.
+    fn take_delivery(
+        &self,
+        row: DeliveryRow,
+        earlier: EarlierDelivery,
+    ) -> BoxFuture<'_, Result<TakenDelivery, StoreError>>;
 
     /// Records of a topic whose last number is at or after `from`, in order, at most `limit`.
     fn events(&self, topic: &Topic, from: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Envelope>>, StoreError>>;
@@ -50,21 +80,31 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Current facts of one owner: best matches for the text first, then the newest.
     fn facts(&self, query: FactQuery) -> BoxFuture<'_, Result<ResultPage<FactRow>, StoreError>>;
 
+    /// The value under that key, with its version.
+    fn kv_entry(&self, namenamespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<KvEntry>, StoreError>>;
+
     /// The value under that key.
-    fn kv_get(&self, space: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
+    fn kv_get<'a>(
+        &'a self,
+        namespace: &'a KvNamespace,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, StoreError>> {
+        Box::pin(async move { Ok(self.kv_entry(namespace, key).await?.map(|entry| entry.value)) })
+    }
 
     /// Keys of the namespace that begin with `prefix` and follow `after`, in byte order.
     fn kv_keys(
         &self,
-        space: &KvNamespace,
+        namespace: &KvNamespace,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-    fn kv_usage(&self, space: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>>;
+    fn kv_usage(&self, namespace: &KvNamespace) -> BoxFuture<'_, Result<KvUsage, StoreError>>;
 
     /// The delivery with that channel and key.
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>>;
+
     /// Deliveries that are not in a final state, oldest first.
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>>;
 
@@ -96,6 +136,12 @@ pub enum StoreError {
     Busy,
     #[error("the store is closed")]
     Closed,
+    /// The tenure of the writer has ended: another process may have taken its work over. Never retried.
+    #[error("another process has taken over this process's work")]
+    Fenced,
+    /// A value is not of the version that a write expected.
+    #[error("the value was changed meanwhile")]
+    Conflict,
     /// Cursors come from clients and may contain anything.
     #[error("the cursor is not one of this list")]
     BadCursor,
@@ -128,7 +174,42 @@ pub struct RetentionCutoffs {
 #[derive(Debug, Clone)]
 pub struct WriteBatch {
     pub durability: Durability,
+    pub key: OrderKey,
+    /// The tenure in which the work began whose effects these are; `None` for the store's present one.
+    pub tenure: Option<TenureId>,
     pub writes: Vec<StoreWrite>,
+}
+
+impl WriteBatch {
+    /// The key is that of the first write that has one.
+    pub fn new(durability: Durability, writes: Vec<StoreWrite>) -> Self {
+        let key = writes.iter().map(StoreWrite::order_key).find(|key| *key != OrderKey::None).unwrap_or_default();
+        Self { durability, key, tenure: None, writes }
+    }
+
+    pub fn boundary(writes: Vec<StoreWrite>) -> Self {
+        Self::new(Durability::Boundary, writes)
+    }
+
+    pub fn delta(writes: Vec<StoreWrite>) -> Self {
+        Self::new(Durability::Delta, writes)
+    }
+
+    #[must_use]
+    pub fn of_tenure(self, tenure: TenureId) -> Self {
+        Self { tenure: Some(tenure), ..self }
+    }
+}
+
+/// What the order of batches is promised for. A store may apply batches of different keys in any order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub enum OrderKey {
+    #[default]
+    None,
+    Topic(Topic),
+    Namespace(KvNamespace),
+    Delivery(DeliveryId),
+    Session(SessionKey),
 }
 
 /// Ordered: a group commit uses the strictest level of its batches.
@@ -172,10 +253,112 @@ pub enum StoreWrite {
         namespace: KvNamespace,
         key: Arc<str>,
         value: Option<Vec<u8>>,
+        /// Refuses the batch as `Conflict` unless the value is of this version.
+        expected: ExpectedVersion,
         at: Timestamp,
     },
     /// Creates or updates a delivery. A second delivery with the same channel and key is refused.
     Delivery(DeliveryRow),
+}
+
+impl StoreWrite {
+    /// Replaces a value, whatever its version.
+    pub fn put(namespace: KvNamespace, key: Arc<str>, value: Option<Vec<u8>>, at: Timestamp) -> Self {
+        Self::PutValue { namespace, key, value, expected: ExpectedVersion::Any, at }
+    }
+
+    /// Replaces a value of the given version, or refuses the batch.
+    #[must_use]
+    pub fn expecting(mut self, version: ExpectedVersion) -> Self {
+        if let Self::PutValue { expected, .. } = &mut self {
+            *expected = version;
+        }
+        self
+    }
+
+    fn order_key(&self) -> OrderKey {
+        match self {
+            Self::Event(record) => OrderKey::Topic(record.topic.clone()),
+            Self::OpenRun(row) => OrderKey::Topic(Topic::Run(row.run)),
+            Self::CloseRun { run, .. } => OrderKey::Topic(Topic::Run(*run)),
+            Self::OpenModelCall(call) => OrderKey::Topic(Topic::Run(call.run)),
+            Self::SettleModelCall(usage) => OrderKey::Topic(Topic::Run(usage.run)),
+            Self::Message(row) => OrderKey::Topic(Topic::Message(row.message)),
+            Self::AddTurn(NewTurn { session, .. }) | Self::ClearSession { session, .. } => {
+                OrderKey::Session(session.clone())
+            }
+            Self::PutValue { namespace, .. } => OrderKey::Namespace(namespace.clone()),
+            Self::Delivery(row) => OrderKey::Delivery(row.id),
+            Self::LearnFact(_) | Self::Audit(_) => OrderKey::None,
+        }
+    }
+}
+
+/// What a write of a value expects to replace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ExpectedVersion {
+    #[default]
+    Any,
+    /// No value under that key.
+    Absent,
+    Exactly(u64),
+}
+
+impl ExpectedVersion {
+    /// That of a value that was read before.
+    pub fn of(entry: Option<&KvEntry>) -> Self {
+        entry.map_or(Self::Absent, |entry| Self::Exactly(entry.version))
+    }
+
+    pub fn matches(self, stored: Option<u64>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Absent => stored.is_none(),
+            Self::Exactly(version) => stored == Some(version),
+        }
+    }
+}
+
+/// A value with its version. A version is never used again for the same key, also after the value was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KvEntry {
+    pub version: u64,
+    pub value: Vec<u8>,
+}
+
+/// Work that one process does for all that share the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NodeRole {
+    /// The roster of apps and the actors of messages.
+    Hub,
+    /// Retention, schedules and other periodic work.
+    Maintenance,
+}
+
+impl NodeRole {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hub => "hub",
+            Self::Maintenance => "maintenance",
+        }
+    }
+}
+
+/// Which earlier delivery counts as the same as a new one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EarlierDelivery {
+    /// Further deduplication keys besides the row's own.
+    pub keys: Vec<Arc<str>>,
+    /// A delivery under a further key counts only if it was received after this.
+    pub not_before: Option<Timestamp>,
+}
+
+/// What became of a new delivery.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TakenDelivery {
+    Stored,
+    /// An earlier one was found, and nothing was stored.
+    Earlier(DeliveryRow),
 }
 
 /// A channel message on its way to an agent, and its answer on the way back.

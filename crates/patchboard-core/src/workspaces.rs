@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{BoardError, ErrorKind};
 use crate::port::{Clock, IdGenerator};
 use crate::record;
-use crate::store::{Durability, KvNamespace, Store, StoreWrite, WriteBatch};
+use crate::store::{KvNamespace, Store, StoreWrite, WriteBatch};
 
 /// Workspaces of one principal; further ones are refused.
 const MAX_WORKSPACES: usize = 256;
@@ -99,13 +99,8 @@ impl WorkspaceService {
     }
 
     async fn put_value(&self, key: String, value: Vec<u8>) -> Result<(), BoardError> {
-        let write = StoreWrite::PutValue {
-            namespace: KvNamespace::Server,
-            key: key.into(),
-            value: Some(value),
-            at: self.clock.now(),
-        };
-        Ok(self.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await?)
+        let write = StoreWrite::put(KvNamespace::Server, key.into(), Some(value), self.clock.now());
+        Ok(self.store.commit(WriteBatch::boundary(vec![write])).await?)
     }
 }
 

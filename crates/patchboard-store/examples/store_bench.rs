@@ -115,7 +115,7 @@ async fn stream(store: Arc<SqliteStore>, commits: u64) -> Result<(), StoreError>
         let event = Event::AnswerText(pieces.clone());
         let record = Envelope { topic: topic.clone(), seq, at: Timestamp::UNIX_EPOCH, node: None, event };
         store
-            .commit(WriteBatch { durability: Durability::Delta, writes: vec![StoreWrite::Event(Arc::new(record))] })
+            .commit(WriteBatch::delta(vec![StoreWrite::Event(Arc::new(record))]))
             .await?;
     }
     Ok(())
@@ -155,7 +155,7 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
             at,
         }),
     ];
-    store.commit(WriteBatch { durability: Durability::Boundary, writes: open }).await?;
+    store.commit(WriteBatch::boundary(open)).await?;
 
     let pieces: TextChunks = std::iter::repeat_n(PIECE, PIECES).collect();
     let answer = pieces.text().to_owned();
@@ -193,7 +193,7 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
         }),
         StoreWrite::CloseRun { run, outcome: RunOutcome::Completed, at },
     ];
-    store.commit(WriteBatch { durability: Durability::Boundary, writes: close }).await
+    store.commit(WriteBatch::boundary(close)).await
 }
 
 struct ProcessorTime {

@@ -19,12 +19,15 @@ pub enum OpenError {
     },
     #[error("not a Patchboard database: {}", path.display())]
     NotPatchboard { path: PathBuf },
-    #[error("the database was written by a newer program (schema {found}, this program knows {known}): {}", path.display())]
-    NewerSchema { path: PathBuf, found: u32, known: u32 },
-    #[error("failed to bring the database to schema {to}: {}", path.display())]
-    Migrate {
+    #[error(
+        "the database was written by another version of Patchboard, in another format ({found:08x}, this program's is \
+         {known:08x}): {}",
+        path.display()
+    )]
+    OtherFormat { path: PathBuf, found: u32, known: u32 },
+    #[error("failed to create the tables of the database: {}", path.display())]
+    CreateSchema {
         path: PathBuf,
-        to: u32,
         #[source]
         source: rusqlite::Error,
     },

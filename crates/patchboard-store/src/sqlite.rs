@@ -1,18 +1,20 @@
 //! The store of one node. Writes go through one thread that commits all waiting batches as one transaction; reads go
 //! through two threads with their own connections, so that the async runtime is never blocked.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
-use patchboard_core::id::{RunId, Seq, SessionKey};
+use patchboard_core::id::{RunId, Seq, SessionKey, TenureId};
 use patchboard_core::store::{
-    AuditRow, BudgetScope, DeliveryRow, FactQuery, FactRow, KvNamespace, KvUsage, MessageQuery, MessageRow, PageCursor,
-    ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, TurnQuery, TurnRow,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage, MessageQuery, MessageRow, NodeRole, PageCursor,
+    ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, TakenDelivery, TurnQuery, TurnRow,
     UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
 };
+use patchboard_core::webhook::DeliveryId;
 
 use crate::OpenError;
 
@@ -84,6 +86,49 @@ impl Store for SqliteStore {
         self.writer.commit(batch)
     }
 
+    fn tenure(&self) -> TenureId {
+        self.writer.tenure()
+    }
+
+    /// Only one process uses the database, so whatever is not held belonged to an earlier one.
+    fn adopt_runs(
+        &self,
+        held: HashSet<RunId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
+        self.readers.read("find runs to continue", move |db| {
+            let mut unfinished = runs::unfinished(db)?;
+            unfinished.retain(|unfinished| !held.contains(&unfinished.run.run));
+            unfinished.truncate(limit);
+            Ok(unfinished)
+        })
+    }
+
+    fn adopt_deliveries(
+        &self,
+        held: HashSet<DeliveryId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
+        self.readers.read("find deliveries to continue", move |db| {
+            let mut open = deliveries::open(db)?;
+            open.retain(|row| !held.contains(&row.id));
+            open.truncate(limit);
+            Ok(open)
+        })
+    }
+
+    fn claim_role(&self, _role: NodeRole) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(std::future::ready(Ok(true)))
+    }
+
+    fn take_delivery(
+        &self,
+        row: DeliveryRow,
+        earlier: EarlierDelivery,
+    ) -> BoxFuture<'_, Result<TakenDelivery, StoreError>> {
+        self.writer.take_delivery(row, earlier)
+    }
+
     fn events(&self, topic: &Topic, from: Seq, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Envelope>>, StoreError>> {
         let topic = topic.clone();
         self.readers.read("read events", move |db| events::read(db, &topic, from, limit))
@@ -142,7 +187,7 @@ impl Store for SqliteStore {
         self.readers.read("search facts", move |db| facts::search(db, &query))
     }
 
-    fn kv_get(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+    fn kv_entry(&self, namespace: &KvNamespace, key: &str) -> BoxFuture<'_, Result<Option<KvEntry>, StoreError>> {
         let (namespace, key) = (namespace.clone(), key.to_owned());
         self.readers.read("read a stored value", move |db| kv::get(db, &namespace, &key))
     }

@@ -12,7 +12,7 @@ use patchboard_config::section::{self, AgentConfig, BudgetsConfig};
 use patchboard_config::{Config, DEFAULT_AGENT, LoadedConfig, ModelRoute, Secrets};
 use patchboard_core::agent::{AgentBinding, AgentSpec, AgentTable};
 use patchboard_core::approval::policy::{ApprovalMode, ApprovalPolicy};
-use patchboard_core::board::{BoardLimits, BoardParts, BoardSettings, RecoveryReport};
+use patchboard_core::board::{BoardLimits, BoardParts, BoardSettings, AdoptionReport};
 use patchboard_core::bridge::{BridgeOptions, TelemetryBus};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::executor::ToolLimits;
@@ -145,8 +145,8 @@ pub(crate) async fn open_board(
         version: crate::VERSION,
         store,
     });
-    let RecoveryReport { resumed, closed, messages, deliveries } =
-        board.recover().await.context("cannot resume the unfinished work of the previous process")?;
+    let AdoptionReport { resumed, closed, messages, deliveries } =
+        board.adopt().await.context("cannot resume the unfinished work of the previous process")?;
     if closed > 0 {
         tracing::warn!(runs = closed, "the previous process stopped during runs; they ended as interrupted");
     }

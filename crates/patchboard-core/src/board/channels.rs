@@ -93,9 +93,9 @@ impl Board {
         on_record.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the message was not recorded")))
     }
 
-    /// Resumes the deliveries that the previous process left open.
-    pub(super) async fn recover_deliveries(&self) -> Result<usize, BoardError> {
-        let open = self.0.channels.recover_open().await?;
+    /// Continues deliveries that no living process works on.
+    pub(super) async fn adopt_deliveries(&self) -> Result<usize, BoardError> {
+        let open = self.0.channels.adopt_open().await?;
         let Ok(plugins) = self.0.channels.plugins() else { return Ok(0) };
         let count = open.len();
         for accepted in open {
@@ -115,7 +115,9 @@ impl Board {
         let (service, closing) = (self.0.channels.clone(), self.0.closing.clone());
         let runs = Arc::new(self.downgrade());
         let (task, slot) = DeliveryTask::new(runs, service, plugins, accepted, closing, trace);
-        task.run(slot, responder).await;
+        if task.run(slot, responder).await {
+            self.note_released();
+        }
     }
 }
 

@@ -38,7 +38,7 @@ use crate::reply::{AgentSummary, NodeReport};
 use crate::run::start;
 use crate::run_spec::{AgentSource, StrategyKind};
 use crate::store::{
-    AuditRow, Durability, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping,
+    AuditRow, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping,
     UsageQuery, WriteBatch,
 };
 
@@ -348,7 +348,7 @@ impl Board {
         };
         self.0
             .store
-            .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Audit(audit)] })
+            .commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)]))
             .await?;
         Ok(approved)
     }
@@ -368,7 +368,7 @@ impl Board {
             detail: Arc::from(""),
         };
         let writes = vec![StoreWrite::ClearSession { session: session.clone(), at, purge }, StoreWrite::Audit(audit)];
-        self.0.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await?;
+        self.0.store.commit(WriteBatch::boundary(writes)).await?;
         if purge {
             // Bridge variables are held in memory and must be deleted separately.
             self.0.bridge.variables().delete_all(&session).await;

@@ -16,10 +16,14 @@ pub struct RetentionPolicy {
 }
 
 impl Board {
-    /// Runs background work until `stop`; every hour, deletes expired data in small steps.
+    /// Runs background work until `stop`: takes over unfinished work and, every hour, deletes expired data in small steps.
     pub async fn run_housekeeping(&self, keep: RetentionPolicy, stop: CancellationToken) {
         self.0.hub.run_background(stop.clone());
-        tokio::join!(self.0.bridge.run_housekeeping(stop.clone()), self.prune_hourly(keep, stop));
+        tokio::join!(
+            self.0.bridge.run_housekeeping(stop.clone()),
+            self.adopt_repeatedly(stop.clone()),
+            self.prune_hourly(keep, stop),
+        );
     }
 
     async fn prune_hourly(&self, keep: RetentionPolicy, stop: CancellationToken) {

@@ -12,7 +12,7 @@ use crate::error::{BoardError, ErrorKind};
 use crate::id::SessionKey;
 use crate::reply::ModelReport;
 use crate::run::RunRequest;
-use crate::store::{Durability, KvNamespace, StoreWrite, WriteBatch};
+use crate::store::{KvNamespace, StoreWrite, WriteBatch};
 
 /// Key of the thread's model in the session's key-value namespace.
 const STORAGE_KEY: &str = "model";
@@ -95,8 +95,8 @@ impl Board {
             self.check_session(caller, &session).await?;
             let value = model.as_ref().map(|model| model.as_bytes().to_vec());
             let (space, at) = (KvNamespace::Session(session), self.0.clock.now());
-            let write = StoreWrite::PutValue { namespace: space, key: STORAGE_KEY.into(), value, at };
-            self.0.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await?;
+            let write = StoreWrite::put(space, STORAGE_KEY.into(), value, at);
+            self.0.store.commit(WriteBatch::boundary(vec![write])).await?;
         }
         Ok(model)
     }

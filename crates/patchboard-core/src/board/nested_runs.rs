@@ -108,8 +108,9 @@ impl Board {
         let (started, start_result) = oneshot::channel();
         let task = self.clone();
         inner.tracker.spawn(async move {
-            task.run(request, turn, started).await;
+            let exit = task.run(request, turn, started).await;
             drop(run_permit);
+            task.note_exit(exit);
         });
         start_result.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))?;
         let events = inner.log.follow(&Topic::Run(run), Seq::FIRST, FollowerPacing::Unpaced);

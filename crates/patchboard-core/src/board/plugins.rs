@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::error::{BoardError, ErrorKind};
 use crate::plugin::{PluginReport, PluginState};
 use crate::port::PluginRuntime;
-use crate::store::{AuditRow, Durability, StoreWrite, WriteBatch};
+use crate::store::{AuditRow, StoreWrite, WriteBatch};
 
 impl Board {
     pub(super) fn plugins(&self) -> Vec<PluginReport> {
@@ -60,7 +60,7 @@ impl Board {
         };
         self.0
             .store
-            .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Audit(audit)] })
+            .commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)]))
             .await?;
         Ok(())
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Board;
 use crate::error::BoardError;
-use crate::store::{Durability, KvNamespace, StoreWrite, WriteBatch};
+use crate::store::{KvNamespace, StoreWrite, WriteBatch};
 
 /// A successful write stays valid as evidence for this long.
 const READY_INTERVAL: Duration = Duration::from_secs(5);
@@ -26,8 +26,8 @@ impl Board {
         }
         let at = self.0.clock.now();
         let value = Some(at.to_string().into_bytes());
-        let probe = StoreWrite::PutValue { namespace: KvNamespace::Server, key: READY_KEY.into(), value, at };
-        self.0.store.commit(WriteBatch { durability: Durability::Delta, writes: vec![probe] }).await?;
+        let probe = StoreWrite::put(KvNamespace::Server, READY_KEY.into(), value, at);
+        self.0.store.commit(WriteBatch::delta(vec![probe])).await?;
         *self.last_write_at() = Some(Instant::now());
         Ok(())
     }

@@ -14,8 +14,9 @@ use crate::caller::Caller;
 use crate::command::{MAX_CONTENT, RunKind, StartRun};
 use crate::error::{BoardError, ErrorKind};
 use crate::id::{RunId, SessionKey};
+use crate::run::held::RunHold;
 use crate::run::start::{RunFolder, StartedRun};
-use crate::run::{RunControl, RunRequest};
+use crate::run::{RunControl, RunExit, RunRequest};
 use crate::session::{QueueSlot, SessionPermit};
 use crate::trace;
 
@@ -145,8 +146,9 @@ impl Board {
         let board = self.clone();
         // From here on the run does not depend on the caller: it is recorded, or it did not start.
         self.0.tracker.spawn(async move {
-            board.run(request, turn, started).await;
+            let exit = board.run(request, turn, started).await;
             drop((run_permit, name_lease));
+            board.note_exit(exit);
         });
         reply.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))
     }
@@ -159,7 +161,7 @@ impl Board {
     }
 
     /// Executes a run to its end.
-    pub(super) async fn run(self, request: RunRequest, turn: SessionPermit, started: StartSender) {
+    pub(super) async fn run(&self, request: RunRequest, turn: SessionPermit, started: StartSender) -> RunExit {
         let run = request.run;
         let is_resumable = request.kind.plan().is_some() && request.call_chain.is_none();
         let _live_guard = self.register_live(&request, is_resumable);
@@ -167,9 +169,12 @@ impl Board {
             Ok(started_run) => {
                 // Without a receiver, the run waits out its grace period, in which a client may attach.
                 drop(started.send(Ok(run)));
-                started_run.run().await;
+                started_run.run().await
             }
-            Err(refused) => drop(started.send(Err(refused))),
+            Err(refused) => {
+                drop(started.send(Err(refused)));
+                RunExit::Ended
+            }
         }
     }
 
@@ -177,7 +182,7 @@ impl Board {
         let live =
             LiveRun { principal: request.caller.principal.text(), control: request.control.clone(), is_resumable };
         self.live_runs().insert(request.run, live);
-        LiveRunGuard { board: self.clone(), run: request.run }
+        LiveRunGuard { board: self.clone(), run: request.run, _hold: self.0.held_runs.hold(request.run) }
     }
 
     pub(super) fn lease_name(
@@ -222,6 +227,7 @@ impl Drop for RunNameLease {
 pub(super) struct LiveRunGuard {
     board: Board,
     run: RunId,
+    _hold: RunHold,
 }
 
 impl Drop for LiveRunGuard {

@@ -10,7 +10,7 @@ use crate::caller::Caller;
 use crate::error::{BoardError, ErrorKind};
 use crate::port::ServerControl;
 use crate::reply::{AgentModel, ReloadReport, ServerReport};
-use crate::store::{AuditRow, Durability, StoreWrite, WriteBatch};
+use crate::store::{AuditRow, StoreWrite, WriteBatch};
 
 use super::{Board, BoardLimits};
 
@@ -72,7 +72,7 @@ impl Board {
         };
         self.0
             .store
-            .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Audit(audit)] })
+            .commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)]))
             .await?;
         Ok(report)
     }

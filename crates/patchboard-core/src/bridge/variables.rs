@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::id::SessionKey;
 use crate::port::Clock;
 use crate::record;
-use crate::store::{Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
+use crate::store::{KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
 use crate::tool::Glob;
 
 mod tools;
@@ -305,7 +305,7 @@ impl VariableShared {
     ) -> Result<&'a VariableSet, StoreError> {
         if let LoadState::CommitInDoubt = state {
             // Commits are applied in order: once this one is, the one in doubt is too, or never will be.
-            self.store.commit(WriteBatch { durability: Durability::Boundary, writes: Vec::new() }).await?;
+            self.store.commit(WriteBatch::boundary(Vec::new())).await?;
         }
         if let LoadState::NotLoaded | LoadState::CommitInDoubt = state {
             let set = match self.load(session).await? {
@@ -359,7 +359,7 @@ impl VariableShared {
         after: VariableSet,
     ) -> Result<(), StoreError> {
         let before = std::mem::replace(state, LoadState::CommitInDoubt);
-        if let Err(error) = self.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await {
+        if let Err(error) = self.store.commit(WriteBatch::boundary(writes)).await {
             *state = before;
             return Err(error);
         }
@@ -412,7 +412,7 @@ fn separate_key(name: &str) -> String {
 }
 
 fn put_write(session: &SessionKey, key: Arc<str>, value: Option<Vec<u8>>, at: Timestamp) -> StoreWrite {
-    StoreWrite::PutValue { namespace: KvNamespace::Session(session.clone()), key, value, at }
+    StoreWrite::put(KvNamespace::Session(session.clone()), key, value, at)
 }
 
 /// The first cursor of a session: past those of earlier sessions of the same id.

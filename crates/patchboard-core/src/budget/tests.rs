@@ -95,7 +95,7 @@ impl Fixture {
             scopes: scopes.to_vec(),
         };
         let writes = vec![StoreWrite::OpenModelCall(call), StoreWrite::SettleModelCall(usage)];
-        self.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
+        self.store.commit(WriteBatch::boundary(writes)).await.unwrap();
     }
 
     /// `used+reserved` of session, day and month.

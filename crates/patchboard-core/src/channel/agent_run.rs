@@ -67,7 +67,7 @@ impl DeliveryTask {
         {
             Ok(found) => found,
             Err(error) => {
-                self.log_unrecorded(&error);
+                self.note_unrecorded(&error);
                 return TaskStep::Suspend;
             }
         };
@@ -89,7 +89,7 @@ impl DeliveryTask {
         match self.service.save_with_retry(&self.delivery).await {
             Ok(()) => TaskStep::Done(Ok(None)),
             Err(error) => {
-                self.log_unrecorded(&error);
+                self.note_unrecorded(&error);
                 TaskStep::Suspend
             }
         }

@@ -34,6 +34,9 @@ impl DeliveryTask {
         loop {
             let result = {
                 let Some(_sending) = self.acquire_permit(PermitKind::Sending).await else { return TaskStep::Suspend };
+                if self.service.tenure.may_act().is_err() {
+                    return TaskStep::Suspend;
+                }
                 let stop = self.closing.child_token();
                 self.plugins.send(&self.delivery.channel.plugin, request.clone(), stop).await
             };

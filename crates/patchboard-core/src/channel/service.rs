@@ -1,7 +1,7 @@
 //! Accepts deliveries: known channels, deduplication, load limits and per-conversation order.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,7 +18,10 @@ use crate::id::SessionKey;
 use crate::port::{Clock, IdGenerator, PluginRuntime};
 use crate::record;
 use crate::session::{QueueSlot, SessionPermit, SessionQueues};
-use crate::store::{DeliveryRow, Durability, Store, StoreError, StoreWrite, WriteBatch};
+use crate::store::{
+    DeliveryRow, Durability, EarlierDelivery, Store, StoreError, StoreWrite, TakenDelivery, WriteBatch,
+};
+use crate::tenure::Tenure;
 use crate::webhook::DeliveryPayload;
 use crate::webhook::{ChannelError, ChannelMessage, ChannelOptions, DeliveryId, DeliveryState, ParsedWebhook, Webhook};
 
@@ -42,7 +45,7 @@ pub(super) const STORE_RETRY_PAUSES: BackoffSchedule = BackoffSchedule::listed(&
 ])
 .with_max_retries(4);
 /// Further ones, which a server that goes away does not wait for: a full disk is not for ever. After the last the
-/// delivery is left as it is to the next start.
+/// delivery is released, and taken up again by whichever process finds it.
 const LATE_STORE_RETRY_PAUSES: BackoffSchedule = BackoffSchedule::listed(&[
     Duration::from_secs(10),
     Duration::from_secs(30),
@@ -57,6 +60,9 @@ pub(crate) struct ChannelService {
     channels: HashMap<Arc<str>, ChannelLanes>,
     pub(super) plugins: Option<Arc<dyn PluginRuntime>>,
     pub(super) store: Arc<dyn Store>,
+    pub(super) tenure: Arc<Tenure>,
+    /// Deliveries that this process works on, and those that it cannot read or has no channel for.
+    held: Mutex<HashSet<DeliveryId>>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
     /// Serialises the deliveries of a conversation.
@@ -90,6 +96,20 @@ pub(crate) struct AcceptedDelivery {
     pub(crate) load_permit: LoadPermit,
     /// Accepted by an earlier process, which may have started a run already.
     pub(crate) is_recovered: bool,
+    pub(crate) hold: DeliveryHold,
+}
+
+/// The right to work on a delivery. Dropping it releases the delivery: it can be taken over while it is open.
+#[derive(Debug)]
+pub(crate) struct DeliveryHold {
+    service: Arc<ChannelService>,
+    delivery: DeliveryId,
+}
+
+impl Drop for DeliveryHold {
+    fn drop(&mut self) {
+        self.service.held().remove(&self.delivery);
+    }
 }
 
 impl ChannelService {
@@ -97,6 +117,7 @@ impl ChannelService {
         channels: Vec<ChannelOptions>,
         plugins: Option<Arc<dyn PluginRuntime>>,
         store: Arc<dyn Store>,
+        tenure: Arc<Tenure>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn IdGenerator>,
     ) -> Self {
@@ -112,6 +133,8 @@ impl ChannelService {
             channels: channels.into_iter().map(channel).collect(),
             plugins,
             store,
+            tenure,
+            held: Mutex::default(),
             clock,
             ids,
             // Unbounded: the load tracker limits each channel.
@@ -175,36 +198,70 @@ impl ChannelService {
         };
         // Held until the delivery is recorded, so that the next equal one finds it.
         let _first = self.wait_for_duplicates(&channel.name, &keys.shared).await?;
-        let earlier = self.earlier(&channel.name, &keys).await?;
-        let mut payload = DeliveryPayload { message, ..DeliveryPayload::default() };
-        let (id, key, received_at) = match earlier {
-            None => (new_id, keys.own, None),
-            Some(row) => match earlier_runs_of_reported(&row) {
-                Some(earlier_runs) => {
-                    payload.earlier_runs = earlier_runs.saturating_add(1);
-                    (row.id, row.key, Some(row.received_at))
-                }
-                None => return Ok(None),
-            },
+        let received_at = self.now();
+        let lookup = EarlierDelivery { keys: keys.earlier.iter().cloned().collect(), not_before: keys.not_before };
+        let mut delivery = OpenDelivery {
+            id: new_id,
+            channel: channel.clone(),
+            key: keys.own.clone(),
+            state: DeliveryState::Received,
+            received_at,
+            payload: DeliveryPayload { message, ..DeliveryPayload::default() },
         };
-        let from = origin(&channel.name, &payload.message);
+        let from = origin(&channel.name, &delivery.payload.message);
         // Under one lock, so that the queue order equals the recorded order.
-        let enqueue =
-            || (self.conversation_queues.enqueue(&conversation_key(&from)), received_at.unwrap_or_else(|| self.now()));
-        let admitted = self.load.admit(channel, &payload, enqueue);
-        let ((queue_slot, received_at), load_permit) =
-            admitted.map_err(|open| too_many_waiting(&channel.name, open))?;
+        let enqueue = || (self.conversation_queues.enqueue(&conversation_key(&from)), self.now());
+        let ((queue_slot, received_at), load_permit) = match self.load.admit(channel, &delivery.payload, enqueue) {
+            Ok(admitted) => admitted,
+            // A known message is not refused for want of room.
+            Err(_) if self.is_known(&delivery, &lookup).await? => return Ok(None),
+            Err(open) => return Err(too_many_waiting(&channel.name, open)),
+        };
         let queue_slot = queue_slot?;
-        let delivery =
-            OpenDelivery { id, channel: channel.clone(), key, state: DeliveryState::Received, received_at, payload };
-        self.save(&delivery, Durability::Boundary).await?;
-        Ok(Some(AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered: false }))
+        delivery.received_at = received_at;
+        let hold = self.hold(new_id);
+        let taken = self.store.take_delivery(delivery.row(self.now()), lookup).await;
+        let hold = match taken.inspect_err(|error| self.tenure.observe(error))? {
+            TakenDelivery::Stored => hold,
+            TakenDelivery::Earlier(row) => {
+                let Some(earlier_runs) = earlier_runs_of_reported(&row) else { return Ok(None) };
+                // Its caller was told of the failure and tries again.
+                delivery.payload.earlier_runs = earlier_runs.saturating_add(1);
+                (delivery.id, delivery.key, delivery.received_at) = (row.id, row.key, row.received_at);
+                let hold = self.hold(delivery.id);
+                self.save(&delivery, Durability::Boundary).await?;
+                hold
+            }
+        };
+        Ok(Some(AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered: false, hold }))
+    }
+
+    /// Whether the same delivery was accepted earlier, and its caller was not told of a failure.
+    async fn is_known(&self, delivery: &OpenDelivery, lookup: &EarlierDelivery) -> Result<bool, BoardError> {
+        let mut found = self.store.delivery(&delivery.channel.name, &delivery.key).await?;
+        for key in &lookup.keys {
+            let other = self.store.delivery(&delivery.channel.name, key).await?;
+            let is_recent = |row: &DeliveryRow| lookup.not_before.is_none_or(|moment| row.received_at > moment);
+            found = found.or(other.filter(is_recent));
+        }
+        Ok(found.is_some_and(|row| earlier_runs_of_reported(&row).is_none()))
+    }
+
+    /// Keeps a delivery from being taken over while this process works on it.
+    pub(super) fn hold(self: &Arc<Self>, delivery: DeliveryId) -> DeliveryHold {
+        self.held().insert(delivery);
+        DeliveryHold { service: self.clone(), delivery }
+    }
+
+    pub(super) fn held(&self) -> MutexGuard<'_, HashSet<DeliveryId>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the current state of a delivery.
     pub(super) async fn save(&self, delivery: &OpenDelivery, durability: Durability) -> Result<(), StoreError> {
         let writes = vec![StoreWrite::Delivery(delivery.row(self.now()))];
-        self.store.commit(WriteBatch { durability, writes }).await
+        let batch = WriteBatch::new(durability, writes).of_tenure(self.tenure.id());
+        self.store.commit(batch).await.inspect_err(|error| self.tenure.observe(error))
     }
 
     /// Like `save`, with retries.
@@ -271,18 +328,6 @@ impl ChannelService {
         queue_slot.map_err(|_| too_many_waiting(channel, MAX_WAITING_DUPLICATES))?.permit().await
     }
 
-    async fn earlier(&self, channel: &str, keys: &DeliveryKeys) -> Result<Option<DeliveryRow>, BoardError> {
-        for key in std::iter::once(&keys.own).chain(&keys.earlier) {
-            let found = self.store.delivery(channel, key).await?;
-            let is_recent = |row: &DeliveryRow| keys.not_before.is_none_or(|moment| row.received_at > moment);
-            // A delivery of the same slot is recent, even if the clock was changed since.
-            if let Some(row) = found.filter(|row| *key == keys.own || is_recent(row)) {
-                return Ok(Some(row));
-            }
-        }
-        Ok(None)
-    }
-
     /// The number of open deliveries of a channel, and the bytes of all channels.
     #[cfg(test)]
     pub(crate) fn open(&self, channel: &str) -> (usize, usize) {
@@ -321,7 +366,11 @@ fn check(channel: &str, message: &ChannelMessage) -> Result<(), BoardError> {
 fn is_transient(error: &StoreError) -> bool {
     match error {
         StoreError::Busy | StoreError::Full | StoreError::Failed { .. } => true,
-        StoreError::Closed | StoreError::BadCursor | StoreError::Corrupt { .. } => false,
+        StoreError::Closed
+        | StoreError::Fenced
+        | StoreError::Conflict
+        | StoreError::BadCursor
+        | StoreError::Corrupt { .. } => false,
     }
 }
 

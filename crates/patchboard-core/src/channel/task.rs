@@ -10,7 +10,7 @@ use super::delivery::OpenDelivery;
 use super::error_text;
 use super::load::LoadPermit;
 use super::retry::RetrySchedule;
-use super::service::{AcceptedDelivery, ChannelService, PermitKind};
+use super::service::{AcceptedDelivery, ChannelService, DeliveryHold, PermitKind};
 use crate::caller::{Caller, Grant, GrantSet, Principal, Surface};
 use crate::error::BoardError;
 use crate::id::ConnectionId;
@@ -47,6 +47,9 @@ pub(crate) struct DeliveryTask {
     load_permit: LoadPermit,
     pub(super) caller: Caller,
     pub(super) is_recovered: bool,
+    /// Its progress could not be recorded, so that another process, or this one, has to take it up again.
+    is_unrecorded: bool,
+    _hold: DeliveryHold,
     /// Cancelled when work in progress must end too.
     pub(super) closing: CancellationToken,
     /// The trace context of the webhook.
@@ -62,7 +65,7 @@ impl DeliveryTask {
         closing: CancellationToken,
         trace: Option<Arc<str>>,
     ) -> (Self, QueueSlot) {
-        let AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered } = accepted;
+        let AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered, hold } = accepted;
         let caller = Caller {
             surface: Surface::Webhook,
             principal: Principal::Channel(delivery.channel.name.clone()),
@@ -70,18 +73,33 @@ impl DeliveryTask {
             connection: ConnectionId(0),
             grants: GrantSet::NONE.with(Grant::Converse),
         };
-        (Self { runs, service, plugins, delivery, load_permit, caller, is_recovered, closing, trace }, queue_slot)
+        let task = Self {
+            runs,
+            service,
+            plugins,
+            delivery,
+            load_permit,
+            caller,
+            is_recovered,
+            is_unrecorded: false,
+            _hold: hold,
+            closing,
+            trace,
+        };
+        (task, queue_slot)
     }
 
-    pub(crate) async fn run(mut self, queue_slot: QueueSlot, response_sender: Option<ResponseSender>) {
-        let Some(_session_permit) = self.acquire_session_permit(queue_slot).await else { return };
+    /// Returns `true` if the delivery is released: it has to be taken up again.
+    pub(crate) async fn run(mut self, queue_slot: QueueSlot, response_sender: Option<ResponseSender>) -> bool {
+        let Some(_session_permit) = self.acquire_session_permit(queue_slot).await else { return false };
         if self.delivery.state == DeliveryState::Received {
             match Box::pin(self.ask_and_record(response_sender)).await {
                 TaskStep::Done(true) => {}
-                TaskStep::Done(false) | TaskStep::Suspend => return,
+                TaskStep::Done(false) | TaskStep::Suspend => return self.is_unrecorded,
             }
         }
         Box::pin(self.send_requests()).await;
+        self.is_unrecorded
     }
 
     /// Runs the agent and records the requests to send. `false` if the delivery is closed already.
@@ -168,7 +186,7 @@ impl DeliveryTask {
             }
             // Not sent: without a record the next start would send it again.
             Err(error) => {
-                self.log_unrecorded(&error);
+                self.note_unrecorded(&error);
                 TaskStep::Suspend
             }
         }
@@ -220,14 +238,15 @@ impl DeliveryTask {
         self.delivery.finish(state, problem);
         match self.service.save_with_retry(&self.delivery).await {
             Ok(()) => telemetry::delivery_ended(state),
-            Err(error) => self.log_unrecorded(&error),
+            Err(error) => self.note_unrecorded(&error),
         }
     }
 
-    pub(super) fn log_unrecorded(&self, error: &StoreError) {
+    pub(super) fn note_unrecorded(&mut self, error: &StoreError) {
+        self.is_unrecorded = true;
         tracing::error!(
             channel = %self.delivery.channel.name, delivery = %self.delivery.id.0, %error,
-            "the progress of a delivery could not be recorded; the next start continues it"
+            "the progress of a delivery could not be recorded; it is released and taken up again"
         );
     }
 

@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::model::ToolCall;
 use crate::port::ToolHost;
 use crate::port::ToolScope;
-use crate::store::{Durability, StoreError, StoreWrite, WriteBatch};
+use crate::store::{StoreError, StoreWrite, WriteBatch};
 use crate::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 
 pub mod batch;
@@ -109,7 +109,7 @@ impl From<StoreError> for CoreToolError {
 
 async fn commit(memory: &Memory, write: StoreWrite) -> Result<(), StoreError> {
     // `Boundary`, because agents rely on an acknowledged write.
-    memory.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await
+    memory.store.commit(WriteBatch::boundary(vec![write])).await
 }
 
 fn spec(name: &str, description: &str, effect: ToolEffect, input_schema: Value) -> ToolSpec {

@@ -95,12 +95,14 @@ impl Hub {
         });
     }
 
-    /// Spawns an actor for a stored message unless one is running.
-    pub(super) fn resume_actor(&self, message: MessageId) {
+    /// Spawns an actor for a stored message unless one is running; returns whether it did.
+    pub(super) fn resume_actor(&self, message: MessageId) -> bool {
         let mut actors = self.actors();
-        if !actors.by_message.contains_key(&message) {
+        let is_missing = !actors.by_message.contains_key(&message);
+        if is_missing {
             self.spawn_actor_locked(&mut actors, message, ActorStart::Stored);
         }
+        is_missing
     }
 
     /// Sends an input to the message's actor, spawning one if none is running.

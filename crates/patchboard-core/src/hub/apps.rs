@@ -18,7 +18,7 @@ use crate::hub::roster::{ConnectedApp, INBOX_CAPACITY};
 use crate::id::{ConnectionId, MessageId};
 use crate::record;
 use crate::reply::{AppSummary, InboxEvent, RegistrationRefusal};
-use crate::store::{Durability, KvNamespace, StoreError, StoreWrite, WriteBatch};
+use crate::store::{KvNamespace, StoreError, StoreWrite, WriteBatch};
 use patchboard_matcher::{Matcher, NO_APP};
 
 /// Store key of the known apps.
@@ -68,6 +68,7 @@ impl Hub {
             remaining = remaining.saturating_sub(capability.len());
             remaining > 0
         });
+        self.check_active()?;
         if self.roster().by_connection(caller.connection).is_some() {
             return Ok(Err(RegistrationRefusal::AlreadyRegistered));
         }
@@ -304,17 +305,12 @@ impl Hub {
     async fn save_known_apps(&self) -> Result<(), StoreError> {
         let _guard = self.0.roster_write_lock.lock().await;
         let value = record::encode_known_apps(self.roster().known());
-        let write = StoreWrite::PutValue {
-            namespace: KvNamespace::Server,
-            key: KNOWN_APPS_KEY.into(),
-            value: Some(value),
-            at: self.0.clock.now(),
-        };
-        self.0.store.commit(WriteBatch { durability: Durability::Delta, writes: vec![write] }).await
+        let write = StoreWrite::put(KvNamespace::Server, KNOWN_APPS_KEY.into(), Some(value), self.0.clock.now());
+        self.0.store.commit(WriteBatch::delta(vec![write])).await
     }
 
     pub(super) fn training_write(&self, app: &str, value: Option<Vec<u8>>) -> StoreWrite {
-        StoreWrite::PutValue { namespace: KvNamespace::Server, key: training_key(app), value, at: self.0.clock.now() }
+        StoreWrite::put(KvNamespace::Server, training_key(app), value, self.0.clock.now())
     }
 }
 

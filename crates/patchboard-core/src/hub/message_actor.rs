@@ -195,7 +195,14 @@ impl UnloadedActor {
         loop {
             let error = match hub::load_report(self.hub.store(), self.message).await {
                 Err(error @ (StoreError::Busy | StoreError::Full | StoreError::Failed { .. })) => error,
-                answer @ (Ok(_) | Err(StoreError::Closed | StoreError::Corrupt { .. } | StoreError::BadCursor)) => {
+                answer @ (Ok(_)
+                | Err(
+                    StoreError::Closed
+                    | StoreError::Fenced
+                    | StoreError::Conflict
+                    | StoreError::Corrupt { .. }
+                    | StoreError::BadCursor,
+                )) => {
                     if let Err(error) = &answer {
                         tracing::error!(message.id = %self.message, %error, "a message cannot be read back");
                     }
@@ -470,6 +477,7 @@ impl MessageActor {
     }
 
     async fn push_to_inbox(&mut self, app: &Arc<str>) -> Result<(), ActorSuspended> {
+        self.hub.may_act().map_err(|_| ActorSuspended)?;
         let (connection, inbox_retry_at) = match self.hub.push_to_inbox(app, self.delivery(app)) {
             InboxOutcome::Queued(connection) => (connection, None),
             // A full inbox counts against the response timeout.

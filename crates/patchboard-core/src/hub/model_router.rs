@@ -20,7 +20,9 @@ use crate::id::{RunId, Seq, SessionKey};
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolInput};
 use crate::port::{Clock, IdGenerator};
 use crate::reloadable::Reloadable;
-use crate::store::{Durability, ModelCallRow, RunRow, RunState, Store, StoreWrite, UsageRow, WriteBatch};
+use crate::run::held::HeldRuns;
+use crate::store::{ModelCallRow, RunRow, RunState, Store, StoreWrite, UsageRow, WriteBatch};
+use crate::tenure::Tenure;
 use crate::tokens;
 
 /// Past this the model counts as unavailable, and the message waits.
@@ -34,6 +36,8 @@ pub(crate) struct ModelRouter {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) prices: Arc<Reloadable<PriceTable>>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) held_runs: HeldRuns,
+    pub(crate) tenure: Arc<Tenure>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) call_permits: Semaphore,
@@ -111,7 +115,10 @@ impl ModelRouter {
                 at,
             }),
         ];
-        self.store.commit(WriteBatch { durability: Durability::Boundary, writes: opening_writes }).await?;
+        // Its question is not asked again by another process: what is left of the run is only closed.
+        let _hold = self.held_runs.hold(run);
+        self.store.commit(WriteBatch::boundary(opening_writes)).await?;
+        self.tenure.may_act()?;
         let started = tokio::time::Instant::now();
         let mut accumulator = StreamAccumulator::default();
         let request = prompt.request(agent.model.clone(), reservation.max_output);
@@ -139,7 +146,7 @@ impl ModelRouter {
             }),
             StoreWrite::CloseRun { run, outcome, at },
         ];
-        let stored = self.store.commit(WriteBatch { durability: Durability::Boundary, writes: closing_writes }).await;
+        let stored = self.store.commit(WriteBatch::boundary(closing_writes)).await;
         reservation.settle(tokens.total());
         stored?;
         result?;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Hub, lock};
 use crate::record;
-use crate::store::{Durability, WriteBatch};
+use crate::store::WriteBatch;
 use patchboard_matcher::{LabelPolarity, LabelStrength, Matcher, NO_APP, TrainingLabel};
 
 /// How much learning from acknowledgements a crash may lose. Strong labels, from people and rejections, are saved at
@@ -148,7 +148,7 @@ impl Hub {
         let matcher = self.matcher();
         let stored = |app| matcher.export_training(app).map(|data| record::encode_training_data(&data));
         let writes = unsaved.iter().map(|app| self.training_write(app, stored(app))).collect();
-        if let Err(error) = self.0.store.commit(WriteBatch { durability: Durability::Delta, writes }).await {
+        if let Err(error) = self.0.store.commit(WriteBatch::delta(writes)).await {
             tracing::warn!(%error, "training data could not be stored; trying again");
             lock(&self.0.unsaved_apps).extend(unsaved);
         }

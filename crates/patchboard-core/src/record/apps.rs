@@ -5,10 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, chat_run_events};
+use super::{RecordError, model_messages};
 use crate::app;
 
-/// One variant per version; frozen like the versions of other records.
+/// One variant per version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedKnownApps {
@@ -41,12 +41,12 @@ pub(crate) fn encode_known_apps(known: &[app::KnownApp]) -> Vec<u8> {
         approved: known.is_approved,
         token: known.token,
     });
-    chat_run_events::encode(&VersionedKnownApps::V1(stored.collect()))
+    model_messages::encode(&VersionedKnownApps::V1(stored.collect()))
 }
 
 pub(crate) fn decode_known_apps(bytes: &[u8]) -> Result<Vec<app::KnownApp>, RecordError> {
     let VersionedKnownApps::V1(stored) =
-        chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
+        model_messages::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
     let known = stored.into_iter().map(|stored| app::KnownApp {
         profile: Arc::new(app::AppProfile {
             name: stored.name,

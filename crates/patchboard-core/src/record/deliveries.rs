@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, chat_run_events};
+use super::{RecordError, model_messages};
 use crate::webhook;
 use crate::webhook::{ChannelMessage, ChannelRequest};
 
-/// One variant per version; frozen like the versions of other records.
+/// One variant per version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedDeliveryPayload {
@@ -63,7 +63,7 @@ enum StoredRequestBody {
 
 pub(crate) fn encode_delivery_payload(payload: &webhook::DeliveryPayload) -> Vec<u8> {
     let ChannelMessage { id: _, account, peer, guild, team, content, context } = payload.message.clone();
-    chat_run_events::encode(&VersionedDeliveryPayload::V1(StoredDeliveryPayload {
+    model_messages::encode(&VersionedDeliveryPayload::V1(StoredDeliveryPayload {
         account,
         peer,
         guild,
@@ -81,7 +81,7 @@ pub(crate) fn encode_delivery_payload(payload: &webhook::DeliveryPayload) -> Vec
 
 pub(crate) fn decode_delivery_payload(bytes: &[u8]) -> Result<webhook::DeliveryPayload, RecordError> {
     let VersionedDeliveryPayload::V1(stored) =
-        chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
+        model_messages::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
     let StoredDeliveryPayload { account, peer, guild, team, content, context, .. } = stored;
     Ok(webhook::DeliveryPayload {
         message: ChannelMessage { id: None, account, peer, guild, team, content, context },

@@ -1,5 +1,4 @@
-//! Version 3, frozen: a new shape needs a new version in a file of its own. The events of hub messages; all other kinds
-//! are written as before.
+//! The stored form of the events of hub messages.
 
 use std::sync::Arc;
 
@@ -8,19 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::app;
 use crate::app::message;
 use crate::error::BoxError;
-use crate::event;
-use crate::id::NodeId;
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct StoredMessageEntry {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    node: Option<u32>,
-    message: StoredMessageEvent,
-}
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredMessageEvent {
+pub(super) enum StoredMessageEvent {
     Submitted(StoredUtterance),
     Decided(StoredDecision),
     Sent {
@@ -34,12 +24,12 @@ enum StoredMessageEvent {
         app: Arc<str>,
         failure: StoredAttemptFailure,
     },
-    Rested {
-        rest: StoredParkedState,
+    Parked {
+        state: StoredParkedState,
         reason: Arc<str>,
     },
     Ended {
-        end: StoredFinalState,
+        final_state: StoredFinalState,
         reason: Arc<str>,
     },
     Reopened {
@@ -150,20 +140,6 @@ enum StoredFinalState {
     Cancelled,
 }
 
-impl StoredMessageEntry {
-    pub(super) fn new(node: Option<NodeId>, message: &message::MessageEvent) -> Self {
-        Self { node: node.map(|node| node.0), message: message.into() }
-    }
-}
-
-impl TryFrom<StoredMessageEntry> for event::NewEvent {
-    type Error = BoxError;
-
-    fn try_from(stored: StoredMessageEntry) -> Result<Self, BoxError> {
-        Ok(Self { node: stored.node.map(NodeId), event: event::Event::Message(stored.message.try_into()?) })
-    }
-}
-
 impl From<&message::MessageEvent> for StoredMessageEvent {
     fn from(event: &message::MessageEvent) -> Self {
         match event {
@@ -177,10 +153,10 @@ impl From<&message::MessageEvent> for StoredMessageEvent {
                 Self::Failed { app: app.clone(), failure: (*failure).into() }
             }
             message::MessageEvent::Parked { state, reason } => {
-                Self::Rested { rest: (*state).into(), reason: reason.clone() }
+                Self::Parked { state: (*state).into(), reason: reason.clone() }
             }
             message::MessageEvent::Ended { final_state, reason } => {
-                Self::Ended { end: (*final_state).into(), reason: reason.clone() }
+                Self::Ended { final_state: (*final_state).into(), reason: reason.clone() }
             }
             message::MessageEvent::Reopened { app, by } => Self::Reopened { app: app.clone(), by: by.clone() },
         }
@@ -197,8 +173,8 @@ impl TryFrom<StoredMessageEvent> for message::MessageEvent {
             StoredMessageEvent::Sent { app } => Self::Sent { app },
             StoredMessageEvent::Answered { app, response } => Self::Answered { app, response: response.into() },
             StoredMessageEvent::Failed { app, failure } => Self::Failed { app, failure: failure.into() },
-            StoredMessageEvent::Rested { rest: state, reason } => Self::Parked { state: state.into(), reason },
-            StoredMessageEvent::Ended { end: final_state, reason } => {
+            StoredMessageEvent::Parked { state, reason } => Self::Parked { state: state.into(), reason },
+            StoredMessageEvent::Ended { final_state, reason } => {
                 Self::Ended { final_state: final_state.into(), reason }
             }
             StoredMessageEvent::Reopened { app, by } => Self::Reopened { app, by },

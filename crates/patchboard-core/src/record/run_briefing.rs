@@ -1,41 +1,114 @@
-//! Version 4, frozen: a new shape needs a new version in a file of its own. The briefing of a run that differs from its
-//! agent in a way version 2 cannot express; everything else keeps its shape.
+//! The stored form of what an agent run was asked to do.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::agent_run_events;
+use super::model_messages::StoredModelMessage;
+use crate::conversation;
 use crate::error::BoxError;
-use crate::event;
-use crate::id::NodeId;
+use crate::model;
 use crate::run_spec;
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredBriefingEntry {
+pub(super) struct StoredBriefing {
+    client_id: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    node: Option<u32>,
-    briefed: Box<agent_run_events::StoredBriefing>,
+    thread: Option<Arc<str>>,
+    requested_agent: Arc<str>,
+    strategy: StoredStrategy,
+    adaptive: bool,
+    detached: bool,
+    verbose: bool,
     /// `provider/model`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<Arc<str>>,
+    /// Bytes that are not valid UTF-8 are lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    folder: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    folder_granted: bool,
+    origin: StoredOrigin,
+    message: Arc<str>,
+    system: Arc<str>,
+    history: Vec<StoredModelMessage>,
 }
 
-impl StoredBriefingEntry {
-    /// `None` if version 2 can hold it.
-    pub(super) fn from_event(node: Option<NodeId>, event: &event::Event) -> Option<Self> {
-        let event::Event::RunBriefed(spec) = event else { return None };
-        let model = Some(spec.model.clone()?);
-        Some(Self { node: node.map(|node| node.0), briefed: Box::new((&**spec).into()), model })
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredStrategy {
+    React,
+    Dup,
+    Tot,
+    Got,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredOrigin {
+    channel: String,
+    account: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    guild: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    team: Option<String>,
+}
+
+impl From<&run_spec::RunSpec> for StoredBriefing {
+    fn from(spec: &run_spec::RunSpec) -> Self {
+        let conversation::ConversationOrigin { channel, account, peer, guild, team } = spec.origin.clone();
+        Self {
+            client_id: spec.client_id.clone(),
+            thread: spec.thread.clone(),
+            requested_agent: spec.requested_agent.clone(),
+            strategy: match spec.strategy {
+                run_spec::StrategyKind::React => StoredStrategy::React,
+                run_spec::StrategyKind::Dup => StoredStrategy::Dup,
+                run_spec::StrategyKind::Tot => StoredStrategy::Tot,
+                run_spec::StrategyKind::Got => StoredStrategy::Got,
+            },
+            adaptive: spec.adaptive,
+            detached: spec.detached,
+            verbose: spec.verbose,
+            model: spec.model.clone(),
+            folder: spec.folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
+            folder_granted: spec.folder_granted,
+            origin: StoredOrigin { channel, account, peer, guild, team },
+            message: spec.message.clone(),
+            system: spec.system.clone(),
+            history: spec.history.iter().map(StoredModelMessage::from).collect(),
+        }
     }
 }
 
-impl TryFrom<StoredBriefingEntry> for event::NewEvent {
+impl TryFrom<StoredBriefing> for run_spec::RunSpec {
     type Error = BoxError;
 
-    fn try_from(stored: StoredBriefingEntry) -> Result<Self, BoxError> {
-        let StoredBriefingEntry { node, briefed, model } = stored;
-        let spec = run_spec::RunSpec { model, ..(*briefed).try_into()? };
-        Ok(Self { node: node.map(NodeId), event: event::Event::RunBriefed(Arc::new(spec)) })
+    fn try_from(stored: StoredBriefing) -> Result<Self, BoxError> {
+        let StoredOrigin { channel, account, peer, guild, team } = stored.origin;
+        Ok(Self {
+            client_id: stored.client_id,
+            thread: stored.thread,
+            requested_agent: stored.requested_agent,
+            strategy: match stored.strategy {
+                StoredStrategy::React => run_spec::StrategyKind::React,
+                StoredStrategy::Dup => run_spec::StrategyKind::Dup,
+                StoredStrategy::Tot => run_spec::StrategyKind::Tot,
+                StoredStrategy::Got => run_spec::StrategyKind::Got,
+            },
+            adaptive: stored.adaptive,
+            detached: stored.detached,
+            verbose: stored.verbose,
+            model: stored.model,
+            folder: stored.folder.map(|folder| Arc::from(Path::new(&folder))),
+            folder_granted: stored.folder_granted,
+            origin: conversation::ConversationOrigin { channel, account, peer, guild, team },
+            message: stored.message,
+            system: stored.system,
+            history: stored.history.into_iter().map(model::ModelMessage::try_from).collect::<Result<_, _>>()?,
+        })
     }
 }
+

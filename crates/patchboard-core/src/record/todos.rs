@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, chat_run_events};
+use super::{RecordError, model_messages};
 use crate::todo;
 
-/// One variant per version; frozen like the versions of other records.
+/// One variant per version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedTodos {
@@ -38,12 +38,12 @@ enum StoredTodoPriority {
 }
 
 pub(crate) fn encode_todos(todos: &[todo::Todo]) -> Vec<u8> {
-    chat_run_events::encode(&VersionedTodos::V1(todos.iter().map(StoredTodo::from).collect()))
+    model_messages::encode(&VersionedTodos::V1(todos.iter().map(StoredTodo::from).collect()))
 }
 
 pub(crate) fn decode_todos(bytes: &[u8]) -> Result<Vec<todo::Todo>, RecordError> {
     let VersionedTodos::V1(stored) =
-        chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
+        model_messages::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
     Ok(stored.into_iter().map(todo::Todo::from).collect())
 }
 

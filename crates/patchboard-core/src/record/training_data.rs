@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, chat_run_events};
+use super::{RecordError, model_messages};
 
-/// One variant per version; frozen like the versions of other records.
+/// One variant per version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedTrainingData {
@@ -35,12 +35,12 @@ enum StoredStrength {
 
 pub(crate) fn encode_training_data(training_data: &patchboard_matcher::TrainingData) -> Vec<u8> {
     let examples = training_data.examples.iter().map(StoredExample::from).collect();
-    chat_run_events::encode(&VersionedTrainingData::V1 { count: training_data.label_count, examples })
+    model_messages::encode(&VersionedTrainingData::V1 { count: training_data.label_count, examples })
 }
 
 pub(crate) fn decode_training_data(bytes: &[u8]) -> Result<patchboard_matcher::TrainingData, RecordError> {
     let VersionedTrainingData::V1 { count, examples } =
-        chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
+        model_messages::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })?;
     Ok(patchboard_matcher::TrainingData {
         label_count: count,
         examples: examples.into_iter().map(patchboard_matcher::TrainingExample::from).collect(),

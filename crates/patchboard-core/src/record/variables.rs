@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{RecordError, chat_run_events};
+use super::{RecordError, model_messages};
 use crate::error::BoxError;
 use crate::variable_set;
 
-/// One variant per version; frozen like the versions of other records.
+/// One variant per version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedVariableSet {
@@ -64,7 +64,7 @@ pub(crate) fn encode_variable_set(
     let tombstone = |(name, deleted): (&Arc<str>, &variable_set::DeletedVariable)| {
         (name.clone(), StoredTombstone { version: deleted.version, changed: deleted.deleted_cursor })
     };
-    chat_run_events::encode(&VersionedVariableSet::V1 {
+    model_messages::encode(&VersionedVariableSet::V1 {
         cursor: set.cursor,
         floor: set.oldest_complete_cursor,
         variables: set.variables.iter().map(stored_variable).collect(),
@@ -76,7 +76,7 @@ pub(crate) fn encode_variable_set(
 pub(crate) fn decode_variable_set(bytes: &[u8]) -> Result<(variable_set::VariableSet, Vec<Arc<str>>), RecordError> {
     let malformed = |source| RecordError::Malformed { version: 1, source };
     let VersionedVariableSet::V1 { cursor, floor, variables, gone } =
-        chat_run_events::decode(bytes).map_err(malformed)?;
+        model_messages::decode(bytes).map_err(malformed)?;
     let separate_names =
         variables.iter().filter(|(_, stored)| stored.value.is_none()).map(|(name, _)| name.clone()).collect();
     let variables = variables
@@ -95,11 +95,11 @@ pub(crate) fn decode_variable_set(bytes: &[u8]) -> Result<(variable_set::Variabl
 
 /// Encodes a value that is stored separately.
 pub(crate) fn encode_value(value: &Value) -> Vec<u8> {
-    chat_run_events::encode(value)
+    model_messages::encode(value)
 }
 
 pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value, RecordError> {
-    chat_run_events::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })
+    model_messages::decode(bytes).map_err(|source| RecordError::Malformed { version: 1, source })
 }
 
 impl TryFrom<StoredVariable> for variable_set::Variable {

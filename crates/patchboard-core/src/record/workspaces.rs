@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, chat_run_events};
+use super::{RecordError, model_messages};
 use crate::conversation;
 use crate::error::BoxError;
 
-/// One variant per version; frozen like the versions of other records.
+/// One variant per version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedWorkspaces {
@@ -22,7 +22,7 @@ struct StoredWorkspace {
     created_at: String,
 }
 
-/// One variant per version; frozen like the versions of other records.
+/// One variant per version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionedWorkspaceThreads {
@@ -41,11 +41,11 @@ pub(crate) fn encode_workspaces(workspaces: &[conversation::Workspace]) -> Vec<u
         name: workspace.name.clone(),
         created_at: workspace.created_at.to_string(),
     });
-    chat_run_events::encode(&VersionedWorkspaces::V1(stored.collect()))
+    model_messages::encode(&VersionedWorkspaces::V1(stored.collect()))
 }
 
 pub(crate) fn decode_workspaces(bytes: &[u8]) -> Result<Vec<conversation::Workspace>, RecordError> {
-    let VersionedWorkspaces::V1(stored) = chat_run_events::decode(bytes).map_err(malformed)?;
+    let VersionedWorkspaces::V1(stored) = model_messages::decode(bytes).map_err(malformed)?;
     let read = |StoredWorkspace { id, name, created_at }| {
         Ok(conversation::Workspace { id, name, created_at: created_at.parse().map_err(BoxError::from)? })
     };
@@ -57,11 +57,11 @@ pub(crate) fn encode_workspace_threads(threads: &[conversation::WorkspaceThread]
         thread: thread.thread.clone(),
         created_at: thread.created_at.to_string(),
     });
-    chat_run_events::encode(&VersionedWorkspaceThreads::V1(stored.collect()))
+    model_messages::encode(&VersionedWorkspaceThreads::V1(stored.collect()))
 }
 
 pub(crate) fn decode_workspace_threads(bytes: &[u8]) -> Result<Vec<conversation::WorkspaceThread>, RecordError> {
-    let VersionedWorkspaceThreads::V1(stored) = chat_run_events::decode(bytes).map_err(malformed)?;
+    let VersionedWorkspaceThreads::V1(stored) = model_messages::decode(bytes).map_err(malformed)?;
     let read = |StoredWorkspaceThread { thread, created_at }| {
         Ok(conversation::WorkspaceThread { thread, created_at: created_at.parse().map_err(BoxError::from)? })
     };

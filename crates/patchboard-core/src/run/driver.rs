@@ -158,16 +158,29 @@ enum WorkOutcome {
 
 type DriverTasks<'a> = TaskSet<'a, Result<WorkOutcome, BoardError>>;
 
+/// How this process stopped working on a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunExit {
+    /// Its end is recorded.
+    Ended,
+    /// The next process continues it.
+    Suspended,
+    /// Another process works on it.
+    Lost,
+    /// It could not be recorded: whoever takes it over continues or closes it.
+    Released,
+}
+
 impl StartedRun {
-    /// Runs until the run has ended and its end is recorded.
-    pub async fn run(self) {
+    /// Runs until the run has ended and its end is recorded, or this process cannot continue it.
+    pub async fn run(self) -> RunExit {
         let driver = &self.driver;
         let session = &driver.context.scope.session;
         let span = trace::run(driver.context.run, session, &driver.agent.name, driver.trace.as_deref());
-        self.run_in_span().instrument(span).await;
+        self.run_in_span().instrument(span).await
     }
 
-    async fn run_in_span(self) {
+    async fn run_in_span(self) -> RunExit {
         let Self { driver, mut strategy, mut nodes, start } = self;
         let ended = {
             let work = driver.drive(strategy.as_mut(), &mut nodes, start);
@@ -184,12 +197,17 @@ impl StartedRun {
                     driver.work_stop.cancel();
                     work.await
                 }
+                // Another process works on the run now: nothing more may be recorded or done here.
+                () = driver.deps.log.tenure().lost().cancelled() => {
+                    driver.report_outcome(RunOutcome::Interrupted);
+                    return RunExit::Lost;
+                }
                 () = driver.control.suspend.cancelled() => {
                     if !driver.work_stop.is_cancelled() {
                         // The task is dropped: its records suffice for the next process to resume the run.
                         driver.writer.suspend();
                         driver.report_outcome(RunOutcome::Interrupted);
-                        return;
+                        return RunExit::Suspended;
                     }
                     // Work was already stopped: only the end has to be recorded, so that the run does not resume at the
                     // next start.
@@ -201,11 +219,15 @@ impl StartedRun {
             Ok(ending) => driver.record_end(&strategy.transcript(), &mut nodes, ending).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = recorded {
-            let cause = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
-            tracing::error!(%error, cause, "the run could not be recorded and was dropped; the next start deals with it");
-            driver.report_outcome(RunOutcome::Interrupted);
+        let Err(error) = recorded else { return RunExit::Ended };
+        driver.report_outcome(RunOutcome::Interrupted);
+        if driver.deps.log.tenure().may_act().is_err() {
+            return RunExit::Lost;
         }
+        // The last events may not be stored, so followers wait for whoever takes the run over.
+        let cause = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(%error, cause, "the run could not be recorded; it is released and taken up again");
+        RunExit::Released
     }
 }
 

@@ -314,6 +314,7 @@ impl Driver {
         if stop.is_cancelled() {
             return Ok(Err(ModelError::Cancelled));
         }
+        self.deps.log.tenure().may_act()?;
         // A panic of the provider is a failed call like any other: the run settles it and reports it.
         let opening = async { self.agent.provider.stream(request, stop.child_token()).await };
         let opened = tokio::select! {

@@ -74,7 +74,7 @@ pub async fn concurrent_commits_are_kept(store: Arc<dyn Store>) {
             for seq in 1..=RECORDS {
                 let durability = if seq % 4 == 0 { Durability::Boundary } else { Durability::Delta };
                 let writes = vec![StoreWrite::Event(event(caller, seq, text(&["piece"])))];
-                expect_ok(store.commit(WriteBatch { durability, writes }).await);
+                expect_ok(store.commit(WriteBatch::new(durability, writes)).await);
                 assert_eq!(expect_ok(store.last_seq(&topic(caller)).await), Seq(seq), "what was answered can be read");
             }
             commit(&*store, vec![close_run(caller, 90)]).await;
@@ -94,7 +94,7 @@ pub async fn closed_stores_answer_closed(store: Arc<dyn Store>) {
     commit(&*store, vec![StoreWrite::OpenRun(run(1, &session("close")))]).await;
     expect_ok(store.close().await);
     let answers = [
-        store.commit(WriteBatch { durability: Durability::Delta, writes: Vec::new() }).await.err(),
+        store.commit(WriteBatch::delta(Vec::new())).await.err(),
         store.run(run_id(1)).await.err(),
         store.kv_get(&KvNamespace::Server, "pins").await.err(),
         store.messages(messages(1, None)).await.err(),

@@ -8,7 +8,7 @@ use patchboard_core::event::{Envelope, Event, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
 use patchboard_core::store::{
-    BudgetScope, Durability, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRow, RunState,
+    BudgetScope, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRow, RunState,
     Store, StoreError, StoreWrite, UsageRow, WriteBatch,
 };
 use uuid::Uuid;
@@ -127,12 +127,12 @@ pub(super) fn fact(owner: &MemoryOwner, predicate: &str, object: &str) -> NewFac
 }
 
 pub(super) async fn commit(store: &dyn Store, writes: Vec<StoreWrite>) {
-    expect_ok(store.commit(WriteBatch { durability: Durability::Boundary, writes }).await);
+    expect_ok(store.commit(WriteBatch::boundary(writes)).await);
 }
 
 /// The batch must be refused because of its content.
 pub(super) async fn commit_refused(store: &dyn Store, writes: Vec<StoreWrite>) {
-    let answer = store.commit(WriteBatch { durability: Durability::Boundary, writes }).await;
+    let answer = store.commit(WriteBatch::boundary(writes)).await;
     assert!(matches!(answer, Err(StoreError::Failed { .. })), "the batch should have been refused: {answer:?}");
 }
 

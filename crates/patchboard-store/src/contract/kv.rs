@@ -184,5 +184,5 @@ fn value(index: usize, key: &str) -> Vec<u8> {
 }
 
 fn put_value(namespace: &KvNamespace, key: &str, value: Option<Vec<u8>>) -> StoreWrite {
-    StoreWrite::PutValue { namespace: namespace.clone(), key: key.into(), value, at: at(1) }
+    StoreWrite::put(namespace.clone(), key.into(), value, at(1))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use patchboard_core::id::RunId;
+use patchboard_core::id::{RunId, TenureId};
 use patchboard_core::record;
 use patchboard_core::store::{Durability, StoreWrite, WriteBatch};
 use rusqlite::Connection;
@@ -16,16 +16,9 @@ use super::{audit, deliveries, events, facts, kv, messages, runs, sessions, usag
 #[derive(Debug)]
 pub(super) struct EncodedBatch {
     batch: WriteBatch,
-    /// One per `Event` and `Turn`, in order.
-    payloads: Vec<EncodedRecord>,
+    /// One per `Event` and `AddTurn`, in order.
+    payloads: Vec<Vec<u8>>,
     bytes: usize,
-}
-
-/// A record in its stored form.
-#[derive(Debug)]
-pub(super) struct EncodedRecord {
-    pub(super) version: u16,
-    pub(super) bytes: Vec<u8>,
 }
 
 impl EncodedBatch {
@@ -34,14 +27,8 @@ impl EncodedBatch {
         let mut bytes = 0;
         for write in &batch.writes {
             match write {
-                StoreWrite::Event(record) => {
-                    let (version, bytes) = record::encode_entry(record.node, &record.event);
-                    payloads.push(EncodedRecord { version, bytes });
-                }
-                StoreWrite::AddTurn(turn) => {
-                    let bytes = record::encode_messages(&turn.messages);
-                    payloads.push(EncodedRecord { version: record::MESSAGES_VERSION, bytes });
-                }
+                StoreWrite::Event(record) => payloads.push(record::encode_entry(record.node, &record.event)),
+                StoreWrite::AddTurn(turn) => payloads.push(record::encode_messages(&turn.messages)),
                 StoreWrite::OpenRun(run) => bytes += run.input.len(),
                 StoreWrite::LearnFact(fact) => {
                     bytes += fact.object.len() + fact.embedding.as_ref().map_or(0, |(_, vector)| vector.len() * 4);
@@ -56,8 +43,12 @@ impl EncodedBatch {
                 StoreWrite::Delivery(row) => bytes += row.body.len(),
             }
         }
-        bytes += payloads.iter().map(|payload| payload.bytes.len()).sum::<usize>();
+        bytes += payloads.iter().map(Vec::len).sum::<usize>();
         Self { batch, payloads, bytes }
+    }
+
+    pub(super) fn tenure(&self) -> Option<TenureId> {
+        self.batch.tenure
     }
 
     pub(super) fn durability(&self) -> Durability {
@@ -79,6 +70,7 @@ pub(super) struct BatchWriter {
     spent_by_scope: HashMap<String, i64>,
     /// Runs of purged sessions that ended in this transaction.
     purge_after_close: Vec<RunId>,
+    next_version: kv::NextVersion,
 }
 
 impl BatchWriter {
@@ -91,7 +83,7 @@ impl BatchWriter {
     }
 
     pub(super) fn apply(&mut self, db: &Connection, encoded: &EncodedBatch) -> Result<(), SqliteError> {
-        let Self { names, topics, spent_by_scope, purge_after_close } = self;
+        let Self { names, topics, spent_by_scope, purge_after_close, next_version } = self;
         let mut payloads = encoded.payloads.iter();
         let mut payload =
             || payloads.next().ok_or_else(|| SqliteError::Rejected("a record was not encoded".to_owned()));
@@ -116,8 +108,8 @@ impl BatchWriter {
                 StoreWrite::Audit(row) => audit::add(db, names, row)?,
                 StoreWrite::Message(row) => messages::put(db, topics, row)?,
                 StoreWrite::Delivery(row) => deliveries::put(db, row)?,
-                StoreWrite::PutValue { namespace, key, value, at } => {
-                    kv::put(db, namespace, key, value.as_deref(), *at)?;
+                StoreWrite::PutValue { namespace, key, value, expected, at } => {
+                    kv::put(db, next_version, namespace, key, value.as_deref(), *expected, *at)?;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Deliveries of channel messages, recorded so that none is answered twice and none is lost.
 
 use jiff::Timestamp;
-use patchboard_core::store::DeliveryRow;
+use patchboard_core::store::{DeliveryRow, EarlierDelivery, TakenDelivery};
 use patchboard_core::webhook::{DeliveryId, DeliveryState};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
@@ -47,6 +47,27 @@ pub(super) fn find(db: &Connection, channel: &str, key: &str) -> Result<Option<D
     let mut statement = db.prepare_cached(FIND)?;
     let mut rows = statement.query([channel, key])?;
     rows.next()?.map(delivery_row).transpose()
+}
+
+/// Inserts a delivery unless an earlier one is the same.
+pub(super) fn take(
+    db: &Connection,
+    row: &DeliveryRow,
+    earlier: &EarlierDelivery,
+) -> Result<TakenDelivery, SqliteError> {
+    // A delivery under the row's own key is the same, even if the clock was changed since.
+    let mut found = find(db, &row.channel, &row.key)?;
+    for key in &earlier.keys {
+        if found.is_some() {
+            break;
+        }
+        let is_recent = |stored: &DeliveryRow| earlier.not_before.is_none_or(|moment| stored.received_at > moment);
+        found = find(db, &row.channel, key)?.filter(is_recent);
+    }
+    match found {
+        Some(stored) => Ok(TakenDelivery::Earlier(stored)),
+        None => put(db, row).map(|()| TakenDelivery::Stored),
+    }
 }
 
 /// Open deliveries, oldest first.

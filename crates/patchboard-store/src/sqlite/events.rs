@@ -9,7 +9,6 @@ use patchboard_core::id::{RunId, Seq};
 use patchboard_core::record;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::batch::EncodedRecord;
 use super::sql_error::{SqliteError, from_stored_count, row_limit, timestamp};
 
 /// A topic has 67 million sequence numbers: at a hundred text chunks per second, a week of continuous output. Further
@@ -82,7 +81,7 @@ fn stored_id(topic: &Topic) -> Vec<u8> {
 
 fn load_topic(db: &Connection, topic: &Topic) -> Result<Option<CachedTopic>, SqliteError> {
     let mut statement = db.prepare_cached(
-        "SELECT topics.number, ifnull(runs.doomed, 0)
+        "SELECT topics.number, ifnull(runs.purge_on_close, 0)
          FROM topics LEFT JOIN runs ON runs.number = topics.number WHERE topics.id = ?1",
     )?;
     let found = statement.query_row([stored_id(topic)], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -94,7 +93,7 @@ pub(super) fn append(
     db: &Connection,
     topics: &mut TopicCache,
     record: &Envelope,
-    payload: &EncodedRecord,
+    payload: &[u8],
 ) -> Result<(), SqliteError> {
     let topic = topics.get_or_create(db, &record.topic)?;
     let last = record.last_seq().0;
@@ -109,8 +108,8 @@ pub(super) fn append(
             position(topic.number, last),
             record.event.seq_count().cast_signed(),
             record.at.as_microsecond(),
-            payload.version,
-            payload.bytes,
+            record::RECORD_VERSION,
+            payload,
         ])?;
     topic.last_seq = last;
     Ok(())

@@ -10,26 +10,25 @@ use crate::OpenError;
 pub struct DatabaseReport {
     /// The database with its write-ahead log.
     pub size_bytes: u64,
-    pub schema_version: u32,
-    /// The version that this program writes.
-    pub known_version: u32,
+    /// Identifies the format of the database, which is this program's.
+    pub fingerprint: u32,
     /// Problems found by SQLite's own check; empty if there are none.
     pub problems: Vec<String>,
 }
 
-/// Reads the whole file once. Refuses files that are not a Patchboard database or were written by a newer program.
+/// Reads the whole file once. Refuses files that are not a Patchboard database or have another format.
 pub fn inspect(path: &Path) -> Result<DatabaseReport, OpenError> {
     let path = schema::absolute(path)?;
     let open_error = |source| OpenError::Open { path: path.clone(), source };
     let db = schema::open_for_reading(&path).map_err(open_error)?;
-    let schema_version = schema::check_version(&db, &path)?;
+    schema::check_format(&db, &path)?;
     // At most ten problems: a corrupt database has many of the same kind.
     let mut statement = db.prepare("PRAGMA quick_check(10)").map_err(open_error)?;
     let lines = statement.query_map([], |row| row.get::<_, String>(0)).map_err(open_error)?;
     let mut problems = lines.collect::<Result<Vec<_>, _>>().map_err(open_error)?;
     problems.retain(|line| line != "ok");
     let size_bytes = file_size(&path) + file_size(&wal_path(&path));
-    Ok(DatabaseReport { size_bytes, schema_version, known_version: schema::known_version(), problems })
+    Ok(DatabaseReport { size_bytes, fingerprint: schema::FINGERPRINT, problems })
 }
 
 fn wal_path(path: &Path) -> PathBuf {

@@ -4,42 +4,69 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::id::SessionKey;
-use patchboard_core::store::{KvNamespace, KvUsage};
+use patchboard_core::store::{ExpectedVersion, KvEntry, KvNamespace, KvUsage};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::sessions;
 use super::sql_error::{SqliteError, row_limit};
 
-const KEYS: &str = "SELECT key FROM kept WHERE space = ?1 AND key >= ?2 AND key IS NOT ?3 ORDER BY key LIMIT ?4";
+const KEYS: &str = "SELECT key FROM kv WHERE namespace = ?1 AND key >= ?2 AND key IS NOT ?3 ORDER BY key LIMIT ?4";
 const KEYS_UNTIL: &str =
-    "SELECT key FROM kept WHERE space = ?1 AND key >= ?2 AND key < ?5 AND key IS NOT ?3 ORDER BY key LIMIT ?4";
+    "SELECT key FROM kv WHERE namespace = ?1 AND key >= ?2 AND key < ?5 AND key IS NOT ?3 ORDER BY key LIMIT ?4";
+
+/// The number of the next version of any value. Versions only grow, so that none is used twice for a key.
+#[derive(Debug, Default)]
+pub(super) struct NextVersion(Option<i64>);
+
+impl NextVersion {
+    fn take(&mut self, db: &Connection) -> Result<i64, SqliteError> {
+        let next = match self.0 {
+            Some(next) => next,
+            None => db.query_row("SELECT coalesce(max(version), 0) + 1 FROM kv", [], |row| row.get(0))?,
+        };
+        self.0 = Some(next + 1);
+        Ok(next)
+    }
+}
 
 pub(super) fn put(
     db: &Connection,
+    next_version: &mut NextVersion,
     namespace: &KvNamespace,
     key: &str,
     value: Option<&[u8]>,
+    expected: ExpectedVersion,
     at: Timestamp,
 ) -> Result<(), SqliteError> {
     let name = namespace_key(namespace);
+    if expected != ExpectedVersion::Any {
+        let mut find = db.prepare_cached("SELECT version FROM kv WHERE namespace = ?1 AND key = ?2")?;
+        let stored: Option<i64> = find.query_row([&*name, key], |row| row.get(0)).optional()?;
+        if !expected.matches(stored.map(i64::cast_unsigned)) {
+            return Err(SqliteError::Conflict);
+        }
+    }
+    let version = next_version.take(db)?;
     // A purge can only overwrite what is still stored, so replaced values of a session are overwritten at once.
     sessions::with_secure_delete(db, || {
         match value {
             Some(value) => db
                 .prepare_cached(
-                    "INSERT INTO kept (space, key, at, value) VALUES (?1, ?2, ?3, ?4)
-                     ON CONFLICT (space, key) DO UPDATE SET at = excluded.at, value = excluded.value",
+                    "INSERT INTO kv (namespace, key, version, at, value) VALUES (?1, ?2, ?3, ?4, ?5)
+                     ON CONFLICT (namespace, key)
+                     DO UPDATE SET version = excluded.version, at = excluded.at, value = excluded.value",
                 )?
-                .execute(params![name, key, at.as_microsecond(), value])?,
-            None => db.prepare_cached("DELETE FROM kept WHERE space = ?1 AND key = ?2")?.execute([&*name, key])?,
+                .execute(params![name, key, version, at.as_microsecond(), value])?,
+            None => db.prepare_cached("DELETE FROM kv WHERE namespace = ?1 AND key = ?2")?.execute([&*name, key])?,
         };
         Ok(())
     })
 }
 
-pub(super) fn get(db: &Connection, namespace: &KvNamespace, key: &str) -> Result<Option<Vec<u8>>, SqliteError> {
-    let mut statement = db.prepare_cached("SELECT value FROM kept WHERE space = ?1 AND key = ?2")?;
-    Ok(statement.query_row([&*namespace_key(namespace), key], |row| row.get(0)).optional()?)
+pub(super) fn get(db: &Connection, namespace: &KvNamespace, key: &str) -> Result<Option<KvEntry>, SqliteError> {
+    let mut statement = db.prepare_cached("SELECT version, value FROM kv WHERE namespace = ?1 AND key = ?2")?;
+    let entry = |row: &Row<'_>| Ok(KvEntry { version: row.get::<_, i64>(0)?.cast_unsigned(), value: row.get(1)? });
+    Ok(statement.query_row([&*namespace_key(namespace), key], entry).optional()?)
 }
 
 /// Keys in byte order, read from the index within the requested range, so that the cost does not depend on other keys.
@@ -79,7 +106,7 @@ fn prefix_end(prefix: &str) -> Option<String> {
 
 pub(super) fn usage(db: &Connection, namespace: &KvNamespace) -> Result<KvUsage, SqliteError> {
     let mut statement = db.prepare_cached(
-        "SELECT count(*), coalesce(sum(length(CAST(key AS BLOB)) + length(value)), 0) FROM kept WHERE space = ?1",
+        "SELECT count(*), coalesce(sum(length(CAST(key AS BLOB)) + length(value)), 0) FROM kv WHERE namespace = ?1",
     )?;
     let size =
         statement.query_row([namespace_key(namespace)], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
@@ -88,7 +115,7 @@ pub(super) fn usage(db: &Connection, namespace: &KvNamespace) -> Result<KvUsage,
 
 pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteError> {
     let name = namespace_key(&KvNamespace::Session(session.clone()));
-    db.prepare_cached("DELETE FROM kept WHERE space = ?1")?.execute([name])?;
+    db.prepare_cached("DELETE FROM kv WHERE namespace = ?1")?.execute([name])?;
     Ok(())
 }
 

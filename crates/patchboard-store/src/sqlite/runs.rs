@@ -122,7 +122,7 @@ pub(super) fn purge(db: &Connection, session: i64) -> Result<(), SqliteError> {
             if ended {
                 delete(db, run)?;
             } else {
-                db.prepare_cached("UPDATE runs SET doomed = 1 WHERE number = ?1")?.execute([run])?;
+                db.prepare_cached("UPDATE runs SET purge_on_close = 1 WHERE number = ?1")?.execute([run])?;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Opens connections and migrates the schema. The only place that opens a database.
+//! Opens connections and creates the schema. The only place that opens a database.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io;
@@ -6,19 +6,14 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use patchboard_core::record::RECORD_VERSION;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::OpenError;
 
-/// Applied in order; a database's `user_version` counts the applied ones. Must never be edited once released.
-const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/0001_initial.sql"),
-    include_str!("migrations/0002_nodes_and_kept.sql"),
-    include_str!("migrations/0003_messages.sql"),
-    include_str!("migrations/0004_deliveries.sql"),
-    include_str!("migrations/0005_session_owners.sql"),
-];
+/// Until the first release it is edited in place: a database is created with it or refused, never migrated.
+const SCHEMA: &str = include_str!("schema.sql");
 /// Marks the file as Patchboard's ("PBrd").
 const APPLICATION_ID: i32 = 0x5042_7264;
 
@@ -43,8 +38,18 @@ const READER_PRAGMAS: &str = "
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const CACHED_STATEMENTS: usize = 64;
 
-pub(super) fn known_version() -> u32 {
-    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+/// Identifies the schema and the version of its records; stored as the database's `user_version`.
+pub(super) const FINGERPRINT: u32 = fingerprint(SCHEMA, RECORD_VERSION);
+
+/// FNV-1a, cut to the positive numbers that `user_version` can hold; 0 is an empty file.
+const fn fingerprint(schema: &str, record_version: u16) -> u32 {
+    let mut hash: u32 = 0x811c_9dc5 ^ record_version as u32;
+    let mut bytes = schema.as_bytes();
+    while let Some((first, rest)) = bytes.split_first() {
+        hash = (hash ^ *first as u32).wrapping_mul(0x0100_0193);
+        bytes = rest;
+    }
+    (hash & 0x7fff_ffff) | 1
 }
 
 /// A relative path could begin with `file:`, which SQLite parses as a URI with options.
@@ -56,9 +61,11 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, OpenError> {
     create_private(path).map_err(|source| OpenError::Create { path: path.into(), source })?;
     let open_error = |source| OpenError::Open { path: path.into(), source };
     let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(open_error)?;
-    check_version(&db, path)?;
+    let is_empty = check_format(&db, path)?;
     db.execute_batch(WRITER_PRAGMAS).map_err(open_error)?;
-    migrate(&mut db).map_err(|source| OpenError::Migrate { path: path.into(), to: known_version(), source })?;
+    if is_empty {
+        create(&mut db).map_err(|source| OpenError::CreateSchema { path: path.into(), source })?;
+    }
     Ok(db)
 }
 
@@ -88,37 +95,31 @@ fn create_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The database's schema version, if this program supports it.
-pub(super) fn check_version(db: &Connection, path: &Path) -> Result<u32, OpenError> {
+/// Refuses what this program cannot use; returns whether the database is still empty.
+pub(super) fn check_format(db: &Connection, path: &Path) -> Result<bool, OpenError> {
     let read = || -> rusqlite::Result<(i32, u32, bool)> {
         let id = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
-        let version = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let found = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let empty = db.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
-        Ok((id, version, empty))
+        Ok((id, found, empty))
     };
     let (id, found, empty) = read().map_err(|source| OpenError::Open { path: path.into(), source })?;
-    let known = known_version();
-    if id != APPLICATION_ID && !(empty && id == 0) {
+    if empty && id == 0 {
+        return Ok(true);
+    }
+    if id != APPLICATION_ID {
         return Err(OpenError::NotPatchboard { path: path.into() });
     }
-    if found > known {
-        return Err(OpenError::NewerSchema { path: path.into(), found, known });
+    if found != FINGERPRINT {
+        return Err(OpenError::OtherFormat { path: path.into(), found, known: FINGERPRINT });
     }
-    Ok(found)
+    Ok(false)
 }
 
-/// Applies all missing migrations in one transaction.
-fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
+fn create(db: &mut Connection) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: usize = transaction.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0))? as usize;
-    let missing = MIGRATIONS.get(version..).unwrap_or_default();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    for migration in missing {
-        transaction.execute_batch(migration)?;
-    }
+    transaction.execute_batch(SCHEMA)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", known_version())?;
+    transaction.pragma_update(None, "user_version", FINGERPRINT)?;
     transaction.commit()
 }

@@ -8,7 +8,6 @@ use patchboard_core::record;
 use patchboard_core::store::{NewTurn, PageCursor, ResultPage, SessionFilter, SessionRow, TurnQuery, TurnRow};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::batch::EncodedRecord;
 use super::events::TopicCache;
 use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, cursor_parts, from_stored_count, row_limit, run_id, session_key, timestamp};
@@ -62,7 +61,7 @@ pub(super) fn add_turn(
     names: &mut NameInterner,
     topics: &TopicCache,
     turn: &NewTurn,
-    payload: &EncodedRecord,
+    payload: &[u8],
 ) -> Result<(), SqliteError> {
     let run = topics.find_run(db, turn.run)?;
     // The session was purged during the run; storing the turn would restore it.
@@ -88,8 +87,8 @@ pub(super) fn add_turn(
             last.unwrap_or(start) + 1,
             turn.run.0.as_bytes().as_slice(),
             turn.at.as_microsecond(),
-            payload.version,
-            payload.bytes,
+            record::RECORD_VERSION,
+            payload,
         ],
     )?;
     // If the session was cleared while the turn was in progress, it is visible again.

@@ -16,6 +16,8 @@ pub(super) enum SqliteError {
     BeginFailed(rusqlite::Error),
     /// The write contradicts the stored state.
     Rejected(String),
+    /// A value is not of the expected version.
+    Conflict,
     Corrupt {
         what: &'static str,
         source: BoxError,
@@ -31,6 +33,7 @@ impl SqliteError {
             Self::Rejected(reason) => StoreError::Failed { attempted, source: reason.into() },
             Self::Corrupt { what, source } => StoreError::Corrupt { what, source },
             Self::BadCursor => StoreError::BadCursor,
+            Self::Conflict => StoreError::Conflict,
         }
     }
 

@@ -13,7 +13,6 @@ use patchboard_core::store::{
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-mod upgrade;
 
 use super::{DatabaseReport, SqliteOptions, SqliteStore, inspect};
 use crate::OpenError;
@@ -39,7 +38,7 @@ fn event(seq: u64, text: &str) -> StoreWrite {
 }
 
 fn batch(writes: Vec<StoreWrite>) -> WriteBatch {
-    WriteBatch { durability: Durability::Boundary, writes }
+    WriteBatch::boundary(writes)
 }
 
 #[tokio::test]
@@ -56,7 +55,7 @@ async fn a_database_can_be_opened_again() {
     // While it is in use.
     let seen = inspect(&path).unwrap();
     assert!(seen.size_bytes > 4096);
-    assert_eq!(seen, DatabaseReport { schema_version: 5, known_version: 5, problems: Vec::new(), ..seen.clone() });
+    assert_eq!(seen, DatabaseReport { fingerprint: schema::FINGERPRINT, problems: Vec::new(), ..seen.clone() });
 }
 
 #[tokio::test]
@@ -87,7 +86,7 @@ fn what_cannot_be_opened_is_refused_and_left_alone() {
         assert_eq!(error, expected);
         assert_eq!(fs::read(&path).ok(), before, "the file is as it was");
     };
-    let newer = |path: &Path| {
+    let other_format = |path: &Path| {
         // Closed and not just dropped: its threads' connections must be gone before the journal can change.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(open(path).unwrap().close()).unwrap();
@@ -95,7 +94,11 @@ fn what_cannot_be_opened_is_refused_and_left_alone() {
         db.pragma_update(None, "user_version", 99).unwrap();
         db.pragma_update(None, "journal_mode", "DELETE").unwrap();
     };
-    check(&newer, "the database was written by a newer program (schema 99, this program knows 5): PATH");
+    let expected = format!(
+        "the database was written by another version of Patchboard, in another format (00000063, this program's is {:08x}): PATH",
+        schema::FINGERPRINT
+    );
+    check(&other_format, &expected);
     check(&|path| raw(path).execute_batch("CREATE TABLE t (x)").unwrap(), "not a Patchboard database: PATH");
     check(&|path| fs::write(path, "just some text, and not a short one").unwrap(), "failed to open the database: PATH");
     check(&|path| fs::create_dir(path).unwrap(), "failed to create the database file: PATH");
@@ -167,12 +170,7 @@ async fn purged_text_is_overwritten() {
         state: RunState::Running,
     };
     store.commit(batch(vec![StoreWrite::OpenRun(run.clone()), event(1, "sesame in the answer")])).await.unwrap();
-    let keep = |value: &str| StoreWrite::PutValue {
-        namespace: KvNamespace::Session(session.clone()),
-        key: "todos".into(),
-        value: Some(value.repeat(1000).into()),
-        at: Timestamp::UNIX_EPOCH,
-    };
+    let keep = |value: &str| StoreWrite::put(KvNamespace::Session(session.clone()), "todos".into(), Some(value.repeat(1000).into()), Timestamp::UNIX_EPOCH);
     store.commit(batch(vec![keep("open sesame, and some more to make it the longer one;")])).await.unwrap();
     store.commit(batch(vec![keep("sesame;")])).await.unwrap();
     let purge = StoreWrite::ClearSession { session: session.clone(), at: Timestamp::UNIX_EPOCH, purge: true };

@@ -10,7 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
-use patchboard_core::store::{Durability, RetentionCutoffs, StoreError, WriteBatch};
+use patchboard_core::id::TenureId;
+use patchboard_core::store::{
+    DeliveryRow, Durability, EarlierDelivery, RetentionCutoffs, StoreError, TakenDelivery, WriteBatch,
+};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -44,6 +47,8 @@ pub(super) struct WriterHandle {
     queue_units: u32,
     queue_wait: Duration,
     connection: SharedConnection,
+    /// No other process uses the database, so this one's tenure lasts as long as the process.
+    tenure: TenureId,
     /// Commands sent and not yet processed. Inline writes must not overtake them.
     pending_commands: Arc<AtomicUsize>,
 }
@@ -54,6 +59,11 @@ type SharedConnection = Arc<Mutex<Option<WriteConnection>>>;
 #[derive(Debug)]
 enum WriterCommand {
     Commit(CommitRequest),
+    TakeDelivery {
+        row: Box<DeliveryRow>,
+        earlier: EarlierDelivery,
+        reply: ResultSender<TakenDelivery>,
+    },
     Prune {
         retention: RetentionCutoffs,
         reply: ResultSender<bool>,
@@ -85,6 +95,7 @@ impl WriterHandle {
         drop(thread.spawn(move || writer_thread.run(&receiver)).map_err(OpenError::Thread)?);
         Ok(Self {
             connection,
+            tenure: TenureId(uuid::Uuid::now_v7()),
             pending_commands,
             commands: Mutex::new(Some(sender)),
             queue_permits: Arc::new(Semaphore::new(units as usize)),
@@ -93,9 +104,16 @@ impl WriterHandle {
         })
     }
 
+    pub(super) fn tenure(&self) -> TenureId {
+        self.tenure
+    }
+
     pub(super) fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
         // Encodes on the caller's thread, because all callers share the writer thread.
         let batch = EncodedBatch::new(batch);
+        if batch.tenure().is_some_and(|tenure| tenure != self.tenure) {
+            return Box::pin(std::future::ready(Err(StoreError::Fenced)));
+        }
         if let Some(written) = self.write_inline(&batch) {
             return Box::pin(std::future::ready(written));
         }
@@ -142,6 +160,20 @@ impl WriterHandle {
         let (reply, receiver) = oneshot::channel();
         self.send(WriterCommand::Commit(CommitRequest { batch, reply, _permit: permits }))?;
         Ok(receiver)
+    }
+
+    pub(super) fn take_delivery(
+        &self,
+        row: DeliveryRow,
+        earlier: EarlierDelivery,
+    ) -> BoxFuture<'_, Result<TakenDelivery, StoreError>> {
+        let units = u32::try_from(row.body.len() / QUEUE_UNIT_BYTES + 1).unwrap_or(u32::MAX).min(self.queue_units);
+        Box::pin(async move {
+            let _permit = acquire_permits(&self.queue_permits, units, self.queue_wait).await?;
+            let (reply, receiver) = oneshot::channel();
+            self.send(WriterCommand::TakeDelivery { row: Box::new(row), earlier, reply })?;
+            await_reply(receiver).await
+        })
     }
 
     pub(super) fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {
@@ -194,6 +226,11 @@ impl WriterThread {
                     connection.commit_group(group);
                     connection.checkpoint_if_due();
                     batches
+                }
+                WriterCommand::TakeDelivery { row, earlier, reply } => {
+                    let taken = connection.take_delivery(&row, &earlier);
+                    send_reply(reply, taken.map_err(|error| error.into_store_error("store a delivery")));
+                    1
                 }
                 WriterCommand::Prune { retention, reply } => {
                     send_reply(
@@ -297,6 +334,12 @@ impl WriteConnection {
         written
     }
 
+    /// The caller is told of it at once, so it must survive a power failure.
+    fn take_delivery(&mut self, row: &DeliveryRow, earlier: &EarlierDelivery) -> Result<TakenDelivery, SqliteError> {
+        self.wal_bytes = self.wal_bytes.saturating_add(COMMIT_OVERHEAD_BYTES + row.body.len());
+        self.in_transaction(Durability::Boundary, |db, _| deliveries::take(db, row, earlier))
+    }
+
     /// Uses the weaker durability: a prune that a power failure undoes is repeated.
     pub(super) fn prune(&mut self, retention: RetentionCutoffs) -> Result<bool, SqliteError> {
         self.in_transaction(Durability::Delta, |db, batch_writer| {
@@ -373,7 +416,9 @@ fn collect_group(
                 bytes += commit.batch.bytes();
                 group.push(commit);
             }
-            Ok(other @ (WriterCommand::Prune { .. } | WriterCommand::Close { .. })) => return (group, Some(other)),
+            Ok(
+                other @ (WriterCommand::TakeDelivery { .. } | WriterCommand::Prune { .. } | WriterCommand::Close { .. }),
+            ) => return (group, Some(other)),
             Err(_) => break,
         }
     }

@@ -96,7 +96,7 @@ fn write_until_killed(folder: &Path) -> ! {
             writers.spawn(async move {
                 for number in 1.. {
                     let writes = vec![StoreWrite::Event(Arc::new(envelope(writer, number)))];
-                    store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
+                    store.commit(WriteBatch::boundary(writes)).await.unwrap();
                     // Written and flushed as one line; the parent may be gone, then so are we.
                     writeln!(std::io::stdout().lock(), "written {writer} {number}").unwrap();
                 }

@@ -92,7 +92,7 @@ async fn check_log(store: &dyn Store, attempts: &[Attempt], reads: &[(u8, u64, u
             after.entry(topic).or_default().push(record.clone());
             writes.push(StoreWrite::Event(record));
         }
-        answers.push((attempt.off_by == 0, store.commit(WriteBatch { durability: attempt.durability, writes })));
+        answers.push((attempt.off_by == 0, store.commit(WriteBatch::new(attempt.durability, writes))));
         if attempt.off_by == 0 {
             model = after;
         }
@@ -128,7 +128,7 @@ async fn check_messages(store: &dyn Store, steps: &[(u8, usize, i64, i64)], limi
         let state = MessageState::ALL[state];
         let row = MessageRow { message, state, submitted_at: at(submitted), changed_at: at(changed) };
         store
-            .commit(WriteBatch { durability: Durability::Delta, writes: vec![StoreWrite::Message(row)] })
+            .commit(WriteBatch::delta(vec![StoreWrite::Message(row)]))
             .await
             .unwrap();
         let known = model.entry(number).or_insert(row);
@@ -176,7 +176,7 @@ async fn check_owners(store: &dyn Store, facts: &[(String, String, String)], que
             embedding: vector(),
         };
         store
-            .commit(WriteBatch { durability: Durability::Delta, writes: vec![StoreWrite::LearnFact(fact)] })
+            .commit(WriteBatch::delta(vec![StoreWrite::LearnFact(fact)]))
             .await
             .unwrap();
         model.entry(account).or_default().insert(predicate, object);

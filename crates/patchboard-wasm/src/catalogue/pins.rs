@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use patchboard_core::plugin::PluginGrant;
 use patchboard_core::port::Clock;
-use patchboard_core::store::{Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
+use patchboard_core::store::{KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
 use patchboard_core::tool::{ToolEffect, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -117,13 +117,8 @@ pub(super) async fn write(
     let value = pin
         .to_bytes()
         .map_err(|error| StoreError::Failed { attempted: "store a plugin's pin", source: error.into() })?;
-    let keep = StoreWrite::PutValue {
-        namespace: KvNamespace::Server,
-        key: key(plugin).into(),
-        value: Some(value),
-        at: clock.now(),
-    };
-    store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await
+    let keep = StoreWrite::put(KvNamespace::Server, key(plugin).into(), Some(value), clock.now());
+    store.commit(WriteBatch::boundary(vec![keep])).await
 }
 
 fn key(plugin: &str) -> String {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use patchboard_core::port::Clock;
-use patchboard_core::store::{Durability, KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
+use patchboard_core::store::{KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
 
 const KEY: &str = "plugins/names";
 
@@ -44,8 +44,8 @@ pub(super) async fn write(store: &dyn Store, clock: &dyn Clock, names: &ToolName
     let value = serde_json::to_vec(&names.0)
         .map_err(|error| StoreError::Failed { attempted: "store the owners of tool names", source: error.into() })?;
     let keep =
-        StoreWrite::PutValue { namespace: KvNamespace::Server, key: KEY.into(), value: Some(value), at: clock.now() };
-    store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await
+        StoreWrite::put(KvNamespace::Server, KEY.into(), Some(value), clock.now());
+    store.commit(WriteBatch::boundary(vec![keep])).await
 }
 
 #[cfg(test)]

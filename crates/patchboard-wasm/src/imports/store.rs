@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchboard_core::store;
-use patchboard_core::store::{Durability, KvNamespace, KvUsage, StoreWrite, WriteBatch};
+use patchboard_core::store::{KvNamespace, KvUsage, StoreWrite, WriteBatch};
 
 use super::until_deadline;
 use crate::rights::HostServices;
@@ -157,8 +157,8 @@ async fn put_value(
     value: Option<Vec<u8>>,
 ) -> Result<(), store::StoreError> {
     let (namespace, at) = (KvNamespace::Plugins(name.clone()), services.clock.now());
-    let write = StoreWrite::PutValue { namespace, key: key.into(), value, at };
-    services.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await
+    let write = StoreWrite::put(namespace, key.into(), value, at);
+    services.store.commit(WriteBatch::boundary(vec![write])).await
 }
 
 fn check_key(key: &str) -> Result<(), StoreError> {

@@ -9,7 +9,7 @@ use patchboard_config::section::McpConfig;
 use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_core::error::BoxError;
 use patchboard_core::port::Clock;
-use patchboard_core::store::{Durability, KvNamespace, Store, StoreWrite, WriteBatch};
+use patchboard_core::store::{KvNamespace, Store, StoreWrite, WriteBatch};
 use patchboard_tools::mcp::{LaunchMode, McpHosts, McpServerOptions, McpTransport, PinStore, ToolPins};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -88,13 +88,8 @@ impl PinStore for StoredPins {
 
     fn save<'a>(&'a self, server: &'a str, pins: ToolPins) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
-            let write = StoreWrite::PutValue {
-                namespace: KvNamespace::Server,
-                key: self.key(server).into(),
-                value: Some(pins.to_bytes()?),
-                at: self.clock.now(),
-            };
-            self.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await?;
+            let write = StoreWrite::put(KvNamespace::Server, self.key(server).into(), Some(pins.to_bytes()?), self.clock.now());
+            self.store.commit(WriteBatch::boundary(vec![write])).await?;
             Ok(())
         })
     }

@@ -125,8 +125,8 @@ fn data_directory(loaded: &LoadedConfig) -> DoctorFinding {
         Ok(found) if found.problems.is_empty() => {
             let size = found.size_bytes / 1024;
             DoctorFinding::Good(format!(
-                "data directory: {shown}, database of {size} KiB, schema {}",
-                found.schema_version
+                "data directory: {shown}, database of {size} KiB, format {:08x}",
+                found.fingerprint
             ))
         }
         Ok(found) => DoctorFinding::Bad {

@@ -106,8 +106,9 @@ impl CommandFailure {
         if is(|cause| cause.is::<data_dir::DataDirError>()) {
             return failure.code("PB0203").hint("choose a folder that can be written to with --data-dir");
         }
-        if is(|cause| matches!(cause.downcast_ref(), Some(patchboard_store::OpenError::NewerSchema { .. }))) {
-            let hint = "start the newer program again, or give this one a folder of its own with --data-dir";
+        if is(|cause| matches!(cause.downcast_ref(), Some(patchboard_store::OpenError::OtherFormat { .. }))) {
+            let hint = "before the first release databases are not converted: start the version that wrote it, move the \
+                        file away to start with an empty one, or choose another folder with --data-dir";
             return failure.code("PB0204").hint(hint);
         }
         if is(|cause| cause.is::<patchboard_store::OpenError>()) {

@@ -314,8 +314,8 @@ async fn after_a_crash_the_run_beneath_is_closed_and_the_call_is_left_to_the_ope
         setup.ids = Arc::new(CountingIds::starting_at(1_000_000));
     });
     assert_eq!(
-        bench.board.recover().await.unwrap(),
-        RecoveryReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 }
+        bench.board.adopt().await.unwrap(),
+        AdoptionReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 }
     );
     assert_eq!(bench.stored(beneath).await.last().unwrap(), "end Interrupted");
     let mut followed = bench.follow(run).await;

@@ -98,9 +98,9 @@ async fn cut_everywhere(strategy: &str, results: usize) {
         let store = FaultyStore::new();
         let mut writes = vec![StoreWrite::OpenRun(crate::store::RunRow { state: RunState::Running, ..row.clone() })];
         writes.extend(records[..kept].iter().cloned().map(StoreWrite::Event));
-        store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
+        store.commit(WriteBatch::boundary(writes)).await.unwrap();
         let bench = reading(Some(store));
-        let recovered = bench.board.recover().await.unwrap();
+        let recovered = bench.board.adopt().await.unwrap();
         assert_eq!(recovered.resumed, 1, "{strategy} cut after {kept}");
         let found = outcome(&bench, run).await;
         let on_record = records[..kept].iter().filter(|record| short(record).starts_with("result")).count();

@@ -37,8 +37,8 @@ async fn go_on(
 ) -> Vec<WriteBatch> {
     let bench = reading(Some(after(batches, delay).await));
     assert_eq!(
-        bench.board.recover().await.unwrap(),
-        RecoveryReport { resumed: 1, closed: 0, messages: 0, deliveries: 0 }
+        bench.board.adopt().await.unwrap(),
+        AdoptionReport { resumed: 1, closed: 0, messages: 0, deliveries: 0 }
     );
     let found = outcome(&bench, run).await;
     assert_eq!((&found.0, &found.1), (&expected.0, &expected.1));
@@ -193,10 +193,10 @@ async fn an_answer_and_a_result_at_the_same_time_are_heard_in_the_same_order_aga
         let journal = whole.store.journal();
         for kept in 1..journal.len() {
             let bench = stubborn(after(&journal[..kept], 1).await, takes);
-            let recovered = bench.board.recover().await.unwrap();
+            let recovered = bench.board.adopt().await.unwrap();
             assert_eq!(
                 recovered,
-                RecoveryReport { resumed: 1, closed: 0, messages: 0, deliveries: 0 },
+                AdoptionReport { resumed: 1, closed: 0, messages: 0, deliveries: 0 },
                 "{takes}: cut after {kept}"
             );
             let found = outcome(&bench, run).await;

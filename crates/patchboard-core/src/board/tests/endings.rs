@@ -97,7 +97,7 @@ async fn an_end_that_cannot_be_stored_is_not_told_and_is_made_up_at_the_next_sta
     assert_eq!(broken.chat("alice", "again").await.last().unwrap(), "end Completed", "the session is not stuck");
 
     let restarted = restart(&broken);
-    assert_eq!(restarted.board.recover().await.unwrap().closed, 1);
+    assert_eq!(restarted.board.adopt().await.unwrap().closed, 1);
     let events = rest(restarted.follow(run).await).await;
     assert_eq!(events.last().unwrap(), "end Interrupted");
     assert_eq!(restarted.said("alice").await, ["again", "ok"]);
@@ -129,7 +129,7 @@ async fn a_run_cut_by_a_crash_is_closed_counted_and_told() {
 
     dead.clock.advance_seconds(24 * 3600);
     let restarted = restart(&dead);
-    assert_eq!(restarted.board.recover().await.unwrap().closed, 1);
+    assert_eq!(restarted.board.adopt().await.unwrap().closed, 1);
     let events = rest(restarted.follow(run).await).await;
     let [.., text, usage, failed, ended] = events.as_slice() else { panic!("too few: {events:?}") };
     assert_eq!(
@@ -152,7 +152,7 @@ async fn a_run_cut_by_a_crash_is_closed_counted_and_told() {
     assert_eq!(row.state, RunState::Ended(RunOutcome::Interrupted));
     let audit = restarted.audit().await;
     assert_eq!((&*audit[0].action, audit[0].run, &*audit[0].principal), ("run.interrupted", Some(run), "local"));
-    assert_eq!(restarted.board.recover().await.unwrap().closed, 0, "once");
+    assert_eq!(restarted.board.adopt().await.unwrap().closed, 0, "once");
     assert_eq!(restarted.chat("alice", "again").await[1], "text ok");
     assert_eq!(restarted.last_prompt(), ["again"]);
 }
@@ -163,7 +163,7 @@ async fn a_crash_between_two_model_calls_costs_only_what_was_settled() {
     let (run, mut followed) = dead.begin("alice", "hi").await;
     until(&mut followed, "usage").await;
     let restarted = restart(&dead);
-    assert_eq!(restarted.board.recover().await.unwrap().closed, 1);
+    assert_eq!(restarted.board.adopt().await.unwrap().closed, 1);
     let events = rest(restarted.follow(run).await).await;
     let failed = "failed interrupted: the server stopped during this turn";
     assert_eq!(events[1..], ["call waits {}", "usage 10+5", failed, "end Interrupted"]);

@@ -171,8 +171,8 @@ async fn one_unreadable_run_does_not_keep_the_server_from_starting() {
 
         let bench = restart(bench, [say(&["whole"], 1, 1)], |_| {}).await;
         assert_eq!(
-            bench.board.recover().await.unwrap(),
-            RecoveryReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 },
+            bench.board.adopt().await.unwrap(),
+            AdoptionReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 },
             "{spoiled_from}"
         );
         assert_eq!(rest(bench.follow(good).await).await.last().unwrap(), "end Completed");
@@ -195,8 +195,8 @@ async fn two_unfinished_runs_of_one_name_do_not_keep_the_server_from_starting() 
 
     let bench = restart(bench, [], |_| {}).await;
     assert_eq!(
-        bench.board.recover().await.unwrap(),
-        RecoveryReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 }
+        bench.board.adopt().await.unwrap(),
+        AdoptionReport { resumed: 1, closed: 1, messages: 0, deliveries: 0 }
     );
     assert_eq!(rest(bench.follow(lost).await).await.last().unwrap(), "end Completed");
     let events = rest(bench.follow(run).await).await;
@@ -223,7 +223,7 @@ async fn what_is_settled_at_start_counts_at_once() {
         setup.store = slow;
         setup.ids = Arc::new(CountingIds::starting_at(1_000_000));
     });
-    assert_eq!(bench.board.recover().await.unwrap().resumed, 2);
+    assert_eq!(bench.board.adopt().await.unwrap().resumed, 2);
     bench.board.0.tracker.close();
     bench.board.0.tracker.wait().await;
     let spent =
@@ -239,7 +239,7 @@ async fn copy(from: &FaultyStore, to: &FaultyStore) {
         let mut writes = vec![StoreWrite::OpenRun(unfinished.run)];
         writes.extend(from.events(&topic, Seq::FIRST, 1000).await.unwrap().into_iter().map(StoreWrite::Event));
         writes.extend(unfinished.open_calls.into_iter().map(StoreWrite::OpenModelCall));
-        to.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
+        to.commit(WriteBatch::boundary(writes)).await.unwrap();
     }
 }
 
@@ -320,7 +320,7 @@ async fn a_question_cut_by_a_second_crash_is_asked_again() {
     die(&bench, run).await;
     let mut bench = restart(bench, [], |_| {}).await;
     for _ in 0..2 {
-        bench.board.recover().await.unwrap();
+        bench.board.adopt().await.unwrap();
         let_others_run().await;
         let asked = bench.stored(run).await;
         assert_eq!(asked.last().unwrap(), "may unsure run", "{asked:#?}");
@@ -329,7 +329,7 @@ async fn a_question_cut_by_a_second_crash_is_asked_again() {
         bench = restart(bench, [], |_| {}).await;
     }
     // Nobody answers the last one either.
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     let events = rest(bench.follow(run).await).await;
     assert!(events.iter().any(|event| event.starts_with("error the server stopped while unsure")), "{events:#?}");
     assert_eq!(bench.workshop.executed(), Vec::<String>::new());
@@ -345,7 +345,7 @@ async fn calls_of_a_cut_batch_each_follow_their_own_policy() {
     assert_eq!(bench.workshop.executed(), ["once", "slow_write"]);
     die(&bench, run).await;
     let bench = restart(bench, [], |_| {}).await;
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     bench.workshop.gate.add_permits(2);
     let events = rest(bench.follow(run).await).await;
     assert_eq!(bench.workshop.executed(), ["slow_write"], "`once` must not be run again, whoever called it");
@@ -401,7 +401,7 @@ async fn resumed_runs_take_their_places_among_those_at_work() {
     die(&bench, run).await;
     let (gate, wait) = closed_gate();
     let bench = restart(bench, [say_and_wait(&["whole"], wait)], |setup| setup.limits.concurrent_runs = 1).await;
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     let mut second = bench.ask(&on_runs(1), run_of(Some("b"), "b", "go", plan("react")));
     for _ in 0..100 {
         assert!((&mut second).now_or_never().is_none(), "there is one place and it is taken");
@@ -440,8 +440,8 @@ async fn a_run_does_not_go_on_in_a_folder_that_is_closed_by_now() {
     die(&bench, run).await;
     let bench = restart(bench, [], |setup| setup.folders = Arc::new(Closed)).await;
     assert_eq!(
-        bench.board.recover().await.unwrap(),
-        RecoveryReport { resumed: 0, closed: 1, messages: 0, deliveries: 0 }
+        bench.board.adopt().await.unwrap(),
+        AdoptionReport { resumed: 0, closed: 1, messages: 0, deliveries: 0 }
     );
     let events = rest(bench.follow(run).await).await;
     assert_eq!(
@@ -479,8 +479,8 @@ async fn a_run_that_would_go_another_way_now_is_closed_not_confused() {
     // With one call there is no understanding first: the recorded answer would be taken for the reply.
     let bench = restart(bench, [], |setup| setup.agent.reasoning.max_model_calls = Some(1)).await;
     assert_eq!(
-        bench.board.recover().await.unwrap(),
-        RecoveryReport { resumed: 0, closed: 1, messages: 0, deliveries: 0 }
+        bench.board.adopt().await.unwrap(),
+        AdoptionReport { resumed: 0, closed: 1, messages: 0, deliveries: 0 }
     );
     let events = rest(bench.follow(run).await).await;
     let [.., failed, ended] = events.as_slice() else { panic!("{events:?}") };
@@ -508,7 +508,7 @@ async fn a_run_that_is_cut_again_and_again_in_one_place_is_given_up() {
     loop {
         let (_gate, wait) = closed_gate();
         bench = restart(bench, [say_and_wait(&["half"], wait)], |_| {}).await;
-        if bench.board.recover().await.unwrap().resumed == 0 {
+        if bench.board.adopt().await.unwrap().resumed == 0 {
             break;
         }
         resumed += 1;
@@ -529,7 +529,7 @@ async fn what_a_cut_call_used_counts_for_the_runs_own_limit() {
     die(&bench, run).await;
     let asked = bench.store.unfinished_runs().await.unwrap()[0].open_calls[0].estimated_input;
     let bench = restart(bench, [], |setup| setup.agent.max_run_tokens = Some(2 * asked)).await;
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     let events = rest(bench.follow(run).await).await;
     let failed = events.iter().find(|event| event.starts_with("failed")).expect("no room for a second question");
     assert!(failed.starts_with("failed the run's token limit is reached"), "{failed}");

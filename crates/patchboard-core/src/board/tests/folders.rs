@@ -123,7 +123,7 @@ async fn a_resumed_run_has_its_folder_granted_again() {
         setup.ids = Arc::new(CountingIds::starting_at(1_000_000));
         setup.folders = folders.clone();
     });
-    assert_eq!(bench.board.recover().await.unwrap().resumed, 1);
+    assert_eq!(bench.board.adopt().await.unwrap().resumed, 1);
     let mut followed = follow(&bench, run).await;
     until(&mut followed, "text whole").await;
     assert_eq!(folders.kept.load(Ordering::Relaxed), 1);

@@ -51,7 +51,7 @@ async fn a_resumed_run_goes_on_with_its_model() {
     until(&mut followed, "text half").await;
     die(&bench, run).await;
     let bench = bench.restart([say(&["whole"], 7, 3)]).await;
-    assert_eq!(bench.board.recover().await.unwrap().resumed, 1);
+    assert_eq!(bench.board.adopt().await.unwrap().resumed, 1);
     assert_eq!(rest(bench.follow(run).await).await.last().unwrap(), "end Completed");
     assert_eq!(asked(&bench), ["m-9"]);
 }

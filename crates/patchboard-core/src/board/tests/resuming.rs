@@ -40,7 +40,7 @@ async fn a_cut_answer_is_asked_for_again_in_a_new_node() {
     assert!(error.message.contains("attach again"), "{error}");
 
     let bench = bench.restart([say(&["whole"], 7, 3)]).await;
-    let recovered = bench.board.recover().await.unwrap();
+    let recovered = bench.board.adopt().await.unwrap();
     assert_eq!((recovered.resumed, recovered.closed), (1, 0));
     let mut events = rest(bench.follow(run).await).await;
     let estimate = events.iter_mut().find(|event| event.ends_with("+1 estimated")).expect("the cut call is settled");
@@ -77,7 +77,7 @@ async fn a_recorded_result_is_used_and_only_the_missing_call_is_made_again() {
     assert_eq!(bench.workshop.executed(), ["echo", "slow_write"]);
 
     let bench = bench.restart([say(&["done"], 1, 1)]).await;
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     bench.workshop.gate.add_permits(1);
     let events = rest(bench.follow(run).await).await;
     assert_eq!(bench.workshop.executed(), ["slow_write"], "its outcome was unknown and it says it may be repeated");
@@ -115,7 +115,7 @@ async fn a_call_that_must_not_be_repeated_fails_with_words() {
     let_others_run().await;
     die(&bench, run).await;
     let bench = bench.restart([]).await;
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     let events = rest(bench.follow(run).await).await;
     assert_eq!(bench.workshop.executed(), Vec::<String>::new());
     assert!(
@@ -133,7 +133,7 @@ async fn a_call_of_unknown_outcome_asks_where_it_says_so() {
     let_others_run().await;
     die(&bench, run).await;
     let bench = bench.restart([]).await;
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may unsure run").await;
     let Event::ApprovalRequested(request) = &wanted.event else { panic!() };
@@ -158,7 +158,7 @@ async fn a_call_that_waited_for_a_person_has_not_begun() {
     die(&bench, run).await;
     // In the next process nobody need be asked.
     let bench = bench.restart([]).await;
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     bench.workshop.gate.add_permits(1);
     let events = rest(bench.follow(run).await).await;
     assert!(events.contains(&"result waited".to_owned()), "{events:#?}");
@@ -174,7 +174,7 @@ async fn a_run_is_cut_many_times_and_ends_once() {
     for round in 1..6 {
         let (_gate, wait) = closed_gate();
         bench = bench.restart([say_and_wait(&["half"], wait)]).await;
-        bench.board.recover().await.unwrap();
+        bench.board.adopt().await.unwrap();
         let mut followed = bench.follow(run).await;
         for _ in 0..=round {
             until(&mut followed, "text half").await;
@@ -182,7 +182,7 @@ async fn a_run_is_cut_many_times_and_ends_once() {
         die(&bench, run).await;
     }
     let bench = bench.restart([say(&["whole"], 1, 1)]).await;
-    bench.board.recover().await.unwrap();
+    bench.board.adopt().await.unwrap();
     let events = rest(bench.follow(run).await).await;
     assert_eq!(events.iter().filter(|event| event.starts_with("result")).count(), 1);
     assert_eq!(events.iter().filter(|event| event.starts_with("end")).count(), 1);
@@ -190,7 +190,7 @@ async fn a_run_is_cut_many_times_and_ends_once() {
     for (number, enter) in enters.iter().enumerate() {
         assert!(enter.contains(&format!("-{number}")), "{enters:?}");
     }
-    let again = bench.restart([]).await.board.recover().await.unwrap();
+    let again = bench.restart([]).await.board.adopt().await.unwrap();
     assert_eq!((again.resumed, again.closed), (0, 0));
 }
 
@@ -205,7 +205,7 @@ async fn a_resumed_run_nobody_attaches_to_is_cancelled_unless_it_was_detached() 
         die(&bench, run).await;
         let (gate, wait) = closed_gate();
         let bench = bench.restart([say_and_wait(&["whole"], wait)]).await;
-        bench.board.recover().await.unwrap();
+        bench.board.adopt().await.unwrap();
         tokio::time::sleep(Duration::from_secs(61)).await;
         gate.add_permits(1);
         let events = rest(bench.follow(run).await).await;

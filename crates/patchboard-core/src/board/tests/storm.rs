@@ -104,7 +104,7 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
     }
 
     let restarted = bench_with([], |setup| setup.store = store.clone());
-    let interrupted = restarted.board.recover().await.unwrap();
+    let interrupted = restarted.board.adopt().await.unwrap();
     assert_eq!(interrupted.closed > 0, faulty, "{interrupted:?}");
     let mut completed: HashMap<SessionKey, usize> = HashMap::new();
     for run in runs {

@@ -143,7 +143,7 @@ async fn a_long_value_that_is_lost_takes_only_its_variable() {
     fixture.set("x", long("a")).await.unwrap();
     fixture.set("y", json!(1)).await.unwrap();
     let writes = vec![put_write(&session("s"), "variable/x".into(), None, Timestamp::UNIX_EPOCH)];
-    fixture.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
+    fixture.store.commit(WriteBatch::boundary(writes)).await.unwrap();
     let next = fixture.restarted();
     assert_eq!((next.value("x").await, next.value("y").await), (None, Some(json!(1))));
 }
@@ -217,7 +217,7 @@ async fn a_set_that_is_dropped_half_way_is_found_out_later() {
                     record::encode_variable_set(&set, is_stored_separately)
                 };
                 let write = put_write(&session("s"), STORAGE_KEY.into(), Some(after), Timestamp::UNIX_EPOCH);
-                let batch = WriteBatch { durability: Durability::Boundary, writes: vec![write] };
+                let batch = WriteBatch::boundary(vec![write]);
                 fixture.store.inner.commit(batch).await.unwrap();
             }
         }
@@ -299,7 +299,7 @@ async fn delete_all_removes_everything_and_notifies_watchers() {
 async fn unreadable_variables_can_be_deleted() {
     let fixture = Fixture::new();
     let write = put_write(&session("s"), STORAGE_KEY.into(), Some(b"{".to_vec()), Timestamp::UNIX_EPOCH);
-    let batch = WriteBatch { durability: Durability::Boundary, writes: vec![write] };
+    let batch = WriteBatch::boundary(vec![write]);
     fixture.store.commit(batch).await.unwrap();
     assert!(matches!(fixture.set("x", json!(1)).await, Err(VariableError::Store(StoreError::Corrupt { .. }))));
     assert_eq!(fixture.variables.delete_all(&session("s")).await, 0);
@@ -313,7 +313,7 @@ async fn a_purged_session_has_nothing_left() {
     fixture.set("x", json!(1)).await.unwrap();
     fixture.set("y", long("y")).await.unwrap();
     let purge = StoreWrite::ClearSession { session: session("s"), at: Timestamp::UNIX_EPOCH, purge: true };
-    fixture.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![purge] }).await.unwrap();
+    fixture.store.commit(WriteBatch::boundary(vec![purge])).await.unwrap();
     assert_eq!((fixture.stored("variables").await, fixture.stored("variable/y").await), (None, None));
     fixture.variables.delete_all(&session("s")).await;
     assert_eq!(fixture.value("x").await, None);

@@ -92,7 +92,7 @@ pub(super) async fn read(store: &dyn Store, scope: &ToolScope) -> Result<String,
 
 fn put_write(scope: &ToolScope, todos: &[Todo], at: Timestamp) -> StoreWrite {
     let value = (!todos.is_empty()).then(|| record::encode_todos(todos));
-    StoreWrite::PutValue { namespace: KvNamespace::Session(scope.session.clone()), key: STORAGE_KEY.into(), value, at }
+    StoreWrite::put(KvNamespace::Session(scope.session.clone()), STORAGE_KEY.into(), value, at)
 }
 
 fn parse(arguments: &Value) -> Result<Vec<Todo>, String> {

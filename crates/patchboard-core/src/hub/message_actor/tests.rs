@@ -97,7 +97,7 @@ async fn a_store_that_cannot_be_read_for_a_while_at_the_start() {
     }
     store.fail_reads(3);
     let next = crate::hub::tests::test_hub::on_store(store);
-    assert_eq!(next.board.recover().await.unwrap().messages, 1);
+    assert_eq!(next.board.adopt().await.unwrap().messages, 1);
     tokio::time::sleep(Duration::from_secs(10)).await;
     let notebook = next.register(1, "notebook").await;
     assert_eq!(next.read(sent).await.state, MessageState::Held, "it has its steward all the same");

@@ -291,7 +291,7 @@ async fn a_call_the_server_died_in_is_closed_at_the_next_start() {
         store.commit(batch).await.unwrap();
     }
     let next = on_store(store);
-    let recovered = next.board.recover().await.unwrap();
+    let recovered = next.board.adopt().await.unwrap();
     assert_eq!((recovered.closed, recovered.messages), (1, 1));
     assert_eq!(usage(&next).await.0, 1);
     let runs: Vec<RunRow> = next.store.unfinished_runs().await.unwrap().into_iter().map(|run| run.run).collect();

@@ -151,7 +151,7 @@ async fn paired_apps_show_their_token() {
         setup.store = bench.store.clone();
         setup.hub.pairing = PairingMode::Token;
     });
-    next.board.recover().await.unwrap();
+    next.board.adopt().await.unwrap();
     let with = |connection, token| next.try_register(connection, profile("notebook", "x"), token);
     let old = with(1, Some([1; 32])).await.expect("known across a restart");
     next.ask(&operator(), PairApp { app: "NOTEBOOK".into(), token: [3; 32] }).await.unwrap();
@@ -169,7 +169,7 @@ async fn who_was_here_is_known_after_a_restart() {
     bench.clock.advance_seconds(10);
     notebook.leave().await;
     let next = restarted(&bench);
-    next.board.recover().await.unwrap();
+    next.board.adopt().await.unwrap();
     assert_eq!(apps(&next).await, apps(&bench).await);
     let sent = next.submit("notebook: x").await;
     assert_eq!(sent.reason.as_deref(), Some("waiting for notebook, which is not connected"));

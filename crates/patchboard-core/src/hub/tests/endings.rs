@@ -116,7 +116,7 @@ async fn what_was_under_way_at_the_end_goes_on_at_the_next_start() {
     for batch in journal {
         next.store.commit(batch).await.unwrap();
     }
-    assert_eq!(next.board.recover().await.unwrap().messages, 2);
+    assert_eq!(next.board.adopt().await.unwrap().messages, 2);
     let notebook = next.register(1, "notebook").await;
     assert_eq!(notebook.delivery().await.message, sent.id);
     notebook.ack(sent.id).await;

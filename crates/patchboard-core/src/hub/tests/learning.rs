@@ -97,7 +97,7 @@ async fn lessons_outlive_the_server_and_can_be_forgotten() {
     notebook.ack(sent).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let next = restarted(&bench);
-    next.board.recover().await.unwrap();
+    next.board.adopt().await.unwrap();
     assert_eq!(lessons(&next).await, counts(1, 0));
     next.ask(&operator(), ForgetApp { app: "NoteBook".into(), unpair: false }).await.unwrap();
     assert_eq!(lessons(&next).await, counts(0, 0));

@@ -70,7 +70,7 @@ async fn cut_anywhere_it_is_brought_to_its_end() {
     for kept in first + 1..=journal.len() {
         let next = on_store(left(&journal[..kept]).await);
         let before = next.replayed(message).await;
-        let recovered = next.board.recover().await.unwrap();
+        let recovered = next.board.adopt().await.unwrap();
         assert_eq!(recovered.messages, usize::from(!before.state.is_final()), "cut after {kept}");
         assert_eq!(
             *next.read(message).await,
@@ -110,7 +110,7 @@ async fn what_an_app_had_is_brought_to_it_again_when_it_is_back() {
     let sent = whole.submit("notebook: zxqv").await;
     notebook.delivery().await;
     let next = on_store(left(&whole.store.journal()).await);
-    next.board.recover().await.unwrap();
+    next.board.adopt().await.unwrap();
     let lamp = next.register(1, "lamp").await;
     assert_eq!(lamp.given().await, None, "it waits for the one that had it");
     let notebook = next.register(2, "notebook").await;
@@ -133,7 +133,7 @@ async fn what_an_app_had_goes_to_another_when_it_does_not_come_back() {
             setup.first_id = 1_000_000;
             setup.hub.reroute_direct = reroute_direct;
         });
-        next.board.recover().await.unwrap();
+        next.board.adopt().await.unwrap();
         let heating = profile("heating", "I control the thermostat and the heating at home");
         let heating = next.try_register(1, heating, None).await.unwrap();
         assert_eq!(heating.given().await, None);
@@ -152,7 +152,7 @@ async fn what_a_person_took_from_an_app_is_not_brought_back_to_it() {
     let sent = whole.submit("notebook: zxqv").await;
     whole.resend(sent.id, Some("lamp")).await;
     let next = on_store(left(&whole.store.journal()).await);
-    next.board.recover().await.unwrap();
+    next.board.adopt().await.unwrap();
     let notebook = next.register(1, "notebook").await;
     assert_eq!(notebook.given().await, None);
     let lamp = next.register(2, "lamp").await;
@@ -166,7 +166,7 @@ async fn a_server_that_keeps_dying_does_not_bring_it_for_ever() {
     let sent = bench.submit("notebook: zxqv").await.id;
     for _ in 0..5 {
         bench = on_store(left(&bench.store.journal()).await);
-        bench.board.recover().await.unwrap();
+        bench.board.adopt().await.unwrap();
         bench.register(1, "notebook").await;
         let_others_run().await;
     }
@@ -191,7 +191,7 @@ async fn a_long_log_is_read_whole_and_written_on() {
     whole.resend(sent, None).await;
     let next = on_store(left(&whole.store.journal()).await);
     assert!(next.store.last_seq(&Topic::Message(sent)).await.unwrap() > Seq(1000));
-    next.board.recover().await.unwrap();
+    next.board.adopt().await.unwrap();
     let notebook = next.register(1, "notebook").await;
     assert_eq!(notebook.delivery().await.message, sent);
     notebook.ack(sent).await;
@@ -205,7 +205,7 @@ async fn one_message_that_cannot_be_read_does_not_hold_up_the_others() {
     let (spoiled, sound) = (whole.submit(GIBBERISH).await.id, whole.submit("notebook: zxqv").await.id);
     let next = on_store(left(&whole.store.journal()).await);
     next.store.corrupt(Topic::Message(spoiled), Seq::FIRST);
-    assert_eq!(next.board.recover().await.unwrap().messages, 2);
+    assert_eq!(next.board.adopt().await.unwrap().messages, 2);
     let notebook = next.register(1, "notebook").await;
     assert_eq!(notebook.delivery().await.message, sound);
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::webhook;
 
-const OPEN: &str = include_str!("../fixtures/v1.letters.jsonl");
+const OPEN: &str = include_str!("../fixtures/v1.deliveries.jsonl");
 
 fn request(body: Option<&[u8]>, timeout: Option<Duration>) -> ChannelRequest {
     ChannelRequest {

@@ -1,4 +1,4 @@
-//! Entries of version 2: nodes and the kinds added with them.
+//! Events of runs, with and without the node in which they occurred.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{call, decode_entry, encode_entry, every_event, every_message, text};
+use super::{RECORD_VERSION, call, check_fixture, decode_entry, encode_entry, every_event, every_message};
 use crate::conversation::ConversationOrigin;
 use crate::event::{Event, ModelCallOutcome, NodeOutcome, TextChunks};
 use crate::id::{CallId, NodeId};
@@ -80,6 +80,8 @@ fn every_entry() -> Vec<(Option<NodeId>, Event)> {
         briefed(StrategyKind::React),
         briefed(StrategyKind::Dup),
         briefed(StrategyKind::Tot),
+        Event::RunBriefed(Arc::new(RunSpec { model: Some("main/m-2".into()), ..short_briefing() })),
+        Event::RunBriefed(Arc::new(RunSpec { folder_granted: true, ..short_briefing() })),
         Event::NodeEntered { key: NodeKey(3), name: "think".into(), is_reentry: false },
         Event::NodeEntered { key: NodeKey(u32::MAX), name: "act".into(), is_reentry: true },
         Event::NodeLeft(NodeOutcome::Done),
@@ -125,50 +127,24 @@ fn every_entry() -> Vec<(Option<NodeId>, Event)> {
         Event::ToolStarted { call: id(), name: "read".into() },
         Event::ToolProgress { call: id(), name: "read".into(), pieces: ["half", " way"].into_iter().collect() },
     ];
-    // New kinds without a node and with one; old ones with a node.
-    let without = new.iter().cloned().map(|event| (None, event));
-    let with = new.iter().cloned().chain(every_event()).zip(0..).map(|(event, node)| (Some(NodeId(node)), event));
+    let events = || every_event().into_iter().chain(new.iter().cloned());
+    let without = events().map(|event| (None, event));
+    let with = events().zip(0..).map(|(event, node)| (Some(NodeId(node)), event));
     without.chain(with).collect()
 }
 
 #[test]
-fn version_2_entries_stay_readable_and_are_written_as_they_always_were() {
-    let fixture = include_str!("../fixtures/v2.entries.jsonl");
-    let written: Vec<String> = every_entry().iter().map(|(node, event)| text(encode_entry(*node, event), 2)).collect();
-    assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
-    let read: Vec<_> = fixture.lines().map(|line| decode_entry(2, line.as_bytes()).unwrap()).collect();
-    assert_eq!(read, every_entry());
+fn entries_are_written_as_the_fixture_shows() {
+    check_fixture(include_str!("../fixtures/v1.entries.jsonl"), &every_entry());
 }
 
 #[test]
 fn what_json_cannot_hold_is_written_as_something_it_can() {
     let scores = vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MIN_POSITIVE];
-    let (version, bytes) =
-        encode_entry(None, &Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores }));
-    let read = decode_entry(version, &bytes).unwrap();
+    let bytes = encode_entry(None, &Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores }));
+    let read = decode_entry(RECORD_VERSION, &bytes).unwrap();
     let scores = vec![0.0, 0.0, 0.0, f32::MIN_POSITIVE];
     assert_eq!(read, (None, Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores })));
-}
-
-#[test]
-fn a_briefing_with_a_model_of_its_own_is_version_4() {
-    let briefed = Event::RunBriefed(Arc::new(RunSpec { model: Some("main/m-2".into()), ..short_briefing() }));
-    let entries = [(None, briefed.clone()), (Some(NodeId(3)), briefed)];
-    let fixture = include_str!("../fixtures/v4.entries.jsonl");
-    let written: Vec<String> = entries.iter().map(|(node, event)| text(encode_entry(*node, event), 4)).collect();
-    assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
-    let read: Vec<_> = fixture.lines().map(|line| decode_entry(4, line.as_bytes()).unwrap()).collect();
-    assert_eq!(read, entries);
-}
-
-#[test]
-fn a_granted_folder_is_noted_in_version_2() {
-    let briefed = Event::RunBriefed(Arc::new(RunSpec { folder_granted: true, ..briefing() }));
-    let (version, bytes) = encode_entry(None, &briefed);
-    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, briefed));
-    let without = text(encode_entry(None, &Event::RunBriefed(Arc::new(briefing()))), 2);
-    let noted = text((version, bytes), 2).replace(r#","folder_granted":true"#, "");
-    assert_eq!(noted, without, "what was stored before has no such field");
 }
 
 #[cfg(unix)]
@@ -177,9 +153,9 @@ fn a_folder_that_is_no_text_loses_what_is_not() {
     use std::os::unix::ffi::OsStrExt;
     let folder: Arc<Path> = Arc::from(Path::new(std::ffi::OsStr::from_bytes(b"/srv/\xff/a")));
     let briefed = Event::RunBriefed(Arc::new(RunSpec { folder: Some(folder), ..briefing() }));
-    let (version, bytes) = encode_entry(None, &briefed);
+    let bytes = encode_entry(None, &briefed);
     let expected = RunSpec { folder: Some(Arc::from(Path::new("/srv/\u{fffd}/a"))), ..briefing() };
-    assert_eq!(decode_entry(version, &bytes).unwrap(), (None, Event::RunBriefed(Arc::new(expected))));
+    assert_eq!(decode_entry(RECORD_VERSION, &bytes).unwrap(), (None, Event::RunBriefed(Arc::new(expected))));
 }
 
 #[test]
@@ -188,13 +164,12 @@ fn entries_that_are_none_are_refused() {
         "",
         "{}",
         r#"{"node":1}"#,
-        r#"{"node":-1,"event":{"v1":{"kind":"run_failed","message":"x"}}}"#,
-        r#"{"event":{"v3":{}}}"#,
-        r#"{"event":{"v2":{"surprise":{}}}}"#,
-        r#"{"event":{"v2":{"node_left":"asleep"}}}"#,
-        r#"{"kind":"run_failed","message":"of version 1"}"#,
+        r#"{"node":-1,"event":{"run_failed":{"message":"x"}}}"#,
+        r#"{"event":{"surprise":{}}}"#,
+        r#"{"event":{"node_left":"asleep"}}"#,
+        r#"{"run_failed":{"message":"not in an entry"}}"#,
     ] {
-        assert!(decode_entry(2, bad.as_bytes()).is_err(), "{bad}");
+        assert!(decode_entry(RECORD_VERSION, bad.as_bytes()).is_err(), "{bad}");
     }
 }
 
@@ -287,7 +262,7 @@ proptest! {
     #[test]
     fn entries_survive_storage(node in option::of(any::<u32>()), event in any_event()) {
         let node = node.map(NodeId);
-        let (version, bytes) = encode_entry(node, &event);
-        prop_assert_eq!(decode_entry(version, &bytes).unwrap(), (node, event));
+        let bytes = encode_entry(node, &event);
+        prop_assert_eq!(decode_entry(RECORD_VERSION, &bytes).unwrap(), (node, event));
     }
 }

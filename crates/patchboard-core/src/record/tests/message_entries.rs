@@ -1,4 +1,4 @@
-//! Entries of version 3: hub message events.
+//! Events of hub messages.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::entries::any_text;
-use super::{RecordError, decode_entry, encode_entry, text};
+use super::{RECORD_VERSION, RecordError, check_fixture, decode_entry, encode_entry};
 use crate::app::message::{
     AppNotice, AppResponse, AttemptFailure, FinalState, MessageEvent, ParkedState, RoutingDecision, RoutingStage,
     ScoredApp, Utterance,
@@ -105,20 +105,16 @@ fn every_entry() -> Vec<(Option<NodeId>, Event)> {
 }
 
 #[test]
-fn version_3_entries_stay_readable_and_are_written_as_they_always_were() {
-    let fixture = include_str!("../fixtures/v3.entries.jsonl");
-    let written: Vec<String> = every_entry().iter().map(|(node, event)| text(encode_entry(*node, event), 3)).collect();
-    assert_eq!(fixture.lines().collect::<Vec<_>>(), written);
-    let read: Vec<_> = fixture.lines().map(|line| decode_entry(3, line.as_bytes()).unwrap()).collect();
-    assert_eq!(read, every_entry());
+fn message_entries_are_written_as_the_fixture_shows() {
+    check_fixture(include_str!("../fixtures/v1.message_entries.jsonl"), &every_entry());
 }
 
 #[test]
 fn figures_json_cannot_hold_are_written_as_something_it_can() {
     for strange in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let check = |event, expected| {
-            let (version, bytes) = encode_entry(None, &Event::Message(event));
-            assert_eq!(decode_entry(version, &bytes).unwrap(), (None, Event::Message(expected)));
+            let bytes = encode_entry(None, &Event::Message(event));
+            assert_eq!(decode_entry(RECORD_VERSION, &bytes).unwrap(), (None, Event::Message(expected)));
         };
         let submitted =
             |confidence| MessageEvent::Submitted(Arc::new(Utterance { confidence: Some(confidence), ..spoken() }));
@@ -135,24 +131,23 @@ fn figures_json_cannot_hold_are_written_as_something_it_can() {
 #[test]
 fn entries_that_are_none_are_refused() {
     let submitted = r#"{"text":"a","input":"text","principal":"p","surface":"s","expires_at":"2026-11-16T12:00:00Z"}"#;
-    let entry = |utterance: &str| format!(r#"{{"message":{{"submitted":{utterance}}}}}"#);
-    assert!(decode_entry(3, entry(submitted).as_bytes()).is_ok());
+    let entry = |utterance: &str| format!(r#"{{"event":{{"message":{{"submitted":{utterance}}}}}}}"#);
+    assert!(decode_entry(RECORD_VERSION, entry(submitted).as_bytes()).is_ok());
     let never = submitted.replace("2026-11-16T12:00:00Z", "never");
     let shouted = submitted.replace(r#""input":"text""#, r#""input":"shout""#);
     for bad in [
         "",
         "{}",
         r#"{"node":1}"#,
-        r#"{"node":-1,"message":{"sent":{"app":"a"}}}"#,
-        r#"{"message":{"surprise":{}}}"#,
-        r#"{"message":{"ended":{"end":"asleep","reason":"x"}}}"#,
-        r#"{"message":{"answered":{"app":"a","response":"maybe"}}}"#,
-        r#"{"event":{"v2":{"node_left":"done"}}}"#,
+        r#"{"node":-1,"event":{"message":{"sent":{"app":"a"}}}}"#,
+        r#"{"event":{"message":{"surprise":{}}}}"#,
+        r#"{"event":{"message":{"ended":{"final_state":"asleep","reason":"x"}}}}"#,
+        r#"{"event":{"message":{"answered":{"app":"a","response":"maybe"}}}}"#,
         &entry(&never),
         &entry(&shouted),
     ] {
-        let read = decode_entry(3, bad.as_bytes());
-        assert!(matches!(read, Err(RecordError::Malformed { version: 3, .. })), "{bad}: {read:?}");
+        let read = decode_entry(RECORD_VERSION, bad.as_bytes());
+        assert!(matches!(read, Err(RecordError::Malformed { .. })), "{bad}: {read:?}");
     }
 }
 
@@ -220,8 +215,7 @@ proptest! {
     #[test]
     fn messages_survive_storage(node in option::of(any::<u32>()), event in any_event()) {
         let (node, event) = (node.map(NodeId), Event::Message(event));
-        let (version, bytes) = encode_entry(node, &event);
-        prop_assert_eq!(version, 3);
-        prop_assert_eq!(decode_entry(version, &bytes).unwrap(), (node, event));
+        let bytes = encode_entry(node, &event);
+        prop_assert_eq!(decode_entry(RECORD_VERSION, &bytes).unwrap(), (node, event));
     }
 }

@@ -25,7 +25,7 @@ fn row(number: usize, state: DeliveryState) -> DeliveryRow {
 }
 
 fn batch(writes: Vec<StoreWrite>) -> WriteBatch {
-    WriteBatch { durability: Durability::Boundary, writes }
+    WriteBatch::boundary(writes)
 }
 
 /// None of them looks at more rows than are wanted, however many are on record.

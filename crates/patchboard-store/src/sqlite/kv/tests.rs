@@ -11,8 +11,8 @@ fn keys_are_read_off_the_index() {
         let plan = explain.raw_query().mapped(|row| row.get::<_, String>(3)).collect::<Result<Vec<_>, _>>().unwrap();
         assert_eq!(plan, [expected], "{sql}");
     };
-    check(KEYS, "SEARCH kept USING COVERING INDEX sqlite_autoindex_kept_1 (space=? AND key>?)");
-    check(KEYS_UNTIL, "SEARCH kept USING COVERING INDEX sqlite_autoindex_kept_1 (space=? AND key>? AND key<?)");
+    check(KEYS, "SEARCH kv USING COVERING INDEX sqlite_autoindex_kv_1 (namespace=? AND key>?)");
+    check(KEYS_UNTIL, "SEARCH kv USING COVERING INDEX sqlite_autoindex_kv_1 (namespace=? AND key>? AND key<?)");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn row(number: u128, state: MessageState) -> MessageRow {
 }
 
 fn batch(writes: Vec<StoreWrite>) -> WriteBatch {
-    WriteBatch { durability: Durability::Boundary, writes }
+    WriteBatch::boundary(writes)
 }
 
 fn query(state: Option<MessageState>, limit: usize) -> MessageQuery {

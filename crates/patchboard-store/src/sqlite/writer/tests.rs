@@ -23,7 +23,7 @@ fn batch(topic: u128, seq: u64, text: &str, durability: Durability) -> WriteBatc
     let event = Event::AnswerText(TextChunks::of_single(text));
     let topic = Topic::Run(RunId(Uuid::from_u128(topic)));
     let record = Envelope { topic, seq: Seq(seq), at: Timestamp::UNIX_EPOCH, node: None, event };
-    WriteBatch { durability, writes: vec![StoreWrite::Event(Arc::new(record))] }
+    WriteBatch::new(durability, vec![StoreWrite::Event(Arc::new(record))])
 }
 
 fn commit_together(connection: &mut WriteConnection, batches: Vec<WriteBatch>) -> Vec<Result<(), StoreError>> {

@@ -14,8 +14,8 @@ fn pin() -> PluginPin {
 async fn keep(store: &InMemoryStore, bytes: &[u8]) {
     let at = ManualClock::default().now();
     let (space, key) = (KvNamespace::Server, "plugins/pins/poster".into());
-    let keep = StoreWrite::PutValue { namespace: space, key, value: Some(bytes.to_vec()), at };
-    store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![keep] }).await.unwrap();
+    let keep = StoreWrite::put(space, key, Some(bytes.to_vec()), at);
+    store.commit(WriteBatch::boundary(vec![keep])).await.unwrap();
 }
 
 #[tokio::test]

@@ -105,8 +105,8 @@ async fn a_pin_that_cannot_be_read_is_never_replaced_unasked() {
     bench.configure("echo", &[]);
     bench.start().await;
     let (namespace, key) = (KvNamespace::Server, Arc::from("plugins/pins/echo"));
-    let spoiled = StoreWrite::PutValue { namespace, key, value: Some(b"{".to_vec()), at: jiff::Timestamp::UNIX_EPOCH };
-    bench.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![spoiled] }).await.unwrap();
+    let spoiled = StoreWrite::put(namespace, key, Some(b"{".to_vec()), jiff::Timestamp::UNIX_EPOCH);
+    bench.store.commit(WriteBatch::boundary(vec![spoiled])).await.unwrap();
     for _ in 0..2 {
         let host = bench.start().await;
         assert_eq!(host.state("echo"), PluginState::AwaitingApproval);

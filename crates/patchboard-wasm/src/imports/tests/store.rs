@@ -32,10 +32,10 @@ fn space() -> KvNamespace {
 async fn fill(setting: &Setting, values: impl Iterator<Item = (String, usize)>) {
     let keep = |(key, size): (String, usize)| {
         let at = Timestamp::UNIX_EPOCH;
-        StoreWrite::PutValue { namespace: space(), key: key.into(), value: Some(vec![0; size]), at }
+        StoreWrite::put(space(), key.into(), Some(vec![0; size]), at)
     };
     let writes = values.map(keep).collect();
-    setting.store.commit(WriteBatch { durability: Durability::Boundary, writes }).await.unwrap();
+    setting.store.commit(WriteBatch::boundary(writes)).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Whatever ends a process, the next one goes on with what is on record.
 
 use super::*;
-use crate::board::RecoveryReport;
+use crate::board::AdoptionReport;
 
 fn is_delivery(batch: &WriteBatch, wanted: DeliveryState) -> bool {
     batch.writes.iter().any(|write| matches!(write, StoreWrite::Delivery(row) if row.state == wanted))
@@ -24,7 +24,7 @@ async fn cut_anywhere_it_ends_the_same() {
     assert!(1 < begun && begun < said && said < answered && answered + 1 < journal.len());
     for kept in 1..=journal.len() {
         let next = next_office(after(&journal[..kept]).await, 1_000_000, [two_lines()]);
-        let RecoveryReport { deliveries, .. } = next.bench.board.recover().await.unwrap();
+        let AdoptionReport { deliveries, .. } = next.bench.board.adopt().await.unwrap();
         next.done().await;
         assert_eq!(deliveries, usize::from(kept < journal.len()), "cut after {kept}");
         assert_eq!(next.asked().len(), usize::from(kept < said), "asked only if nothing was answered: {kept}");
@@ -53,11 +53,11 @@ async fn a_message_that_ends_its_process_twice_is_not_tried_a_third_time() {
     first.accept("1", "hi").await;
     let_others_run().await;
     let second = next_office(after(&first.bench.store.journal()).await, 1_000_000, [vec![closed_gate().1]]);
-    second.bench.board.recover().await.unwrap();
+    second.bench.board.adopt().await.unwrap();
     let_others_run().await;
     assert_eq!(second.asked(), ["hi"]);
     let third = next_office(after(&second.bench.store.journal()).await, 2_000_000, []);
-    third.bench.board.recover().await.unwrap();
+    third.bench.board.adopt().await.unwrap();
     third.done().await;
     assert_eq!(third.asked(), [""; 0]);
     assert_eq!(third.replies(), ["! The answer was interrupted; please ask again."]);
@@ -72,7 +72,7 @@ async fn a_run_that_failed_before_is_told_and_not_asked_again() {
     first.accept("1", "hi").await;
     first.done().await;
     let next = next_office(after(&first.bench.store.journal()).await, 1_000_000, []);
-    next.bench.board.recover().await.unwrap();
+    next.bench.board.adopt().await.unwrap();
     next.done().await;
     let told = "! The language model cannot be reached at the moment; please try again later.";
     assert_eq!((next.asked().len(), next.replies()), (0, vec![told.to_owned()]));
@@ -86,7 +86,7 @@ async fn a_conversation_keeps_its_order() {
     }
     let_others_run().await;
     let next = next_office(after(&first.bench.store.journal()).await, 1_000_000, []);
-    assert_eq!(next.bench.board.recover().await.unwrap().deliveries, 3);
+    assert_eq!(next.bench.board.adopt().await.unwrap().deliveries, 3);
     next.done().await;
     assert_eq!(next.asked(), ["a", "b", "c"]);
     assert_eq!(next.open(), 0);
@@ -109,7 +109,7 @@ async fn a_drain_lets_what_is_under_way_end() {
     assert_eq!(drained.unwrap(), DrainReport { cancelled: 0, suspended: 0 });
     assert_eq!(office.host.sent(), ["said"]);
     let next = next_office(after(&office.bench.store.journal()).await, 1_000_000, []);
-    assert_eq!(next.bench.board.recover().await.unwrap().deliveries, 1);
+    assert_eq!(next.bench.board.adopt().await.unwrap().deliveries, 1);
     next.done().await;
     assert_eq!((next.asked(), next.host.sent()), (vec!["b".to_owned()], vec!["ok".to_owned()]));
 }
@@ -133,7 +133,7 @@ async fn what_does_not_end_in_time_goes_on_at_the_next_start() {
     assert_eq!((office.replies(), office.host.sent().len()), (vec!["ok".to_owned(); 2], 2), "nobody is told of it");
 
     let next = next_office(after(&office.bench.store.journal()).await, 1_000_000, []);
-    assert_eq!(next.bench.board.recover().await.unwrap().deliveries, 3);
+    assert_eq!(next.bench.board.adopt().await.unwrap().deliveries, 3);
     next.done().await;
     assert_eq!(next.asked(), ["thinking"]);
     assert_eq!(next.host.sent(), ["ok", "ok", "ok"]);
@@ -158,7 +158,7 @@ async fn a_drain_with_a_hundred_of_them_ends_in_time_and_loses_none() {
     assert_eq!((office.replies().len(), office.open()), (0, 0), "nobody is told of it");
 
     let next = next_office(after(&office.bench.store.journal()).await, 1_000_000, []);
-    assert_eq!(next.bench.board.recover().await.unwrap().deliveries, 100);
+    assert_eq!(next.bench.board.adopt().await.unwrap().deliveries, 100);
     next.done().await;
     let mut asked: Vec<u32> = next.asked().iter().map(|text| text.parse().unwrap()).collect();
     asked.sort_unstable();
@@ -196,7 +196,7 @@ async fn messages_of_a_channel_that_is_gone_wait_a_day_for_it() {
         (24, DeliveryState::Failed, Some("the channel is not configured any more".to_owned())),
     ] {
         let office = without(hours);
-        assert_eq!(office.bench.board.recover().await.unwrap().deliveries, 0);
+        assert_eq!(office.bench.board.adopt().await.unwrap().deliveries, 0);
         assert_eq!(office.state("1").await, (state, problem));
     }
 }
@@ -211,7 +211,7 @@ async fn one_that_cannot_be_read_back_keeps_no_other_from_going_on() {
     let StoreWrite::Delivery(row) = &mut journal[0].writes[0] else { panic!() };
     row.body = b"{\"v9\":{}}".to_vec();
     let next = next_office(after(&journal).await, 1_000_000, []);
-    assert_eq!(next.bench.board.recover().await.unwrap().deliveries, 1);
+    assert_eq!(next.bench.board.adopt().await.unwrap().deliveries, 1);
     next.done().await;
     assert_eq!(next.asked(), ["b"]);
     assert_eq!(next.row("id:1").await.body, b"{\"v9\":{}}", "it is left as it is");

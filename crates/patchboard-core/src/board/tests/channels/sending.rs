@@ -153,7 +153,7 @@ async fn what_is_not_on_record_is_not_sent() {
     office.done().await;
     assert_eq!((office.host.sent().len(), office.open()), (0, 0));
     let next = next_office(after(&office.bench.store.journal()).await, 1_000_000, []);
-    assert_eq!(next.bench.board.recover().await.unwrap().deliveries, 1);
+    assert_eq!(next.bench.board.adopt().await.unwrap().deliveries, 1);
     next.done().await;
     assert_eq!((next.host.sent(), next.asked().len()), (vec!["ok".to_owned()], 0), "it was answered before");
 }

@@ -43,7 +43,7 @@ async fn state(fixture: &Fixture, text: &str) {
             learned_at: jiff::Timestamp::UNIX_EPOCH,
             embedding: None,
         };
-        let batch = WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::LearnFact(fact)] };
+        let batch = WriteBatch::boundary(vec![StoreWrite::LearnFact(fact)]);
         fixture.store.commit(batch).await.unwrap();
     }
 }

@@ -14,7 +14,7 @@ async fn say(fixture: &Fixture, peer: &str, messages: Vec<ModelMessage>) {
     let turn = NewTurn { session: session("alice", peer), run, at: Timestamp::UNIX_EPOCH, messages };
     fixture
         .store
-        .commit(WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::AddTurn(turn)] })
+        .commit(WriteBatch::boundary(vec![StoreWrite::AddTurn(turn)]))
         .await
         .unwrap();
 }

@@ -49,7 +49,7 @@ async fn a_list_goes_with_its_session() {
     let fixture = Fixture::new();
     fixture.ok(ALICE, WRITE, json!({"todos": [{"id": "1", "content": "secret"}]})).await;
     let purge = StoreWrite::ClearSession { session: session("alice", "1"), at: Timestamp::UNIX_EPOCH, purge: true };
-    fixture.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![purge] }).await.unwrap();
+    fixture.store.commit(WriteBatch::boundary(vec![purge])).await.unwrap();
     assert_eq!(fixture.ok(ALICE, READ, json!({})).await, "0 todos\n[]");
 }
 
@@ -89,8 +89,8 @@ async fn a_list_that_cannot_be_read_is_said_so() {
     for bytes in ["", "[]", r#"{"v2":[]}"#] {
         let namespace = KvNamespace::Session(scope("alice", "1").session);
         let value = Some(bytes.as_bytes().to_vec());
-        let write = StoreWrite::PutValue { namespace, key: STORAGE_KEY.into(), value, at: Timestamp::UNIX_EPOCH };
-        fixture.store.commit(WriteBatch { durability: Durability::Boundary, writes: vec![write] }).await.unwrap();
+        let write = StoreWrite::put(namespace, STORAGE_KEY.into(), value, Timestamp::UNIX_EPOCH);
+        fixture.store.commit(WriteBatch::boundary(vec![write])).await.unwrap();
         let answer = fixture.refused(ALICE, READ, json!({})).await;
         assert_eq!(answer, "todo_read failed: storage: stored todos cannot be read");
     }

@@ -8,7 +8,7 @@ CREATE TABLE names (
     name   TEXT NOT NULL UNIQUE
 ) STRICT;
 
--- What has an event log of its own: the sixteen bytes of a run id.
+-- What has an event log of its own: the sixteen bytes of a run id, or those of a message id and an `m`.
 CREATE TABLE topics (
     number INTEGER PRIMARY KEY,
     id     BLOB NOT NULL UNIQUE
@@ -32,7 +32,8 @@ CREATE TABLE runs (
     started_at INTEGER NOT NULL,
     ended_at   INTEGER,
     outcome    INTEGER,
-    doomed     INTEGER NOT NULL DEFAULT 0,
+    -- Its session was purged while it ran: deleted when it ends.
+    purge_on_close INTEGER NOT NULL DEFAULT 0,
     client_id  TEXT NOT NULL,
     input      TEXT NOT NULL
 ) STRICT;
@@ -61,6 +62,8 @@ CREATE TABLE open_calls (
     estimated_input INTEGER NOT NULL,
     reserved        INTEGER NOT NULL,
     first_seq       INTEGER NOT NULL,
+    -- The node that made the call; several nodes of a run may wait for the model at once.
+    node            INTEGER,
     at              INTEGER NOT NULL,
     PRIMARY KEY (run, call)
 ) STRICT, WITHOUT ROWID;
@@ -95,7 +98,9 @@ CREATE TABLE sessions (
     cleared      INTEGER NOT NULL DEFAULT 0,
     hidden_turns INTEGER NOT NULL DEFAULT 0,
     channel      TEXT,
-    account      TEXT
+    account      TEXT,
+    -- The principal whose run created the session; null if that run was never recorded.
+    owner        INTEGER
 ) STRICT;
 CREATE INDEX sessions_by_use ON sessions (used_at) WHERE cleared = 0;
 CREATE INDEX sessions_by_account ON sessions (account, channel);
@@ -151,3 +156,49 @@ CREATE TABLE audit (
     subject   TEXT NOT NULL,
     detail    TEXT NOT NULL
 ) STRICT;
+
+-- Key-value entries. namespace = `session/` and the session's key, `plugins/` and a name, or `server`.
+CREATE TABLE kv (
+    namespace TEXT NOT NULL,
+    key       TEXT NOT NULL,
+    -- Grows with every write of any value.
+    version   INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    value     BLOB NOT NULL,
+    PRIMARY KEY (namespace, key)
+) STRICT;
+
+-- Utterances on their way to apps; what happened to them is in their events. number = the number of the message's topic.
+-- state: 0 queued, 1 sent, 2 held; from 3 on final: 3 delivered, 4 refused, 5 expired, 6 cancelled.
+CREATE TABLE messages (
+    number       INTEGER PRIMARY KEY,
+    id           BLOB NOT NULL,
+    state        INTEGER NOT NULL,
+    submitted_at INTEGER NOT NULL,
+    changed_at   INTEGER NOT NULL
+) STRICT;
+-- Lists are read off these backwards. Both grow at the end of what they are sorted by, so that a message touches the
+-- same few pages however many there are; a change of state leaves the first alone.
+CREATE INDEX messages_by_time ON messages (submitted_at, id);
+CREATE INDEX messages_by_state ON messages (state, submitted_at, id);
+-- In the order they are pruned.
+CREATE INDEX messages_by_end ON messages (changed_at) WHERE state >= 3;
+
+-- Messages of channels on their way to agents, and their answers on the way back.
+-- state: 0 received, 1 answered; from 2 on final: 2 sent, 3 failed.
+-- Bodies may be long, so the rows are kept by number and only found by what is short.
+CREATE TABLE deliveries (
+    number      INTEGER PRIMARY KEY,
+    id          BLOB NOT NULL UNIQUE,
+    channel     TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    state       INTEGER NOT NULL,
+    received_at INTEGER NOT NULL,
+    changed_at  INTEGER NOT NULL,
+    body        BLOB NOT NULL,
+    UNIQUE (channel, key)
+) STRICT;
+-- What is open is read at start; there is never much of it.
+CREATE INDEX deliveries_open ON deliveries (received_at, id) WHERE state < 2;
+-- In the order they are pruned.
+CREATE INDEX deliveries_by_end ON deliveries (changed_at) WHERE state >= 2;

@@ -1,4 +1,4 @@
-//! Deliveries that earlier processes left open.
+//! Deliveries that no living process works on.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::delivery::{OpenDelivery, conversation_key, origin};
 use super::service::{AcceptedDelivery, ChannelService};
 use crate::error::BoardError;
 use crate::record;
-use crate::store::{DeliveryRow, Durability, StoreWrite, WriteBatch};
+use crate::store::{DeliveryRow, StoreWrite, WriteBatch};
 use crate::webhook::DeliveryPayload;
 use crate::webhook::DeliveryState;
 
@@ -16,11 +16,12 @@ use crate::webhook::DeliveryState;
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 
 impl ChannelService {
-    /// Returns the open deliveries, oldest first.
-    pub(crate) async fn recover_open(self: &Arc<Self>) -> Result<Vec<AcceptedDelivery>, BoardError> {
+    /// Takes over open deliveries without an owner, oldest first.
+    pub(crate) async fn adopt_open(self: &Arc<Self>) -> Result<Vec<AcceptedDelivery>, BoardError> {
         let mut recovered = Vec::new();
         let mut orphaned = 0_usize;
-        for row in self.store.open_deliveries().await? {
+        let held = self.held().clone();
+        for row in self.store.adopt_deliveries(held, usize::MAX).await? {
             let payload = match record::decode_delivery_payload(&row.body) {
                 Ok(payload) => payload,
                 Err(error) => {
@@ -29,11 +30,13 @@ impl ChannelService {
                         channel = %row.channel, delivery = %row.id.0, %error, cause,
                         "a delivery cannot be read back; it is left as it is"
                     );
+                    self.held().insert(row.id);
                     continue;
                 }
             };
             let Some(channel) = self.channel(&row.channel).cloned() else {
                 orphaned += 1;
+                self.held().insert(row.id);
                 self.expire_orphan(row).await;
                 continue;
             };
@@ -42,7 +45,8 @@ impl ChannelService {
             let load_permit = self.load.admit_recovered(&channel, &payload, row.state);
             let DeliveryRow { id, key, state, received_at, .. } = row;
             let delivery = OpenDelivery { id, channel, key, state, received_at, payload };
-            recovered.push(AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered: true });
+            let hold = self.hold(id);
+            recovered.push(AcceptedDelivery { delivery, queue_slot, load_permit, is_recovered: true, hold });
         }
         if orphaned > 0 {
             tracing::warn!(deliveries = orphaned, "messages wait for channels that are not configured any more");
@@ -64,7 +68,7 @@ impl ChannelService {
             body: record::encode_delivery_payload(&payload),
             ..row
         };
-        let batch = WriteBatch { durability: Durability::Boundary, writes: vec![StoreWrite::Delivery(failed_row)] };
+        let batch = WriteBatch::boundary(vec![StoreWrite::Delivery(failed_row)]);
         if let Err(error) = self.store.commit(batch).await {
             tracing::warn!(%error, "an orphaned delivery could not be closed; the next start tries again");
         }

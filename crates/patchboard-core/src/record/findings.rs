@@ -1,0 +1,81 @@
+//! The stored form of the intermediate results of strategies.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::run_spec::finding;
+
+type TaskEdge = (Arc<str>, Arc<str>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum StoredFinding {
+    Understood { goal: Arc<str>, constraints: Vec<Arc<str>>, context: Arc<str> },
+    Expanded { depth: u32, candidates: Vec<Arc<str>> },
+    Evaluated { chosen: u32, scores: Vec<f32> },
+    Backtracked { reason: Arc<str>, to_depth: u32 },
+    Planned { tasks: Vec<StoredTask>, edges: Vec<TaskEdge> },
+    TaskStarted { task: Arc<str> },
+    TaskCompleted { task: Arc<str>, result: Arc<str> },
+    TaskFailed { task: Arc<str>, error: Arc<str> },
+    TaskExpanded { task: Arc<str>, tasks: Vec<StoredTask>, edges: Vec<TaskEdge>, dropped: Vec<TaskEdge> },
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredTask {
+    id: Arc<str>,
+    description: Arc<str>,
+}
+
+impl From<&finding::StrategyFinding> for StoredFinding {
+    fn from(finding: &finding::StrategyFinding) -> Self {
+        let tasks = |tasks: &[finding::PlannedTask]| {
+            let stored =
+                |task: &finding::PlannedTask| StoredTask { id: task.id.clone(), description: task.description.clone() };
+            tasks.iter().map(stored).collect()
+        };
+        match finding.clone() {
+            finding::StrategyFinding::Understood { goal, constraints, context } => {
+                Self::Understood { goal, constraints, context }
+            }
+            finding::StrategyFinding::Expanded { depth, candidates } => Self::Expanded { depth, candidates },
+            finding::StrategyFinding::Evaluated { chosen, mut scores } => {
+                // JSON cannot hold NaN or infinity; such a score has no meaning anyway.
+                scores.iter_mut().filter(|score| !score.is_finite()).for_each(|score| *score = 0.0);
+                Self::Evaluated { chosen, scores }
+            }
+            finding::StrategyFinding::Backtracked { reason, to_depth } => Self::Backtracked { reason, to_depth },
+            finding::StrategyFinding::Planned { tasks: planned, edges } => {
+                Self::Planned { tasks: tasks(&planned), edges }
+            }
+            finding::StrategyFinding::TaskStarted { task } => Self::TaskStarted { task },
+            finding::StrategyFinding::TaskCompleted { task, result } => Self::TaskCompleted { task, result },
+            finding::StrategyFinding::TaskFailed { task, error } => Self::TaskFailed { task, error },
+            finding::StrategyFinding::TaskExpanded { task, tasks: added, edges, dropped } => {
+                Self::TaskExpanded { task, tasks: tasks(&added), edges, dropped }
+            }
+        }
+    }
+}
+
+impl From<StoredFinding> for finding::StrategyFinding {
+    fn from(stored: StoredFinding) -> Self {
+        let tasks = |tasks: Vec<StoredTask>| {
+            tasks.into_iter().map(|StoredTask { id, description }| finding::PlannedTask { id, description }).collect()
+        };
+        match stored {
+            StoredFinding::Understood { goal, constraints, context } => Self::Understood { goal, constraints, context },
+            StoredFinding::Expanded { depth, candidates } => Self::Expanded { depth, candidates },
+            StoredFinding::Evaluated { chosen, scores } => Self::Evaluated { chosen, scores },
+            StoredFinding::Backtracked { reason, to_depth } => Self::Backtracked { reason, to_depth },
+            StoredFinding::Planned { tasks: planned, edges } => Self::Planned { tasks: tasks(planned), edges },
+            StoredFinding::TaskStarted { task } => Self::TaskStarted { task },
+            StoredFinding::TaskCompleted { task, result } => Self::TaskCompleted { task, result },
+            StoredFinding::TaskFailed { task, error } => Self::TaskFailed { task, error },
+            StoredFinding::TaskExpanded { task, tasks: added, edges, dropped } => {
+                Self::TaskExpanded { task, tasks: tasks(added), edges, dropped }
+            }
+        }
+    }
+}
