@@ -67,10 +67,10 @@ mod run_start;
 mod sessions;
 mod settings;
 
+pub use adoption::AdoptionReport;
+use adoption::AdoptionState;
 pub use handlers::{BoardCommand, CommandFuture};
 pub use housekeeping::RetentionPolicy;
-use adoption::AdoptionState;
-pub use adoption::AdoptionReport;
 use run_permits::RunPermits;
 pub use settings::BoardSettings;
 

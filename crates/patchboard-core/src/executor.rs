@@ -149,9 +149,7 @@ impl CallContext {
                 writer.append(vec![NewEvent { node: self.node, event }], writes, Durability::Boundary).await
             }
             CallRecorder::AuditStore(_) if writes.is_empty() => Ok(()),
-            CallRecorder::AuditStore(store) => {
-                Ok(store.commit(WriteBatch::boundary(writes)).await?)
-            }
+            CallRecorder::AuditStore(store) => Ok(store.commit(WriteBatch::boundary(writes)).await?),
             CallRecorder::AuditQueue(trail) => {
                 enqueue_audit(trail, writes).await;
                 Ok(())
@@ -165,9 +163,7 @@ impl CallContext {
             CallRecorder::RunLog { writer, .. } => {
                 writer.append(Vec::<NewEvent>::new(), writes, Durability::Boundary).await
             }
-            CallRecorder::AuditStore(store) => {
-                Ok(store.commit(WriteBatch::boundary(writes)).await?)
-            }
+            CallRecorder::AuditStore(store) => Ok(store.commit(WriteBatch::boundary(writes)).await?),
             CallRecorder::AuditQueue(trail) => {
                 enqueue_audit(trail, writes).await;
                 Ok(())

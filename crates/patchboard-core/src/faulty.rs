@@ -11,9 +11,10 @@ use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey, TenureId};
 use crate::in_memory::InMemoryStore;
 use crate::store::{
-    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage, MessageQuery, MessageRow, NodeRole, PageCursor,
-    ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow,
-    UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
+    MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
+    Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
+    WriteBatch,
 };
 use crate::webhook::DeliveryId;
 
@@ -180,11 +181,7 @@ impl Store for FaultyStore {
         self.inner.tenure()
     }
 
-    fn adopt_runs(
-        &self,
-        held: HashSet<RunId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
+    fn adopt_runs(&self, held: HashSet<RunId>, limit: usize) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
         self.inner.adopt_runs(held, limit)
     }
 

@@ -354,10 +354,7 @@ impl Hub {
             run: None,
             detail,
         };
-        self.0
-            .store
-            .commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)]))
-            .await
+        self.0.store.commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)])).await
     }
 
     fn actors(&self) -> MutexGuard<'_, MessageActors> {

@@ -14,9 +14,9 @@ use crate::event::{Envelope, Topic};
 use crate::id::{MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::model::TokenCount;
 use crate::store::{
-    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace,
-    KvUsage, MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter,
-    SessionRow, Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
+    MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
+    Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
     UsageQuery, UsageRow, WriteBatch,
 };
 use crate::webhook::DeliveryId;
@@ -90,11 +90,7 @@ impl Store for InMemoryStore {
         self.tenure
     }
 
-    fn adopt_runs(
-        &self,
-        held: HashSet<RunId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
+    fn adopt_runs(&self, held: HashSet<RunId>, limit: usize) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
         let tenure = self.tenure;
         self.with_tables(move |state| {
             state.check_tenure(tenure)?;
@@ -115,7 +111,8 @@ impl Store for InMemoryStore {
         self.with_tables(move |state| {
             state.check_tenure(tenure)?;
             let open = state.open_deliveries().into_iter();
-            let is_free = |id: &DeliveryId| state.is_adoptable(state.delivery_owners.get(id), tenure, held.contains(id));
+            let is_free =
+                |id: &DeliveryId| state.is_adoptable(state.delivery_owners.get(id), tenure, held.contains(id));
             let adopted: Vec<_> = open.filter(|row| is_free(&row.id)).take(limit).collect();
             state.delivery_owners.extend(adopted.iter().map(|row| (row.id, tenure)));
             Ok(adopted)
@@ -145,8 +142,7 @@ impl Store for InMemoryStore {
             let found = |key: &str| {
                 state.deliveries.values().find(|stored| stored.channel == row.channel && &*stored.key == key)
             };
-            let is_recent =
-                |stored: &&DeliveryRow| earlier.not_before.is_none_or(|moment| stored.received_at > moment);
+            let is_recent = |stored: &&DeliveryRow| earlier.not_before.is_none_or(|moment| stored.received_at > moment);
             let others = || earlier.keys.iter().find_map(|key| found(key).filter(is_recent));
             if let Some(stored) = found(&row.key).or_else(others) {
                 return Ok(TakenDelivery::Earlier(stored.clone()));

@@ -54,7 +54,10 @@ const NOT_PACED: u64 = u64::MAX;
 struct TopicTail {
     records: VecDeque<Arc<Envelope>>,
     bytes: usize,
+    /// The topic's last event was published.
     ended: bool,
+    /// The writer is gone.
+    closed: bool,
     /// The topic continues in another process.
     suspended: bool,
 }
@@ -235,7 +238,7 @@ impl Drop for TopicWriter {
     fn drop(&mut self) {
         // Removed from the map first: a later follower reads from the store, which has all records.
         self.log.close(&self.live);
-        lock_unpoisoned(&self.live.tail).ended = true;
+        lock_unpoisoned(&self.live.tail).closed = true;
         self.live.head.send_modify(|_| {});
     }
 }
@@ -266,6 +269,7 @@ enum NextRecord {
     InStore,
     Pending,
     Ended,
+    WriterGone,
     Suspended,
 }
 
@@ -291,8 +295,9 @@ impl TopicFollower {
                         self.ended = true;
                     }
                 }
-                // Its writer is gone. For a run only the store says whether it has ended.
-                NextRecord::Ended => match self.topic {
+                NextRecord::Ended => self.ended = true,
+                // For a run only the store says whether it has ended.
+                NextRecord::WriterGone => match self.topic {
                     Topic::Run(_) => self.detach(),
                     Topic::Message(_) => self.ended = true,
                 },
@@ -359,10 +364,11 @@ impl TopicFollower {
         // Marks the head as seen before it is compared, so that no later change is missed.
         let head = *head.borrow_and_update();
         if head < self.next.0 {
-            return match (tail.suspended, tail.ended) {
-                (true, _) => NextRecord::Suspended,
-                (false, true) => NextRecord::Ended,
-                (false, false) => NextRecord::Pending,
+            return match (tail.ended, tail.suspended, tail.closed) {
+                (true, ..) => NextRecord::Ended,
+                (false, true, _) => NextRecord::Suspended,
+                (false, false, true) => NextRecord::WriterGone,
+                (false, false, false) => NextRecord::Pending,
             };
         }
         let reaches_back = tail.records.front().is_some_and(|first| first.seq <= self.next);

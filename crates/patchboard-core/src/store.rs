@@ -23,11 +23,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Takes over unfinished runs that belong to no living process, and those of this process that are not `held`:
     /// oldest first, at most `limit`, each with its open model calls.
-    fn adopt_runs(
-        &self,
-        held: HashSet<RunId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>>;
+    fn adopt_runs(&self, held: HashSet<RunId>, limit: usize) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>>;
 
     /// The same for deliveries that are not in a final state.
     fn adopt_deliveries(

@@ -15,8 +15,7 @@ use patchboard_core::event::{Envelope, Event, ModelCallUsage, RunOutcome, TextCh
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
 use patchboard_core::store::{
-    BudgetScope, Durability, ModelCallRow, NewTurn, RunRow, RunState, Store, StoreError, StoreWrite, UsageRow,
-    WriteBatch,
+    BudgetScope, ModelCallRow, NewTurn, RunRow, RunState, Store, StoreError, StoreWrite, UsageRow, WriteBatch,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use uuid::Uuid;
@@ -114,9 +113,7 @@ async fn stream(store: Arc<SqliteStore>, commits: u64) -> Result<(), StoreError>
         let seq = Seq(commit * DELTA_PIECES + 1);
         let event = Event::AnswerText(pieces.clone());
         let record = Envelope { topic: topic.clone(), seq, at: Timestamp::UNIX_EPOCH, node: None, event };
-        store
-            .commit(WriteBatch::delta(vec![StoreWrite::Event(Arc::new(record))]))
-            .await?;
+        store.commit(WriteBatch::delta(vec![StoreWrite::Event(Arc::new(record))])).await?;
     }
     Ok(())
 }

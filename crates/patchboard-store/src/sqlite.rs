@@ -10,9 +10,9 @@ use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey, TenureId};
 use patchboard_core::store::{
-    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage, MessageQuery, MessageRow, NodeRole, PageCursor,
-    ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow, Store, StoreError, TakenDelivery, TurnQuery, TurnRow,
-    UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
+    MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
+    Store, StoreError, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
 };
 use patchboard_core::webhook::DeliveryId;
 
@@ -91,11 +91,7 @@ impl Store for SqliteStore {
     }
 
     /// Only one process uses the database, so whatever is not held belonged to an earlier one.
-    fn adopt_runs(
-        &self,
-        held: HashSet<RunId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
+    fn adopt_runs(&self, held: HashSet<RunId>, limit: usize) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
         self.readers.read("find runs to continue", move |db| {
             let mut unfinished = runs::unfinished(db)?;
             unfinished.retain(|unfinished| !held.contains(&unfinished.run.run));

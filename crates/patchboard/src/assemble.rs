@@ -12,7 +12,7 @@ use patchboard_config::section::{self, AgentConfig, BudgetsConfig};
 use patchboard_config::{Config, DEFAULT_AGENT, LoadedConfig, ModelRoute, Secrets};
 use patchboard_core::agent::{AgentBinding, AgentSpec, AgentTable};
 use patchboard_core::approval::policy::{ApprovalMode, ApprovalPolicy};
-use patchboard_core::board::{BoardLimits, BoardParts, BoardSettings, AdoptionReport};
+use patchboard_core::board::{AdoptionReport, BoardLimits, BoardParts, BoardSettings};
 use patchboard_core::bridge::{BridgeOptions, TelemetryBus};
 use patchboard_core::budget::BudgetLimits;
 use patchboard_core::executor::ToolLimits;

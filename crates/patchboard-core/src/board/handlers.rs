@@ -38,8 +38,8 @@ use crate::reply::{AgentSummary, NodeReport};
 use crate::run::start;
 use crate::run_spec::{AgentSource, StrategyKind};
 use crate::store::{
-    AuditRow, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping,
-    UsageQuery, WriteBatch,
+    AuditRow, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping, UsageQuery,
+    WriteBatch,
 };
 
 /// A command that the board can execute.
@@ -346,10 +346,7 @@ impl Board {
             run: None,
             detail: approved.join(" ").into(),
         };
-        self.0
-            .store
-            .commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)]))
-            .await?;
+        self.0.store.commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)])).await?;
         Ok(approved)
     }
 

@@ -58,10 +58,7 @@ impl Board {
             run: None,
             detail: detail.into(),
         };
-        self.0
-            .store
-            .commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)]))
-            .await?;
+        self.0.store.commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)])).await?;
         Ok(())
     }
 }

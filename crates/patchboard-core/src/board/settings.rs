@@ -70,10 +70,7 @@ impl Board {
             run: None,
             detail: outcome.into(),
         };
-        self.0
-            .store
-            .commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)]))
-            .await?;
+        self.0.store.commit(WriteBatch::boundary(vec![StoreWrite::Audit(audit)])).await?;
         Ok(report)
     }
 

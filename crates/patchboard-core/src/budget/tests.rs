@@ -7,7 +7,7 @@ use crate::faulty::FaultyStore;
 use crate::id::{RunId, Seq};
 use crate::model::TokenCount;
 use crate::scripted::ManualClock;
-use crate::store::{Durability, ModelCallRow, StoreWrite, UsageRow, WriteBatch};
+use crate::store::{ModelCallRow, StoreWrite, UsageRow, WriteBatch};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;

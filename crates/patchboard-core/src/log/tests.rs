@@ -333,7 +333,7 @@ fn the_end_is_never_seen_before_the_last_number() {
                 match follower.locate_next() {
                     NextRecord::Pending => std::hint::spin_loop(),
                     NextRecord::Record(record) => break assert_eq!(record.seq, Seq::FIRST),
-                    NextRecord::InStore | NextRecord::Ended | NextRecord::Suspended => {
+                    NextRecord::InStore | NextRecord::Ended | NextRecord::WriterGone | NextRecord::Suspended => {
                         panic!("the last event was lost in round {round}")
                     }
                 }

@@ -40,7 +40,7 @@ pub(super) enum StoredMessageEvent {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredUtterance {
+pub(super) struct StoredUtterance {
     text: Arc<str>,
     input: StoredInputMethod,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,13 +54,13 @@ struct StoredUtterance {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredInputMethod {
+pub(super) enum StoredInputMethod {
     Text,
     Voice,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredDecision {
+pub(super) struct StoredDecision {
     stage: StoredRoutingStage,
     apps: Vec<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ struct StoredDecision {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredRoutingStage {
+pub(super) enum StoredRoutingStage {
     Direct,
     FollowUp,
     Alias,
@@ -86,7 +86,7 @@ enum StoredRoutingStage {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredScoredApp {
+pub(super) struct StoredScoredApp {
     app: Arc<str>,
     score: f32,
     confidence: f32,
@@ -95,7 +95,7 @@ struct StoredScoredApp {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredAppResponse {
+pub(super) enum StoredAppResponse {
     Ack,
     Reject {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ enum StoredAppResponse {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredNoticePriority {
+pub(super) enum StoredNoticePriority {
     Low,
     Normal,
     High,
@@ -119,7 +119,7 @@ enum StoredNoticePriority {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredAttemptFailure {
+pub(super) enum StoredAttemptFailure {
     Timeout,
     Disconnected,
     Interrupted,
@@ -127,14 +127,14 @@ enum StoredAttemptFailure {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredParkedState {
+pub(super) enum StoredParkedState {
     Queued,
     Held,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StoredFinalState {
+pub(super) enum StoredFinalState {
     Refused,
     Expired,
     Cancelled,

@@ -111,4 +111,3 @@ impl TryFrom<StoredBriefing> for run_spec::RunSpec {
         })
     }
 }
-

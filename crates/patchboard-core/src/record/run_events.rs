@@ -182,20 +182,13 @@ impl From<&event::Event> for StoredEvent {
             }),
             event::Event::FindingRecorded(finding) => Self::FindingRecorded(finding.into()),
             event::Event::ToolRequested(call) => Self::ToolRequested(call.into()),
-            event::Event::ToolStarted { call, name } => {
-                Self::ToolStarted { call: call.0.clone(), name: name.clone() }
+            event::Event::ToolStarted { call, name } => Self::ToolStarted { call: call.0.clone(), name: name.clone() },
+            event::Event::ToolProgress { call, name, pieces } => {
+                Self::ToolProgress { call: call.0.clone(), name: name.clone(), text: text(pieces), ends: ends(pieces) }
             }
-            event::Event::ToolProgress { call, name, pieces } => Self::ToolProgress {
-                call: call.0.clone(),
-                name: name.clone(),
-                text: text(pieces),
-                ends: ends(pieces),
-            },
-            event::Event::ToolFinished { call, output } => Self::ToolFinished {
-                call: call.0.clone(),
-                content: output.content.clone(),
-                is_error: output.is_error,
-            },
+            event::Event::ToolFinished { call, output } => {
+                Self::ToolFinished { call: call.0.clone(), content: output.content.clone(), is_error: output.is_error }
+            }
             event::Event::ApprovalRequested(request) => Self::ApprovalRequested {
                 approval: request.approval.to_string(),
                 call: (&request.call).into(),

@@ -8,8 +8,8 @@ use patchboard_core::event::{Envelope, Event, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
 use patchboard_core::store::{
-    BudgetScope, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRow, RunState,
-    Store, StoreError, StoreWrite, UsageRow, WriteBatch,
+    BudgetScope, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRow, RunState, Store,
+    StoreError, StoreWrite, UsageRow, WriteBatch,
 };
 use uuid::Uuid;
 

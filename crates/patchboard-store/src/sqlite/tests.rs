@@ -8,13 +8,12 @@ use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
 use patchboard_core::store::{
-    Durability, FactQuery, KvNamespace, NewFact, RunRow, RunState, Store, StoreError, StoreWrite, WriteBatch,
+    FactQuery, KvNamespace, NewFact, RunRow, RunState, Store, StoreError, StoreWrite, WriteBatch,
 };
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-
-use super::{DatabaseReport, SqliteOptions, SqliteStore, inspect};
+use super::{DatabaseReport, SqliteOptions, SqliteStore, inspect, schema};
 use crate::OpenError;
 
 fn in_folder(name: &str) -> (tempfile::TempDir, PathBuf) {
@@ -170,7 +169,14 @@ async fn purged_text_is_overwritten() {
         state: RunState::Running,
     };
     store.commit(batch(vec![StoreWrite::OpenRun(run.clone()), event(1, "sesame in the answer")])).await.unwrap();
-    let keep = |value: &str| StoreWrite::put(KvNamespace::Session(session.clone()), "todos".into(), Some(value.repeat(1000).into()), Timestamp::UNIX_EPOCH);
+    let keep = |value: &str| {
+        StoreWrite::put(
+            KvNamespace::Session(session.clone()),
+            "todos".into(),
+            Some(value.repeat(1000).into()),
+            Timestamp::UNIX_EPOCH,
+        )
+    };
     store.commit(batch(vec![keep("open sesame, and some more to make it the longer one;")])).await.unwrap();
     store.commit(batch(vec![keep("sesame;")])).await.unwrap();
     let purge = StoreWrite::ClearSession { session: session.clone(), at: Timestamp::UNIX_EPOCH, purge: true };

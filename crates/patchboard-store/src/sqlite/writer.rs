@@ -417,7 +417,8 @@ fn collect_group(
                 group.push(commit);
             }
             Ok(
-                other @ (WriterCommand::TakeDelivery { .. } | WriterCommand::Prune { .. } | WriterCommand::Close { .. }),
+                other
+                @ (WriterCommand::TakeDelivery { .. } | WriterCommand::Prune { .. } | WriterCommand::Close { .. }),
             ) => return (group, Some(other)),
             Err(_) => break,
         }

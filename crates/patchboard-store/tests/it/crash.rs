@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{RunId, Seq};
-use patchboard_core::store::{Durability, Store, StoreWrite, WriteBatch};
+use patchboard_core::store::{Store, StoreWrite, WriteBatch};
 use patchboard_store::{SqliteOptions, SqliteStore, inspect};
 use uuid::Uuid;
 

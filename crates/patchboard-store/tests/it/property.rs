@@ -127,10 +127,7 @@ async fn check_messages(store: &dyn Store, steps: &[(u8, usize, i64, i64)], limi
         let message = MessageId(Uuid::from_u128(u128::from(number)));
         let state = MessageState::ALL[state];
         let row = MessageRow { message, state, submitted_at: at(submitted), changed_at: at(changed) };
-        store
-            .commit(WriteBatch::delta(vec![StoreWrite::Message(row)]))
-            .await
-            .unwrap();
+        store.commit(WriteBatch::delta(vec![StoreWrite::Message(row)])).await.unwrap();
         let known = model.entry(number).or_insert(row);
         *known = MessageRow { submitted_at: known.submitted_at, ..row };
     }
@@ -175,10 +172,7 @@ async fn check_owners(store: &dyn Store, facts: &[(String, String, String)], que
             learned_at: Timestamp::UNIX_EPOCH,
             embedding: vector(),
         };
-        store
-            .commit(WriteBatch::delta(vec![StoreWrite::LearnFact(fact)]))
-            .await
-            .unwrap();
+        store.commit(WriteBatch::delta(vec![StoreWrite::LearnFact(fact)])).await.unwrap();
         model.entry(account).or_default().insert(predicate, object);
     }
     for (&account, known) in &model {

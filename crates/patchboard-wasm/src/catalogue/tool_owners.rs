@@ -43,8 +43,7 @@ pub(super) async fn read(store: &dyn Store) -> Result<ToolNameOwners, StoreError
 pub(super) async fn write(store: &dyn Store, clock: &dyn Clock, names: &ToolNameOwners) -> Result<(), StoreError> {
     let value = serde_json::to_vec(&names.0)
         .map_err(|error| StoreError::Failed { attempted: "store the owners of tool names", source: error.into() })?;
-    let keep =
-        StoreWrite::put(KvNamespace::Server, KEY.into(), Some(value), clock.now());
+    let keep = StoreWrite::put(KvNamespace::Server, KEY.into(), Some(value), clock.now());
     store.commit(WriteBatch::boundary(vec![keep])).await
 }
 

@@ -88,7 +88,8 @@ impl PinStore for StoredPins {
 
     fn save<'a>(&'a self, server: &'a str, pins: ToolPins) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
-            let write = StoreWrite::put(KvNamespace::Server, self.key(server).into(), Some(pins.to_bytes()?), self.clock.now());
+            let write =
+                StoreWrite::put(KvNamespace::Server, self.key(server).into(), Some(pins.to_bytes()?), self.clock.now());
             self.store.commit(WriteBatch::boundary(vec![write])).await?;
             Ok(())
         })

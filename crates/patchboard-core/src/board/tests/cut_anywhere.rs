@@ -7,7 +7,7 @@ use super::*;
 use crate::model::{ContentPart, StopReason, TokenCount};
 use crate::port::ModelProvider;
 use crate::run_spec::reasoning::ReasoningOptions;
-use crate::store::{Durability, RunState, StoreWrite, WriteBatch};
+use crate::store::{RunState, StoreWrite, WriteBatch};
 
 /// Answers from what it is asked alone, so that it says the same in every process.
 #[derive(Debug, Default)]

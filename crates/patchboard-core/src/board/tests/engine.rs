@@ -233,7 +233,7 @@ async fn what_is_settled_at_start_counts_at_once() {
 
 /// The runs and events of one store into another.
 async fn copy(from: &FaultyStore, to: &FaultyStore) {
-    use crate::store::{Durability, StoreWrite, WriteBatch};
+    use crate::store::{StoreWrite, WriteBatch};
     for unfinished in from.unfinished_runs().await.unwrap() {
         let topic = Topic::Run(unfinished.run.run);
         let mut writes = vec![StoreWrite::OpenRun(unfinished.run)];

@@ -109,7 +109,11 @@ async fn arguments_of_any_depth_can_be_stored_and_read_back() {
         bench.chat("alice", "go").await;
         for turn in bench.history("alice").await {
             let bytes = crate::record::encode_messages(&turn.messages);
-            assert_eq!(crate::record::decode_messages(crate::record::RECORD_VERSION, &bytes).unwrap(), turn.messages, "depth {depth}");
+            assert_eq!(
+                crate::record::decode_messages(crate::record::RECORD_VERSION, &bytes).unwrap(),
+                turn.messages,
+                "depth {depth}"
+            );
         }
         let run = bench.store.latest_run_of_session(&session("alice")).await.unwrap().unwrap().run;
         for record in bench.store.events(&Topic::Run(run), Seq::FIRST, 100).await.unwrap() {

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use patchboard_core::store::{Durability, RetentionCutoffs, Store, StoreError, StoreWrite, WriteBatch};
+use patchboard_core::store::{RetentionCutoffs, Store, StoreError, StoreWrite, WriteBatch};
 
 use super::*;
 use crate::sqlite::{SqliteOptions, SqliteStore, schema};

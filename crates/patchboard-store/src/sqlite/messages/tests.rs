@@ -4,7 +4,7 @@ use std::sync::Arc;
 use patchboard_core::app::message::MessageEvent;
 use patchboard_core::event::{Envelope, Event};
 use patchboard_core::id::Seq;
-use patchboard_core::store::{Durability, RetentionCutoffs, Store, StoreError, StoreWrite, WriteBatch};
+use patchboard_core::store::{RetentionCutoffs, Store, StoreError, StoreWrite, WriteBatch};
 
 use super::*;
 use crate::sqlite::{SqliteOptions, SqliteStore, schema};

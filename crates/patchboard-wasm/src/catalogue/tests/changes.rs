@@ -1,7 +1,7 @@
 //! Files that change, and what has to be approved.
 
 use patchboard_core::plugin::PluginState;
-use patchboard_core::store::{Durability, KvNamespace, StoreWrite, WriteBatch};
+use patchboard_core::store::{KvNamespace, StoreWrite, WriteBatch};
 use serde_json::json;
 
 use super::super::*;

@@ -1,4 +1,4 @@
-use patchboard_core::store::{Durability, KvNamespace, KvUsage, Store as _, StoreWrite, WriteBatch};
+use patchboard_core::store::{KvNamespace, KvUsage, Store as _, StoreWrite, WriteBatch};
 
 use super::*;
 use crate::world::patchboard::plugin::store::{Host, StoreError};

@@ -7,7 +7,7 @@ use super::*;
 use crate::conversation::ConversationOrigin;
 use crate::executor::builtin::tests::{ALICE, Fixture, KindsOfWords, scope};
 use crate::memory::{MemoryOptions, context, extract};
-use crate::store::{Durability, WriteBatch};
+use crate::store::WriteBatch;
 
 /// The keys and values of an answer, and its first line.
 fn shown(answer: &str) -> (String, Vec<(String, String)>) {

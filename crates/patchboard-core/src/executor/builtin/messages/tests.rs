@@ -7,16 +7,12 @@ use super::*;
 use crate::executor::builtin::tests::{ALICE, Fixture, session};
 use crate::id::{CallId, RunId};
 use crate::model::{ContentPart, ModelMessage, ToolCall, ToolInput, ToolResult};
-use crate::store::{Durability, NewTurn, StoreWrite, WriteBatch};
+use crate::store::{NewTurn, StoreWrite, WriteBatch};
 
 async fn say(fixture: &Fixture, peer: &str, messages: Vec<ModelMessage>) {
     let run = RunId(Uuid::from_u128(1));
     let turn = NewTurn { session: session("alice", peer), run, at: Timestamp::UNIX_EPOCH, messages };
-    fixture
-        .store
-        .commit(WriteBatch::boundary(vec![StoreWrite::AddTurn(turn)]))
-        .await
-        .unwrap();
+    fixture.store.commit(WriteBatch::boundary(vec![StoreWrite::AddTurn(turn)])).await.unwrap();
 }
 
 async fn recent(fixture: &Fixture, arguments: Value) -> Vec<(String, String)> {

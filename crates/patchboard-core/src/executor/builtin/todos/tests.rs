@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::executor::builtin::tests::{ALICE, Fixture, scope, session};
 use crate::record::{decode_todos, encode_todos};
-use crate::store::{Durability, WriteBatch};
+use crate::store::WriteBatch;
 
 fn todo(id: &str, content: &str, status: TodoStatus, priority: TodoPriority) -> Todo {
     Todo { id: id.to_owned(), content: content.to_owned(), status, priority }
