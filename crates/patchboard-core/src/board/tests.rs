@@ -217,6 +217,17 @@ fn closed_gate() -> (Arc<Semaphore>, ScriptStep) {
     (gate.clone(), ScriptStep::Wait(gate))
 }
 
+/// Until no run is worked on: those whose end could not be recorded have been released.
+async fn until_released(bench: &Bench) {
+    for _ in 0..1000 {
+        if bench.live_runs() == 0 {
+            return;
+        }
+        let_others_run().await;
+    }
+    panic!("a run is still at work");
+}
+
 /// Until every other task waits for something. There is one thread, so a bounded number of turns is enough.
 async fn let_others_run() {
     for _ in 0..1000 {

@@ -98,8 +98,9 @@ async fn cancelling_the_run_withdraws_the_question() {
 async fn a_question_that_cannot_be_recorded_is_not_left_open() {
     let bench = bench(writes(json!({})));
     bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::ApprovalRequested(_))));
-    let (_, followed) = bench.begin("alice", "write it").await;
-    assert_eq!(rest(followed).await[1..], ["call write {}", "usage 10+5"]);
+    let (run, _followed) = bench.begin("alice", "write it").await;
+    until_released(&bench).await;
+    assert_eq!(bench.stored(run).await[1..], ["call write {}", "usage 10+5"]);
     bench.store.stop_failing();
     assert_eq!(open_questions(&bench, &operator()).await, 0);
 }
@@ -110,8 +111,8 @@ async fn a_question_dies_with_the_run_that_asked_it() {
     let both = [call(&[("write", json!({})), ("echo", json!({}))], 1, 1)];
     let bench = bench(both);
     bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::ToolFinished { .. })));
-    let (_, followed) = bench.begin("alice", "both").await;
-    rest(followed).await;
+    let (_, _followed) = bench.begin("alice", "both").await;
+    until_released(&bench).await;
     assert_eq!((bench.live_runs(), open_questions(&bench, &operator()).await), (0, 0));
 }
 

@@ -101,10 +101,10 @@ async fn what_was_spent_counts_even_when_it_cannot_be_recorded() {
     {
         let bench = bench_with([script], words_only(BudgetLimits::default()));
         bench.store.fail(fails);
-        let (run, followed) = bench.begin("alice", "hi").await;
-        let told = ["started default:web:alice:main by default"];
-        assert_eq!(rest(followed).await, told);
-        assert_eq!(bench.stored(run).await, told);
+        let (run, mut followed) = bench.begin("alice", "hi").await;
+        until(&mut followed, "started").await;
+        until_released(&bench).await;
+        assert_eq!(bench.stored(run).await, ["started default:web:alice:main by default"]);
         assert_eq!(bench.spent("alice").await, [(counted, 0); 3]);
     }
 }

@@ -86,21 +86,23 @@ async fn a_store_that_hangs_does_not_hang_the_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_cannot_be_stored_is_not_told_and_is_made_up_at_the_next_start() {
+async fn an_end_that_cannot_be_stored_is_not_told_and_is_made_up_by_whoever_takes_the_run_over() {
     let broken = bench([say(&["Hello"], 10, 5)]);
     broken.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::RunEnded { .. })));
     let (run, followed) = broken.begin("alice", "hi").await;
-    assert_eq!(rest(followed).await, ["started default:web:alice:main by default"], "the stream just ends");
-    assert_eq!(broken.live_runs(), 0);
+    until_released(&broken).await;
+    assert_eq!(broken.stored(run).await, ["started default:web:alice:main by default"]);
     assert_eq!(broken.said("alice").await, [""; 0]);
     broken.store.stop_failing();
     assert_eq!(broken.chat("alice", "again").await.last().unwrap(), "end Completed", "the session is not stuck");
 
+    assert_eq!(broken.board.adopt().await.unwrap().closed, 1);
+    let events = rest(followed).await;
+    assert_eq!(events.last().unwrap(), "end Interrupted", "the follower has waited for the end");
+    assert_eq!(broken.said("alice").await, ["again", "ok"]);
     let restarted = restart(&broken);
-    assert_eq!(restarted.board.adopt().await.unwrap().closed, 1);
-    let events = rest(restarted.follow(run).await).await;
-    assert_eq!(events.last().unwrap(), "end Interrupted");
-    assert_eq!(restarted.said("alice").await, ["again", "ok"]);
+    assert_eq!(restarted.board.adopt().await.unwrap(), AdoptionReport::default());
+    assert_eq!(rest(restarted.follow(run).await).await, events);
 }
 
 /// A new board on what the old one left in its store. The old one is as good as dead.

@@ -185,9 +185,8 @@ async fn two_unfinished_runs_of_one_name_do_not_keep_the_server_from_starting() 
     let (_gate, wait) = closed_gate();
     let bench = bench([say(&["lost"], 1, 1), say_and_wait(&["half"], wait)]);
     bench.store.fail(|batch| crate::faulty::contains_event(batch, |event| matches!(event, Event::RunEnded { .. })));
-    let (lost, followed) = begin_in(&bench, "a", "same", plan("react")).await;
-    rest(followed).await;
-    let_others_run().await;
+    let (lost, _followed) = begin_in(&bench, "a", "same", plan("react")).await;
+    until_released(&bench).await;
     bench.store.stop_failing();
     let (run, mut followed) = begin_in(&bench, "b", "same", plan("react")).await;
     until(&mut followed, "text half").await;

@@ -60,7 +60,14 @@ async fn client(board: Board, number: u64) -> Option<RunId> {
     let mut followed = board.follow(&me, Topic::Run(run), Seq::FIRST, FollowerPacing::Paced).await.ok()?;
     let listens = dice.roll(8);
     let mut expected = Seq::FIRST;
-    while let Some(Ok(record)) = followed.next().await {
+    loop {
+        let record = tokio::select! {
+            biased;
+            record = followed.next() => record,
+            // Its end could not be recorded: it waits for whoever takes it over.
+            () = released(&board, run) => None,
+        };
+        let Some(Ok(record)) = record else { break };
         assert_eq!(record.seq, expected);
         expected = record.last_seq().next();
         match dice.roll(12) {
@@ -70,6 +77,12 @@ async fn client(board: Board, number: u64) -> Option<RunId> {
         }
     }
     Some(run)
+}
+
+async fn released(board: &Board, run: RunId) {
+    while board.live_runs().contains_key(&run) {
+        tokio::task::yield_now().await;
+    }
 }
 
 async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
