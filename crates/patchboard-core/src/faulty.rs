@@ -49,6 +49,11 @@ impl FaultyStore {
         Arc::new(Self { delay, ..Self::default() })
     }
 
+    /// Another process on the same data.
+    pub(crate) fn joining(other: &Self, delay: usize) -> Arc<Self> {
+        Arc::new(Self { inner: other.inner.join(), delay, ..Self::default() })
+    }
+
     /// From now on, batches for which `fails` returns true fail as a whole.
     pub(crate) fn fail(&self, fails: FailurePredicate) {
         *self.fails.lock().unwrap() = Some(fails);

@@ -62,6 +62,12 @@ impl InMemoryStore {
         lock(&self.state).live_tenures.remove(&tenure);
     }
 
+    /// Without the check a fenced process can still write: for a test that proves that the check is needed.
+    #[cfg(test)]
+    pub(crate) fn check_fences(&self, checks: bool) {
+        lock(&self.state).ignores_fences = !checks;
+    }
+
     fn with_tables<T: Send + 'static>(
         &self,
         answer: impl FnOnce(&mut StoreTables) -> Result<T, StoreError>,
@@ -77,7 +83,7 @@ impl Store for InMemoryStore {
         let tenure = batch.tenure.unwrap_or(self.tenure);
         self.with_tables(|state| {
             state.check_tenure(tenure)?;
-            state.check_versions(&batch.writes)?;
+            state.check_conditions(&batch.writes)?;
             state
                 .check_batch(&batch.writes)
                 .map_err(|reason| StoreError::Failed { attempted: "commit a batch", source: reason.into() })?;

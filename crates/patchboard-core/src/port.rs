@@ -132,6 +132,9 @@ pub struct PluginCall {
 /// The server's tools for a plugin, on behalf of the plugin's caller. The plugin's grant of the tool has already been
 /// checked.
 pub trait HostFunctions: Send + Sync + fmt::Debug {
+    /// The id of the plugin's call, which identifies its effects on the outside.
+    fn call_id(&self) -> &str;
+
     fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput>;
 }
 

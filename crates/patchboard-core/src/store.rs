@@ -227,6 +227,12 @@ pub enum StoreWrite {
         outcome: RunOutcome,
         at: Timestamp,
     },
+    /// What a client asked for of a running run; refused as `Conflict` if the run does not run. Whoever works on the run,
+    /// now or after a takeover, honours it.
+    RequestOfRun {
+        run: RunId,
+        request: RunRequestKind,
+    },
     /// A model call is about to start; its tokens are reserved until it is settled.
     OpenModelCall(ModelCallRow),
     /// Closes the model call with the same id and adds its tokens to each of its scopes.
@@ -251,6 +257,9 @@ pub enum StoreWrite {
         value: Option<Vec<u8>>,
         /// Refuses the batch as `Conflict` unless the value is of this version.
         expected: ExpectedVersion,
+        /// The new version, if the writer has to know it: it must be one that this key never had. Otherwise the store
+        /// chooses one.
+        version: Option<u64>,
         at: Timestamp,
     },
     /// Creates or updates a delivery. A second delivery with the same channel and key is refused.
@@ -260,7 +269,7 @@ pub enum StoreWrite {
 impl StoreWrite {
     /// Replaces a value, whatever its version.
     pub fn put(namespace: KvNamespace, key: Arc<str>, value: Option<Vec<u8>>, at: Timestamp) -> Self {
-        Self::PutValue { namespace, key, value, expected: ExpectedVersion::Any, at }
+        Self::PutValue { namespace, key, value, expected: ExpectedVersion::Any, version: None, at }
     }
 
     /// Replaces a value of the given version, or refuses the batch.
@@ -272,11 +281,19 @@ impl StoreWrite {
         self
     }
 
+    #[must_use]
+    pub fn with_version(mut self, new_version: u64) -> Self {
+        if let Self::PutValue { version, .. } = &mut self {
+            *version = Some(new_version);
+        }
+        self
+    }
+
     fn order_key(&self) -> OrderKey {
         match self {
             Self::Event(record) => OrderKey::Topic(record.topic.clone()),
             Self::OpenRun(row) => OrderKey::Topic(Topic::Run(row.run)),
-            Self::CloseRun { run, .. } => OrderKey::Topic(Topic::Run(*run)),
+            Self::CloseRun { run, .. } | Self::RequestOfRun { run, .. } => OrderKey::Topic(Topic::Run(*run)),
             Self::OpenModelCall(call) => OrderKey::Topic(Topic::Run(call.run)),
             Self::SettleModelCall(usage) => OrderKey::Topic(Topic::Run(usage.run)),
             Self::Message(row) => OrderKey::Topic(Topic::Message(row.message)),
@@ -428,6 +445,33 @@ pub struct RunRow {
     /// The user's message, so that an interrupted run can be distinguished from an empty one.
     pub input: Arc<str>,
     pub state: RunState,
+    /// What was asked for of it while it ran.
+    pub requests: RunRequests,
+}
+
+/// A lasting request to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunRequestKind {
+    /// To end as cancelled.
+    Cancel,
+    /// To continue without followers.
+    Detach,
+}
+
+/// The requests that were stored for a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunRequests {
+    pub cancel: bool,
+    pub detach: bool,
+}
+
+impl RunRequests {
+    pub fn add(&mut self, request: RunRequestKind) {
+        match request {
+            RunRequestKind::Cancel => self.cancel = true,
+            RunRequestKind::Detach => self.detach = true,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -203,3 +203,8 @@ pub struct ToolChunk {
     pub is_final: bool,
     pub metadata: BTreeMap<String, String>,
 }
+
+/// The name under which a call's id travels with its effects: in the metadata of a worker's call, in `_meta` of an MCP
+/// call, and, as a header, on requests that write. The id is on record, so that a call that is made again after a crash
+/// carries the same one.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

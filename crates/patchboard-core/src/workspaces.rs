@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{BoardError, ErrorKind};
 use crate::port::{Clock, IdGenerator};
 use crate::record;
-use crate::store::{KvNamespace, Store, StoreWrite, WriteBatch};
+use crate::store::{ExpectedVersion, KvNamespace, Store, StoreWrite, WriteBatch};
 
 /// Workspaces of one principal; further ones are refused.
 const MAX_WORKSPACES: usize = 256;
@@ -20,7 +20,8 @@ pub(crate) struct WorkspaceService {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
-    /// Lists are read, changed and written back, so changes are serialised; of two concurrent ones, one would be lost.
+    /// Lists are read, changed and written back. Within this process changes are serialised; one of another process makes
+    /// the write a conflict, which the client hears of and may try again.
     write_lock: tokio::sync::Mutex<()>,
 }
 
@@ -40,7 +41,7 @@ impl WorkspaceService {
 
     pub(crate) async fn create(&self, principal: &str, name: Option<Arc<str>>) -> Result<Workspace, BoardError> {
         let _guard = self.write_lock.lock().await;
-        let mut workspaces = self.list(principal).await?;
+        let (mut workspaces, version) = self.read_list(principal).await?;
         if workspaces.len() >= MAX_WORKSPACES {
             return Err(limit_reached(format!("there are {MAX_WORKSPACES} workspaces already")));
         }
@@ -48,7 +49,7 @@ impl WorkspaceService {
         check_length("name", &name)?;
         let workspace = Workspace { id: self.ids.next().to_string().into(), name, created_at: self.clock.now() };
         workspaces.push(workspace.clone());
-        self.put_value(list_key(principal), record::encode_workspaces(&workspaces)).await?;
+        self.put_value(list_key(principal), record::encode_workspaces(&workspaces), version).await?;
         Ok(workspace)
     }
 
@@ -59,7 +60,7 @@ impl WorkspaceService {
         }
         let _guard = self.write_lock.lock().await;
         self.find(principal, workspace).await?;
-        let mut threads = self.threads(principal, workspace).await?;
+        let (mut threads, version) = self.read_threads(principal, workspace).await?;
         if threads.iter().any(|known| known.thread == thread) {
             return Ok(());
         }
@@ -67,18 +68,20 @@ impl WorkspaceService {
             return Err(limit_reached(format!("there are {MAX_THREADS} threads in the workspace already")));
         }
         threads.push(WorkspaceThread { thread, created_at: self.clock.now() });
-        self.put_value(threads_key(principal, workspace), record::encode_workspace_threads(&threads)).await?;
+        let value = record::encode_workspace_threads(&threads);
+        self.put_value(threads_key(principal, workspace), value, version).await?;
         Ok(())
     }
 
     pub(crate) async fn remove(&self, principal: &str, workspace: &str, thread: &str) -> Result<(), BoardError> {
         let _guard = self.write_lock.lock().await;
         self.find(principal, workspace).await?;
-        let mut threads = self.threads(principal, workspace).await?;
+        let (mut threads, version) = self.read_threads(principal, workspace).await?;
         let before = threads.len();
         threads.retain(|known| *known.thread != *thread);
         if threads.len() < before {
-            self.put_value(threads_key(principal, workspace), record::encode_workspace_threads(&threads)).await?;
+            let value = record::encode_workspace_threads(&threads);
+            self.put_value(threads_key(principal, workspace), value, version).await?;
         }
         Ok(())
     }
@@ -89,18 +92,38 @@ impl WorkspaceService {
     }
 
     pub(crate) async fn list(&self, principal: &str) -> Result<Vec<Workspace>, BoardError> {
-        let stored = self.store.kv_get(&KvNamespace::Server, &list_key(principal)).await?;
-        stored.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspaces(&bytes).map_err(decode_error))
+        Ok(self.read_list(principal).await?.0)
+    }
+
+    async fn read_list(&self, principal: &str) -> Result<(Vec<Workspace>, ExpectedVersion), BoardError> {
+        self.read(&list_key(principal), record::decode_workspaces).await
     }
 
     async fn threads(&self, principal: &str, workspace: &str) -> Result<Vec<WorkspaceThread>, BoardError> {
-        let stored = self.store.kv_get(&KvNamespace::Server, &threads_key(principal, workspace)).await?;
-        stored.map_or_else(|| Ok(Vec::new()), |bytes| record::decode_workspace_threads(&bytes).map_err(decode_error))
+        Ok(self.read_threads(principal, workspace).await?.0)
     }
 
-    async fn put_value(&self, key: String, value: Vec<u8>) -> Result<(), BoardError> {
+    async fn read_threads(
+        &self,
+        principal: &str,
+        workspace: &str,
+    ) -> Result<(Vec<WorkspaceThread>, ExpectedVersion), BoardError> {
+        self.read(&threads_key(principal, workspace), record::decode_workspace_threads).await
+    }
+
+    async fn read<T>(
+        &self,
+        key: &str,
+        decode: impl Fn(&[u8]) -> Result<Vec<T>, record::RecordError>,
+    ) -> Result<(Vec<T>, ExpectedVersion), BoardError> {
+        let entry = self.store.kv_entry(&KvNamespace::Server, key).await?;
+        let list = entry.as_ref().map_or_else(|| Ok(Vec::new()), |entry| decode(&entry.value).map_err(decode_error));
+        Ok((list?, ExpectedVersion::of(entry.as_ref())))
+    }
+
+    async fn put_value(&self, key: String, value: Vec<u8>, version: ExpectedVersion) -> Result<(), BoardError> {
         let write = StoreWrite::put(KvNamespace::Server, key.into(), Some(value), self.clock.now());
-        Ok(self.store.commit(WriteBatch::boundary(vec![write])).await?)
+        Ok(self.store.commit(WriteBatch::boundary(vec![write.expecting(version)])).await?)
     }
 }
 

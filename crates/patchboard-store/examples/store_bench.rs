@@ -15,7 +15,8 @@ use patchboard_core::event::{Envelope, Event, ModelCallUsage, RunOutcome, TextCh
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
 use patchboard_core::store::{
-    BudgetScope, ModelCallRow, NewTurn, RunRow, RunState, Store, StoreError, StoreWrite, UsageRow, WriteBatch,
+    BudgetScope, ModelCallRow, NewTurn, RunRequests, RunRow, RunState, Store, StoreError, StoreWrite, UsageRow,
+    WriteBatch,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use uuid::Uuid;
@@ -137,6 +138,7 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
             started_at: at,
             input: PROMPT.into(),
             state: RunState::Running,
+            requests: RunRequests::default(),
         }),
         StoreWrite::OpenModelCall(ModelCallRow {
             run,

@@ -30,7 +30,10 @@ mod usage;
 pub use common::{
     bad_cursors_are_refused, closed_stores_answer_closed, concurrent_commits_are_kept, limits_are_capped,
 };
-pub use deliveries::{deliveries_are_stored_once, final_deliveries_are_pruned, open_deliveries_are_listed};
+pub use deliveries::{
+    deliveries_are_stored_once, deliveries_are_taken_once, deliveries_without_an_owner_are_adopted,
+    final_deliveries_are_pruned, open_deliveries_are_listed,
+};
 pub use events::{
     batches_are_all_or_nothing, events_are_numbered_without_gaps, events_are_replayed, events_of_nodes_are_replayed,
 };
@@ -40,14 +43,15 @@ pub use facts::{
 };
 pub use kv::{
     kv_keys_are_listed, kv_usage_is_measured, kv_values_are_deleted_with_their_session,
-    kv_values_are_replaced_and_deleted,
+    kv_values_are_replaced_and_deleted, kv_values_have_versions,
 };
 pub use messages::{
     events_of_messages_are_stored_with_them, final_messages_are_pruned, messages_and_runs_share_no_topic,
     messages_are_listed, open_messages_are_listed,
 };
 pub use runs::{
-    events_of_finished_runs_go_before_the_runs, finished_runs_are_pruned, runs_are_found, runs_open_and_close_once,
+    batches_of_another_tenure_are_fenced, events_of_finished_runs_go_before_the_runs, finished_runs_are_pruned,
+    requests_of_running_runs_are_stored, runs_are_found, runs_open_and_close_once, runs_without_an_owner_are_adopted,
     unfinished_runs_are_listed,
 };
 pub use sessions::{
@@ -67,6 +71,9 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     unfinished_runs_are_listed(make().await).await;
     finished_runs_are_pruned(make().await).await;
     events_of_finished_runs_go_before_the_runs(make().await).await;
+    runs_without_an_owner_are_adopted(make().await).await;
+    requests_of_running_runs_are_stored(make().await).await;
+    batches_of_another_tenure_are_fenced(make().await).await;
     sessions_are_listed(make().await).await;
     sessions_belong_to_their_creator(make().await).await;
     turns_are_paged(make().await).await;
@@ -82,7 +89,10 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     kv_values_are_deleted_with_their_session(make().await).await;
     kv_keys_are_listed(make().await).await;
     kv_usage_is_measured(make().await).await;
+    kv_values_have_versions(make().await).await;
     deliveries_are_stored_once(make().await).await;
+    deliveries_are_taken_once(make().await).await;
+    deliveries_without_an_owner_are_adopted(make().await).await;
     open_deliveries_are_listed(make().await).await;
     final_deliveries_are_pruned(make().await).await;
     messages_are_listed(make().await).await;

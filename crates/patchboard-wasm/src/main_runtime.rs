@@ -45,6 +45,10 @@ impl OnMainRuntime<dyn HostFunctions> {
 }
 
 impl HostFunctions for OnMainRuntime<dyn HostFunctions> {
+    fn call_id(&self) -> &str {
+        self.inner.call_id()
+    }
+
     fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
         let (inner, name) = (self.inner.clone(), name.to_owned());
         let call = async move { inner.call(&name, arguments, stop).await };

@@ -77,6 +77,10 @@ impl HttpFetcher for NoNetwork {
 pub(crate) struct NoFunctions;
 
 impl HostFunctions for NoFunctions {
+    fn call_id(&self) -> &str {
+        "call-1"
+    }
+
     fn call(&self, name: &str, _arguments: Value, _stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
         let output = ToolOutput::error(format!("there is no {name}"));
         Box::pin(std::future::ready(output))

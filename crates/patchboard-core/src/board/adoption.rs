@@ -19,6 +19,7 @@ use crate::caller::{Caller, GrantSet, Principal, Surface};
 use crate::command::{RunKind, RunPlan};
 use crate::error::BoardError;
 use crate::id::{ConnectionId, RunId};
+use crate::run::recover::ClosingReason;
 use crate::run::start::{RunFolder, StartedRun};
 use crate::run::{RunControl, RunExit, RunRequest, recover};
 use crate::session::QueueSlot;
@@ -150,6 +151,9 @@ impl Board {
 
     async fn resume_or_close(&self, unfinished: &UnfinishedRun) -> AdoptedRun {
         let run = unfinished.run.run;
+        if unfinished.run.requests.cancel {
+            return self.close(unfinished, &ClosingReason::Cancelled).await;
+        }
         // A record may make a strategy panic, possibly again.
         let outcome = AssertUnwindSafe(self.resume(unfinished)).catch_unwind().await;
         let reason = match outcome {
@@ -164,7 +168,12 @@ impl Board {
                 "interrupted: internal error".to_owned()
             }
         };
-        match recover::close_interrupted(&self.0.run_deps, &self.0.store, unfinished, &reason).await {
+        self.close(unfinished, &ClosingReason::Interrupted(reason)).await
+    }
+
+    async fn close(&self, unfinished: &UnfinishedRun, reason: &ClosingReason) -> AdoptedRun {
+        let run = unfinished.run.run;
+        match recover::close_unfinished(&self.0.run_deps, &self.0.store, unfinished, reason).await {
             Ok(()) => AdoptedRun::Closed,
             Err(error) => {
                 tracing::error!(run.id = %run, %error, "a run of the previous process cannot be closed; trying again later");
@@ -199,7 +208,7 @@ impl Board {
             // The end of an earlier run of the session was not recorded before the server stopped during this one.
             QueueSlot::Waiting(_) => return Ok(Err("interrupted: the server stopped during this run".to_owned())),
         };
-        let control = RunControl::new(CancellationToken::new(), spec.detached);
+        let control = RunControl::new(CancellationToken::new(), spec.detached || row.requests.detach);
         let Ok(name_lease) = self.lease_name(&row.principal, &row.client_id, &control) else {
             return Ok(Err(format!("interrupted: another run of the id {} goes on", row.client_id)));
         };

@@ -17,7 +17,6 @@ use crate::tool::{ToolOutput, ToolSpec};
 use futures_core::future::BoxFuture;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +36,7 @@ use crate::port::{ProgressSink, ToolScope};
 use crate::reply::{AgentSummary, NodeReport};
 use crate::run::start;
 use crate::run_spec::{AgentSource, StrategyKind};
+use crate::store::RunRequestKind;
 use crate::store::{
     AuditRow, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping, UsageQuery,
     WriteBatch,
@@ -67,8 +67,8 @@ macro_rules! handlers {
 }
 
 handlers! {
-    CancelRun(board, caller, CancelRun(run), _) => board.cancel_run(caller, run);
-    DetachRun(board, caller, DetachRun(run), _) => board.detach_run(caller, run);
+    CancelRun(board, caller, CancelRun(run), _) => board.request_of_run(caller, run, RunRequestKind::Cancel).await;
+    DetachRun(board, caller, DetachRun(run), _) => board.request_of_run(caller, run, RunRequestKind::Detach).await;
     FindRun(board, caller, FindRun(run), _) => board.find_run(caller, run).await;
     AnswerApproval(board, caller, request, _) => board.0.approvals.answer(caller, &request.approval, request.approve);
     ListApprovals(board, caller, ListApprovals(page), _) => Ok(paginate(board.0.approvals.list(caller), &page)?);
@@ -229,28 +229,6 @@ impl Board {
             sessions: self.0.store.count_sessions(access::RESERVED_CHANNELS).await?,
             live_runs: self.live_runs().len() as u64,
         })
-    }
-
-    fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<(), BoardError> {
-        let live = self.live_runs().get(&run).cloned();
-        match live {
-            Some(live) if access::can_control(caller, &live.principal) => {
-                live.control.cancel.cancel();
-                Ok(())
-            }
-            Some(_) | None => Err(BoardError::not_found("no such run is under way")),
-        }
-    }
-
-    fn detach_run(&self, caller: &Caller, run: RunId) -> Result<(), BoardError> {
-        let live = self.live_runs().get(&run).cloned();
-        match live {
-            Some(live) if access::can_control(caller, &live.principal) => {
-                live.control.detached.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-            Some(_) | None => Err(BoardError::not_found("no such run is under way")),
-        }
     }
 
     async fn admit_folder(&self, folder: Option<&str>) -> Result<Arc<Path>, BoardError> {

@@ -55,6 +55,7 @@ mod session_owners;
 mod settings;
 mod storm;
 mod tools;
+mod two_boards;
 mod workshop;
 mod workspaces;
 
@@ -78,6 +79,8 @@ struct Setup {
     bindings: Vec<AgentBinding>,
     /// Besides the workshop.
     tools: Vec<Arc<dyn ToolHost>>,
+    /// Before the workshop, so that their names win.
+    tools_first: Vec<Arc<dyn ToolHost>>,
     pools: Vec<Arc<dyn ToolHost>>,
     workers: Option<Arc<dyn crate::port::WorkerSupervisor>>,
     plugins: Option<Arc<dyn PluginRuntime>>,
@@ -133,6 +136,7 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
         agents: Vec::new(),
         bindings: Vec::new(),
         tools: Vec::new(),
+        tools_first: Vec::new(),
         pools: Vec::new(),
         workers: None,
         plugins: None,
@@ -143,7 +147,8 @@ fn bench_with(scripts: impl IntoIterator<Item = Script>, change: impl FnOnce(&mu
     change(&mut setup);
     let Setup { store, clock, ids, model, agent, soul, budgets, policy, schemas, memory, limits, .. } = setup;
     let workshop = Arc::new(Workshop::new(store.clone()));
-    let mut tools: Vec<Arc<dyn ToolHost>> = vec![workshop.clone()];
+    let mut tools = setup.tools_first;
+    tools.push(workshop.clone());
     tools.extend(setup.tools);
     let mut agents = vec![agent];
     agents.extend(setup.agents);
@@ -215,6 +220,12 @@ fn start(account: &str, content: &str) -> StartRun {
 fn closed_gate() -> (Arc<Semaphore>, ScriptStep) {
     let gate = Arc::new(Semaphore::new(0));
     (gate.clone(), ScriptStep::Wait(gate))
+}
+
+/// A cancellation that a store which stalls cannot acknowledge yet.
+fn cancel_in_background(bench: &Bench, run: RunId) -> tokio::task::JoinHandle<Result<(), BoardError>> {
+    let cancel = crate::command::CancelRun(run);
+    tokio::spawn(bench.board.ask(&operator(), cancel, CancellationToken::new()))
 }
 
 /// Until no run is worked on: those whose end could not be recorded have been released.

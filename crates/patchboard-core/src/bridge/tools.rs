@@ -1,6 +1,7 @@
 //! Wraps a pool's tools for the board: gives the caller a session that the worker knows, caches results and emits
 //! telemetry.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::executor::{CallContext, ContextToolHost};
 use crate::model::ToolCall;
 use crate::port::ToolScope;
 use crate::port::{IdGenerator, ToolHost};
-use crate::tool::{CallMetadata, StructuredOutput, ToolKind, ToolOutput, ToolSpec};
+use crate::tool::{CallMetadata, IDEMPOTENCY_KEY, StructuredOutput, ToolKind, ToolOutput, ToolSpec};
 use crate::worker::SessionConfig;
 
 /// For sessions that ask for caching without a TTL.
@@ -91,6 +92,7 @@ impl WorkerToolHost {
         let metadata = Arc::new(CallMetadata {
             session: lease.session().clone(),
             correlation: Some(call.id.0.clone()),
+            metadata: BTreeMap::from([(IDEMPOTENCY_KEY.to_owned(), call.id.to_string())]),
             for_model: true,
             ..CallMetadata::default()
         });

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::id::SessionKey;
 use crate::port::Clock;
 use crate::record;
-use crate::store::{KvNamespace, Store, StoreError, StoreWrite, WriteBatch};
+use crate::store::{ExpectedVersion, KvNamespace, OrderKey, Store, StoreError, StoreWrite, WriteBatch};
 use crate::tool::Glob;
 
 mod tools;
@@ -70,7 +70,8 @@ enum LoadState {
     NotLoaded,
     /// A commit's future was dropped: whether it took effect is unknown.
     CommitInDoubt,
-    Loaded(VariableSet),
+    /// With the version of the stored set: a change is refused if another process has changed the set meanwhile.
+    Loaded(VariableSet, ExpectedVersion),
 }
 
 /// Why an operation failed.
@@ -124,7 +125,7 @@ impl VariableStore {
             Err(error) => return Err(error),
         };
         let is_stored =
-            !before.variables.is_empty() || !before.deleted.is_empty() || !matches!(*state, LoadState::Loaded(_));
+            !before.variables.is_empty() || !before.deleted.is_empty() || !matches!(*state, LoadState::Loaded(..));
         let count = before.variables.len();
         if is_stored {
             let after = VariableSet::new(first_cursor(now).max(before.cursor.saturating_add(1)));
@@ -139,7 +140,7 @@ impl VariableStore {
     }
 
     async fn set(&self, session: &SessionKey, request: SetVariable) -> Result<ChangeOutcome, VariableError> {
-        self.update(session, |set, at| set.set(request, at)).await
+        self.update(session, |set, at| set.set(request.clone(), at)).await
     }
 
     /// `None` if there is no such variable.
@@ -215,24 +216,30 @@ impl VariableStore {
     async fn update<T>(
         &self,
         session: &SessionKey,
-        change: impl FnOnce(&mut VariableSet, Timestamp) -> Result<T, String>,
+        change: impl Fn(&mut VariableSet, Timestamp) -> Result<T, String>,
     ) -> Result<T, VariableError> {
         let cached = self.cached_session(session);
         let mut state = cached.state.lock().await;
-        let now = self.0.clock.now();
-        let before = self.0.loaded(session, &cached, &mut state).await?;
-        let mut after = before.clone();
-        let outcome = change(&mut after, now).map_err(VariableError::Rejected)?;
-        if after.cursor != before.cursor {
+        let outcome = loop {
+            let now = self.0.clock.now();
+            let (before, version) = self.0.loaded_with_version(session, &cached, &mut state).await?;
+            let mut after = before.clone();
+            let outcome = change(&mut after, now).map_err(VariableError::Rejected)?;
+            if after.cursor == before.cursor {
+                break outcome;
+            }
             let mut writes = large_value_writes(session, before, &after, now);
-            writes.push(put_write(
-                session,
-                STORAGE_KEY.into(),
-                Some(record::encode_variable_set(&after, is_stored_separately)),
-                now,
-            ));
-            self.0.commit(&cached, &mut state, writes, after).await?;
-        }
+            let set = record::encode_variable_set(&after, is_stored_separately);
+            // A cursor is never used again for the same session, so it serves as the version of the stored set.
+            let put_set = put_write(session, STORAGE_KEY.into(), Some(set), now);
+            writes.push(put_set.expecting(version).with_version(after.cursor));
+            match self.0.commit(&cached, &mut state, writes, after).await {
+                Ok(()) => break outcome,
+                // Another process has changed the set: the change applies to what is there now.
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
         drop(state);
         drop(cached);
         self.evict_idle();
@@ -272,7 +279,7 @@ impl VariableStore {
             let Some(cached) = cache.by_session.get(&session) else { continue };
             // A locked session is in use. Watchers keep theirs, but have to load the values again.
             if let Ok(mut state) = cached.state.try_lock()
-                && let LoadState::Loaded(_) = *state
+                && let LoadState::Loaded(..) = *state
             {
                 *state = LoadState::NotLoaded;
                 self.0.set_held_bytes(cached, 0);
@@ -303,13 +310,25 @@ impl VariableShared {
         cached: &CachedSession,
         state: &'a mut LoadState,
     ) -> Result<&'a VariableSet, StoreError> {
+        Ok(self.loaded_with_version(session, cached, state).await?.0)
+    }
+
+    async fn loaded_with_version<'a>(
+        &self,
+        session: &SessionKey,
+        cached: &CachedSession,
+        state: &'a mut LoadState,
+    ) -> Result<(&'a VariableSet, ExpectedVersion), StoreError> {
         if let LoadState::CommitInDoubt = state {
-            // Commits are applied in order: once this one is, the one in doubt is too, or never will be.
-            self.store.commit(WriteBatch::boundary(Vec::new())).await?;
+            // Commits of one namespace are applied in order: once this one is, the one in doubt is too, or never will be.
+            let key = OrderKey::Namespace(KvNamespace::Session(session.clone()));
+            self.store.commit(WriteBatch { key, ..WriteBatch::boundary(Vec::new()) }).await?;
         }
         if let LoadState::NotLoaded | LoadState::CommitInDoubt = state {
-            let set = match self.load(session).await? {
-                Some(set) => set,
+            let stored = self.load(session).await?;
+            let version = stored.as_ref().map_or(ExpectedVersion::Absent, |(_, version)| *version);
+            let set = match stored {
+                Some((set, _)) => set,
                 None => VariableSet::new(match *cached.cursor_sender.borrow() {
                     0 => first_cursor(self.clock.now()),
                     issued => issued,
@@ -321,20 +340,20 @@ impl VariableShared {
                 *cursor = set.cursor;
                 is_changed
             });
-            *state = LoadState::Loaded(set);
+            *state = LoadState::Loaded(set, version);
         }
         match state {
-            LoadState::Loaded(set) => Ok(set),
+            LoadState::Loaded(set, version) => Ok((set, *version)),
             LoadState::NotLoaded | LoadState::CommitInDoubt => Err(StoreError::Closed),
         }
     }
 
-    async fn load(&self, session: &SessionKey) -> Result<Option<VariableSet>, StoreError> {
+    async fn load(&self, session: &SessionKey) -> Result<Option<(VariableSet, ExpectedVersion)>, StoreError> {
         let corrupt =
             |error: record::RecordError| StoreError::Corrupt { what: "variables of a session", source: error.into() };
         let namespace = KvNamespace::Session(session.clone());
-        let Some(bytes) = self.store.kv_get(&namespace, STORAGE_KEY).await? else { return Ok(None) };
-        let (mut set, separate_names) = record::decode_variable_set(&bytes).map_err(corrupt)?;
+        let Some(entry) = self.store.kv_entry(&namespace, STORAGE_KEY).await? else { return Ok(None) };
+        let (mut set, separate_names) = record::decode_variable_set(&entry.value).map_err(corrupt)?;
         for name in separate_names {
             let value = self.store.kv_get(&namespace, &separate_key(&name)).await?;
             match (value, set.variables.get_mut(&name)) {
@@ -347,7 +366,7 @@ impl VariableShared {
                 (None, _) | (_, None) => drop(set.variables.remove(&name)),
             }
         }
-        Ok(Some(set))
+        Ok(Some((set, ExpectedVersion::Exactly(entry.version))))
     }
 
     /// Commits, then publishes the new state. If the future is dropped half-way, `CommitInDoubt` remains.
@@ -359,13 +378,16 @@ impl VariableShared {
         after: VariableSet,
     ) -> Result<(), StoreError> {
         let before = std::mem::replace(state, LoadState::CommitInDoubt);
+        let is_deleted = after.variables.is_empty() && after.deleted.is_empty();
         if let Err(error) = self.store.commit(WriteBatch::boundary(writes)).await {
-            *state = before;
+            // After a conflict the set is read again.
+            *state = if matches!(error, StoreError::Conflict) { LoadState::NotLoaded } else { before };
             return Err(error);
         }
         self.set_held_bytes(cached, after.total_bytes());
         let cursor = after.cursor;
-        *state = LoadState::Loaded(after);
+        let version = if is_deleted { ExpectedVersion::Absent } else { ExpectedVersion::Exactly(cursor) };
+        *state = LoadState::Loaded(after, version);
         cached.cursor_sender.send_replace(cursor);
         Ok(())
     }

@@ -5,12 +5,14 @@ use super::retry::{RetrySchedule, SendOutcome, host};
 use super::service::PermitKind;
 use super::task::{DeliveryTask, TaskStep};
 use crate::store::Durability;
+use crate::tool::IDEMPOTENCY_KEY;
 use crate::webhook::{ChannelRequest, DeliveryState};
 
 impl DeliveryTask {
     /// Sends the requests that are not sent yet.
     pub(super) async fn send_requests(&mut self) {
-        while let Some(request) = self.delivery.payload.requests.get(self.delivery.payload.sent_count).cloned() {
+        while let Some(mut request) = self.delivery.payload.requests.get(self.delivery.payload.sent_count).cloned() {
+            self.add_idempotency_key(&mut request);
             match self.send_one(&request).await {
                 TaskStep::Done(Ok(())) => {}
                 TaskStep::Done(Err(why)) => return self.fail(format!("{}: {why}", host(&request.url))).await,
@@ -27,6 +29,14 @@ impl DeliveryTask {
             }
         }
         self.close(DeliveryState::Sent, None).await;
+    }
+
+    /// The same for every attempt, also of another process, so that the service can recognise a repeated request.
+    fn add_idempotency_key(&self, request: &mut ChannelRequest) {
+        if !request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY)) {
+            let key = format!("{}-{}", self.delivery.id.0, self.delivery.payload.sent_count);
+            request.headers.push((IDEMPOTENCY_KEY.to_owned(), key));
+        }
     }
 
     async fn send_one(&self, request: &ChannelRequest) -> TaskStep<Result<(), String>> {

@@ -83,6 +83,7 @@ impl ContextToolHost for PluginToolHost {
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         let functions = Arc::new(PluginFunctions {
+            call: call.id.clone(),
             caller: self.caller.get().cloned(),
             context: CallContext { plugin_depth: context.plugin_depth.saturating_add(1), ..context.clone() },
         });
@@ -108,11 +109,16 @@ fn is_json(text: &str) -> bool {
 /// The server's tools for one plugin call, on behalf of the caller of the plugin.
 #[derive(Debug)]
 struct PluginFunctions {
+    call: CallId,
     caller: Option<NestedCaller>,
     context: CallContext,
 }
 
 impl HostFunctions for PluginFunctions {
+    fn call_id(&self) -> &str {
+        &self.call.0
+    }
+
     fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
         let name: Arc<str> = name.into();
         Box::pin(async move {

@@ -21,7 +21,7 @@ use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount,
 use crate::port::{Clock, IdGenerator};
 use crate::reloadable::Reloadable;
 use crate::run::held::HeldRuns;
-use crate::store::{ModelCallRow, RunRow, RunState, Store, StoreWrite, UsageRow, WriteBatch};
+use crate::store::{ModelCallRow, RunRequests, RunRow, RunState, Store, StoreWrite, UsageRow, WriteBatch};
 use crate::tenure::Tenure;
 use crate::tokens;
 
@@ -100,6 +100,7 @@ impl ModelRouter {
                 started_at: at,
                 input: "".into(),
                 state: RunState::Running,
+                requests: RunRequests::default(),
             }),
             StoreWrite::OpenModelCall(ModelCallRow {
                 run,

@@ -79,31 +79,46 @@ fn strategy_spec(spec: &RunSpec, request: &RunRequest) -> StrategySpec {
     }
 }
 
-/// Closes a run that cannot be resumed.
-pub async fn close_interrupted(
+/// Why a run is closed without being continued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClosingReason {
+    /// It cannot continue; a sentence for its client.
+    Interrupted(String),
+    /// Its cancellation was stored while it ran.
+    Cancelled,
+}
+
+/// Closes a run that is not continued.
+pub async fn close_unfinished(
     deps: &Arc<RunDeps>,
     store: &Arc<dyn Store>,
     unfinished: &UnfinishedRun,
-    reason: &str,
+    reason: &ClosingReason,
 ) -> Result<(), BoardError> {
     let row = &unfinished.run;
     let topic = Topic::Run(row.run);
     let at = deps.clock.now();
     let (mut events, mut writes) = settle_open_calls(deps, store, &topic, &unfinished.open_calls).await?;
-    let left_event = |node| NewEvent { node: Some(node), event: Event::NodeLeft(NodeOutcome::Interrupted) };
+    let (outcome, left) = match reason {
+        ClosingReason::Interrupted(_) => (RunOutcome::Interrupted, NodeOutcome::Interrupted),
+        ClosingReason::Cancelled => (RunOutcome::Cancelled, NodeOutcome::Failed("cancelled".into())),
+    };
+    let left_event = |node| NewEvent { node: Some(node), event: Event::NodeLeft(left.clone()) };
     events.extend(open_nodes(store, &topic).await?.into_iter().map(left_event));
-    events.push(Event::RunFailed { message: reason.into() }.into());
-    events.push(Event::RunEnded { outcome: RunOutcome::Interrupted }.into());
-    writes.push(StoreWrite::CloseRun { run: row.run, outcome: RunOutcome::Interrupted, at });
-    writes.push(StoreWrite::Audit(AuditRow {
-        at,
-        principal: row.principal.clone(),
-        surface: row.surface.clone(),
-        action: "run.interrupted".into(),
-        subject: row.session.as_str().into(),
-        run: Some(row.run),
-        detail: "the server stopped during this run; its turn is not in the history".into(),
-    }));
+    if let ClosingReason::Interrupted(reason) = reason {
+        events.push(Event::RunFailed { message: reason.as_str().into() }.into());
+        writes.push(StoreWrite::Audit(AuditRow {
+            at,
+            principal: row.principal.clone(),
+            surface: row.surface.clone(),
+            action: "run.interrupted".into(),
+            subject: row.session.as_str().into(),
+            run: Some(row.run),
+            detail: "the server stopped during this run; its turn is not in the history".into(),
+        }));
+    }
+    events.push(Event::RunEnded { outcome }.into());
+    writes.push(StoreWrite::CloseRun { run: row.run, outcome, at });
     let next = store.last_seq(&topic).await?.next();
     deps.log.open(topic, next).append(events, writes, Durability::Boundary).await
 }

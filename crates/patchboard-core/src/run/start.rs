@@ -27,7 +27,7 @@ use crate::port::{FolderDocuments, FolderGrant, WorkingFolders};
 use crate::run_spec::RunSpec;
 use crate::run_spec::StrategyKind;
 use crate::session::SessionPermit;
-use crate::store::{Durability, RunRow, RunState, StoreWrite};
+use crate::store::{Durability, RunRequests, RunRow, RunState, StoreWrite};
 
 /// A run that was accepted. It starts when it has its session's permit.
 #[derive(Debug)]
@@ -174,6 +174,7 @@ impl StartedRun {
             started_at: deps.clock.now(),
             input: content.clone(),
             state: RunState::Running,
+            requests: RunRequests::default(),
         };
         let mut strategy = strategy::build(request.strategy, strategy_spec);
         let writer = Arc::new(deps.log.open(Topic::Run(*run), Seq::FIRST));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use patchboard_core::store::{DeliveryRow, RetentionCutoffs, Store, StoreWrite};
+use patchboard_core::store::{DeliveryRow, EarlierDelivery, RetentionCutoffs, Store, StoreWrite, TakenDelivery};
 use patchboard_core::webhook::{DeliveryId, DeliveryState};
 
 use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, run_id, session, text};
@@ -130,4 +130,40 @@ fn delivery(number: u64, channel: &str, key: &str, state: DeliveryState, second:
         changed_at: at(second),
         body: format!("hello {number}").into_bytes(),
     }
+}
+
+pub async fn deliveries_are_taken_once(store: Arc<dyn Store>) {
+    let row = |number, key, second| delivery(number, "telegram", key, DeliveryState::Received, second);
+    let take = async |row: DeliveryRow, keys: &[&str], not_before| {
+        let keys = keys.iter().map(|key| Arc::from(*key)).collect();
+        expect_ok(store.take_delivery(row, EarlierDelivery { keys, not_before }).await)
+    };
+    let first = row(1, "slot-2", 10);
+    assert_eq!(take(first.clone(), &["slot-1"], Some(at(5))).await, TakenDelivery::Stored);
+    let earlier = || TakenDelivery::Earlier(first.clone());
+    assert_eq!(take(row(2, "slot-2", 11), &[], None).await, earlier(), "its own key");
+    assert_eq!(take(row(3, "slot-3", 12), &["slot-2"], Some(at(9))).await, earlier(), "a recent one of another key");
+    assert_eq!(expect_ok(store.delivery("telegram", "slot-3").await), None, "nothing is stored then");
+    assert_eq!(take(row(4, "slot-3", 30), &["slot-2"], Some(at(10))).await, TakenDelivery::Stored, "too long ago");
+    let elsewhere = delivery(5, "slack", "slot-2", DeliveryState::Received, 31);
+    assert_eq!(take(elsewhere, &["slot-3"], None).await, TakenDelivery::Stored, "another channel");
+    // Of several at once, one is stored: the calls are made before the first is waited for.
+    let take = |number| store.take_delivery(row(number, "crowd", 40), EarlierDelivery::default());
+    let [first, second, third] = [take(10), take(11), take(12)];
+    let taken = [expect_ok(first.await), expect_ok(second.await), expect_ok(third.await)];
+    assert_eq!(taken.iter().filter(|taken| **taken == TakenDelivery::Stored).count(), 1);
+}
+
+pub async fn deliveries_without_an_owner_are_adopted(store: Arc<dyn Store>) {
+    let rows: Vec<_> =
+        (1..=3).map(|number| delivery(number, "telegram", &number.to_string(), DeliveryState::Received, 10)).collect();
+    commit(&*store, rows.iter().cloned().map(StoreWrite::Delivery).collect()).await;
+    let adopt = async |held: &[DeliveryRow], limit| {
+        expect_ok(store.adopt_deliveries(held.iter().map(|row| row.id).collect(), limit).await)
+    };
+    assert_eq!(adopt(&rows[..1], 10).await, rows[1..], "what this process works on is left alone");
+    assert_eq!(adopt(&[], 2).await, rows[..2], "oldest first");
+    let sent = DeliveryRow { state: DeliveryState::Sent, changed_at: at(11), ..rows[0].clone() };
+    commit(&*store, vec![StoreWrite::Delivery(sent)]).await;
+    assert_eq!(adopt(&[], 10).await, rows[1..]);
 }

@@ -8,8 +8,8 @@ use patchboard_core::event::{Envelope, Event, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
 use patchboard_core::store::{
-    BudgetScope, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRow, RunState, Store,
-    StoreError, StoreWrite, UsageRow, WriteBatch,
+    BudgetScope, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRequests, RunRow, RunState,
+    Store, StoreError, StoreWrite, UsageRow, WriteBatch,
 };
 use uuid::Uuid;
 
@@ -36,6 +36,7 @@ pub(super) fn run(number: u64, session: &SessionKey) -> RunRow {
         started_at: at(number.cast_signed()),
         input: "what is the weather like?".into(),
         state: RunState::Running,
+        requests: RunRequests::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchboard_core::id::SessionKey;
-use patchboard_core::store::{KvNamespace, KvUsage, Store, StoreWrite};
+use patchboard_core::store::{ExpectedVersion, KvNamespace, KvUsage, Store, StoreError, StoreWrite, WriteBatch};
 
 use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, session, text};
 
@@ -185,4 +185,37 @@ fn value(index: usize, key: &str) -> Vec<u8> {
 
 fn put_value(namespace: &KvNamespace, key: &str, value: Option<Vec<u8>>) -> StoreWrite {
     StoreWrite::put(namespace.clone(), key.into(), value, at(1))
+}
+
+pub async fn kv_values_have_versions(store: Arc<dyn Store>) {
+    let namespace = KvNamespace::Server;
+    let version = async |key: &str| expect_ok(store.kv_entry(&namespace, key).await).map(|entry| entry.version);
+    let put = |key: &str, expected, value: &[u8]| put_value(&namespace, key, Some(value.to_vec())).expecting(expected);
+    let conflicts = async |writes: Vec<StoreWrite>| {
+        let answer = store.commit(WriteBatch::boundary(writes)).await;
+        assert!(matches!(answer, Err(StoreError::Conflict)), "expected a conflict: {answer:?}");
+    };
+    conflicts(vec![put("a", ExpectedVersion::Exactly(1), b"x")]).await;
+    commit(&*store, vec![put("a", ExpectedVersion::Absent, b"1")]).await;
+    conflicts(vec![put("a", ExpectedVersion::Absent, b"x")]).await;
+    let first = version("a").await;
+    commit(&*store, vec![put("a", ExpectedVersion::Exactly(first.unwrap_or_default()), b"2")]).await;
+    let second = version("a").await;
+    assert_ne!(first, second, "every write makes a new version");
+    conflicts(vec![put("a", ExpectedVersion::Exactly(first.unwrap_or_default()), b"x")]).await;
+    conflicts(vec![put("b", ExpectedVersion::Absent, b"x"), put("a", ExpectedVersion::Absent, b"x")]).await;
+    assert_eq!(version("b").await, None, "a refused batch takes nothing");
+    assert_eq!(expect_ok(store.kv_get(&namespace, "a").await), Some(b"2".to_vec()));
+
+    // A version is not used again for the same key, also when the value was deleted meanwhile.
+    commit(&*store, vec![put_value(&namespace, "a", None)]).await;
+    commit(&*store, vec![put("a", ExpectedVersion::Absent, b"3")]).await;
+    let third = version("a").await;
+    assert!(third != first && third != second, "{first:?} {second:?} {third:?}");
+    conflicts(vec![put("a", ExpectedVersion::Exactly(second.unwrap_or_default()), b"x")]).await;
+    // A writer may choose the version.
+    let chosen = 7_000_000_000_000_007;
+    commit(&*store, vec![put("c", ExpectedVersion::Absent, b"4").with_version(chosen)]).await;
+    assert_eq!(version("c").await, Some(chosen));
+    commit(&*store, vec![put("c", ExpectedVersion::Exactly(chosen), b"5")]).await;
 }

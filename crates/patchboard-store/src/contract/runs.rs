@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use patchboard_core::event::{Event, RunOutcome};
-use patchboard_core::id::{NodeId, Seq};
+use patchboard_core::id::{NodeId, Seq, TenureId};
 use patchboard_core::model::TokenCount;
-use patchboard_core::store::{ModelCallRow, RetentionCutoffs, RunRow, RunState, Store, StoreWrite, UnfinishedRun};
+use patchboard_core::store::{
+    ModelCallRow, NodeRole, RetentionCutoffs, RunRequestKind, RunRequests, RunRow, RunState, Store, StoreError,
+    StoreWrite, UnfinishedRun, WriteBatch,
+};
 
 use super::fixtures::{
     at, close_run, commit, commit_refused, ended, event, expect_ok, model_call, run, run_id, session, settlement, text,
@@ -139,4 +142,58 @@ pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
     commit(&*store, vec![StoreWrite::OpenRun(run(999, &session)), StoreWrite::Event(event(999, 1, text(&["again"])))])
         .await;
     assert_eq!(expect_ok(store.latest_run_of_session(&session).await), Some(run(999, &session)));
+}
+
+pub async fn runs_without_an_owner_are_adopted(store: Arc<dyn Store>) {
+    let session = session("adopt");
+    for number in 1..=3 {
+        commit(&*store, vec![StoreWrite::OpenRun(run(number, &session))]).await;
+    }
+    commit(&*store, vec![StoreWrite::OpenModelCall(model_call(2, 1, &session))]).await;
+    let adopt = async |held: &[u64], limit| {
+        let held = held.iter().map(|number| run_id(*number)).collect();
+        let adopted = expect_ok(store.adopt_runs(held, limit).await);
+        adopted.into_iter().map(|unfinished| (unfinished.run, unfinished.open_calls.len())).collect::<Vec<_>>()
+    };
+    assert_eq!(adopt(&[1, 3], 10).await, [(run(2, &session), 1)], "what this process works on is left alone");
+    assert_eq!(adopt(&[], 2).await, [(run(1, &session), 0), (run(2, &session), 1)], "oldest first");
+    commit(&*store, vec![close_run(1, 9)]).await;
+    assert_eq!(adopt(&[], 10).await.len(), 2);
+    for role in [NodeRole::Hub, NodeRole::Maintenance] {
+        assert!(expect_ok(store.claim_role(role).await));
+        assert!(expect_ok(store.claim_role(role).await), "it stays this process's");
+    }
+}
+
+pub async fn requests_of_running_runs_are_stored(store: Arc<dyn Store>) {
+    let session = session("requests");
+    let request = |number, request| StoreWrite::RequestOfRun { run: run_id(number), request };
+    let conflicts = async |write: StoreWrite| {
+        let answer = store.commit(WriteBatch::boundary(vec![write])).await;
+        assert!(matches!(answer, Err(StoreError::Conflict)), "expected a conflict: {answer:?}");
+    };
+    conflicts(request(1, RunRequestKind::Cancel)).await;
+    commit(&*store, vec![StoreWrite::OpenRun(run(1, &session))]).await;
+    let stored = async || expect_ok(store.run(run_id(1)).await).map(|row| row.requests);
+    assert_eq!(stored().await, Some(RunRequests::default()));
+    commit(&*store, vec![request(1, RunRequestKind::Detach)]).await;
+    assert_eq!(stored().await, Some(RunRequests { cancel: false, detach: true }));
+    commit(&*store, vec![request(1, RunRequestKind::Cancel)]).await;
+    commit(&*store, vec![request(1, RunRequestKind::Cancel)]).await;
+    assert_eq!(stored().await, Some(RunRequests { cancel: true, detach: true }));
+    let unfinished = expect_ok(store.unfinished_runs().await);
+    assert_eq!(unfinished.first().map(|unfinished| unfinished.run.requests.cancel), Some(true));
+    commit(&*store, vec![close_run(1, 9)]).await;
+    conflicts(request(1, RunRequestKind::Cancel)).await;
+}
+
+pub async fn batches_of_another_tenure_are_fenced(store: Arc<dyn Store>) {
+    let session = session("tenure");
+    let batch = |number| WriteBatch::boundary(vec![StoreWrite::OpenRun(run(number, &session))]);
+    expect_ok(store.commit(batch(1).of_tenure(store.tenure())).await);
+    let other = TenureId(uuid::Uuid::from_u128(42));
+    let answer = store.commit(batch(2).of_tenure(other)).await;
+    assert!(matches!(answer, Err(StoreError::Fenced)), "{answer:?}");
+    assert_eq!(expect_ok(store.run(run_id(2)).await), None);
+    assert!(expect_ok(store.run(run_id(1)).await).is_some());
 }

@@ -35,6 +35,7 @@ impl EncodedBatch {
                 }
                 StoreWrite::PutValue { key, value, .. } => bytes += key.len() + value.as_ref().map_or(0, Vec::len),
                 StoreWrite::CloseRun { .. }
+                | StoreWrite::RequestOfRun { .. }
                 | StoreWrite::OpenModelCall(_)
                 | StoreWrite::SettleModelCall(_)
                 | StoreWrite::ClearSession { .. }
@@ -96,6 +97,7 @@ impl BatchWriter {
                         purge_after_close.push(*run);
                     }
                 }
+                StoreWrite::RequestOfRun { run, request } => runs::request(db, topics, *run, *request)?,
                 StoreWrite::OpenModelCall(call) => usage::open_call(db, names, topics, call)?,
                 StoreWrite::SettleModelCall(row) => usage::settle_call(db, names, topics, spent_by_scope, row)?,
                 StoreWrite::AddTurn(turn) => sessions::add_turn(db, names, topics, turn, payload()?)?,
@@ -108,8 +110,10 @@ impl BatchWriter {
                 StoreWrite::Audit(row) => audit::add(db, names, row)?,
                 StoreWrite::Message(row) => messages::put(db, topics, row)?,
                 StoreWrite::Delivery(row) => deliveries::put(db, row)?,
-                StoreWrite::PutValue { namespace, key, value, expected, at } => {
-                    kv::put(db, next_version, namespace, key, value.as_deref(), *expected, *at)?;
+                StoreWrite::PutValue { namespace, key, value, expected, version, at } => {
+                    kv::check_version(db, namespace, key, *expected)?;
+                    let version = next_version.or_given(db, *version)?;
+                    kv::put(db, namespace, key, value.as_deref(), version, *at)?;
                 }
             }
         }

@@ -19,34 +19,41 @@ const KEYS_UNTIL: &str =
 pub(super) struct NextVersion(Option<i64>);
 
 impl NextVersion {
-    fn take(&mut self, db: &Connection) -> Result<i64, SqliteError> {
+    /// The version that the writer chose, or the next one.
+    pub(super) fn or_given(&mut self, db: &Connection, given: Option<u64>) -> Result<i64, SqliteError> {
         let next = match self.0 {
             Some(next) => next,
             None => db.query_row("SELECT coalesce(max(version), 0) + 1 FROM kv", [], |row| row.get(0))?,
         };
-        self.0 = Some(next + 1);
-        Ok(next)
+        let version = given.map_or(next, u64::cast_signed);
+        self.0 = Some(next.max(version.saturating_add(1)));
+        Ok(version)
     }
+}
+
+pub(super) fn check_version(
+    db: &Connection,
+    namespace: &KvNamespace,
+    key: &str,
+    expected: ExpectedVersion,
+) -> Result<(), SqliteError> {
+    if expected == ExpectedVersion::Any {
+        return Ok(());
+    }
+    let mut find = db.prepare_cached("SELECT version FROM kv WHERE namespace = ?1 AND key = ?2")?;
+    let stored: Option<i64> = find.query_row([&*namespace_key(namespace), key], |row| row.get(0)).optional()?;
+    if expected.matches(stored.map(i64::cast_unsigned)) { Ok(()) } else { Err(SqliteError::Conflict) }
 }
 
 pub(super) fn put(
     db: &Connection,
-    next_version: &mut NextVersion,
     namespace: &KvNamespace,
     key: &str,
     value: Option<&[u8]>,
-    expected: ExpectedVersion,
+    version: i64,
     at: Timestamp,
 ) -> Result<(), SqliteError> {
     let name = namespace_key(namespace);
-    if expected != ExpectedVersion::Any {
-        let mut find = db.prepare_cached("SELECT version FROM kv WHERE namespace = ?1 AND key = ?2")?;
-        let stored: Option<i64> = find.query_row([&*name, key], |row| row.get(0)).optional()?;
-        if !expected.matches(stored.map(i64::cast_unsigned)) {
-            return Err(SqliteError::Conflict);
-        }
-    }
-    let version = next_version.take(db)?;
     // A purge can only overwrite what is still stored, so replaced values of a session are overwritten at once.
     sessions::with_secure_delete(db, || {
         match value {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use patchboard_core::event::RunOutcome;
 use patchboard_core::id::{RunId, SessionKey};
-use patchboard_core::store::{RetentionCutoffs, RunRow, RunState, UnfinishedRun};
+use patchboard_core::store::{RetentionCutoffs, RunRequestKind, RunRequests, RunRow, RunState, UnfinishedRun};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::events::{self, TopicCache};
@@ -20,7 +20,8 @@ const MAX_PRUNED_RUNS: usize = 500;
 const PRUNE_EVENTS: usize = 20_000;
 
 const COLUMNS: &str = "SELECT topics.id, session.name, principal.name, surface.name,
-        runs.client_id, runs.started_at, runs.outcome, runs.input, runs.number
+        runs.client_id, runs.started_at, runs.outcome, runs.input, runs.number,
+        runs.cancel_requested, runs.detach_requested
     FROM runs
     JOIN topics ON topics.number = runs.number
     JOIN names AS session ON session.number = runs.session
@@ -86,6 +87,24 @@ pub(super) fn close(
         return Err(SqliteError::Rejected(format!("run {run} is not running")));
     }
     Ok(if topic.purge_on_close { CloseOutcome::PurgePending } else { CloseOutcome::Retained })
+}
+
+/// Stores a request to a running run.
+pub(super) fn request(
+    db: &Connection,
+    topics: &mut TopicCache,
+    run: RunId,
+    request: RunRequestKind,
+) -> Result<(), SqliteError> {
+    let sql = match request {
+        RunRequestKind::Cancel => "UPDATE runs SET cancel_requested = 1 WHERE number = ?1 AND ended_at IS NULL",
+        RunRequestKind::Detach => "UPDATE runs SET detach_requested = 1 WHERE number = ?1 AND ended_at IS NULL",
+    };
+    let Some(topic) = topics.find_run(db, run)? else { return Err(SqliteError::Conflict) };
+    match db.prepare_cached(sql)?.execute([topic.number])? {
+        0 => Err(SqliteError::Conflict),
+        _ => Ok(()),
+    }
 }
 
 /// Deletes the run with its topic, events and open calls. Returns the number of events.
@@ -250,6 +269,7 @@ fn run_row(row: &Row<'_>) -> Result<RunRow, SqliteError> {
             Some(code) => RunState::Ended(outcome(code)?),
         },
         input: text(7)?,
+        requests: RunRequests { cancel: row.get(9)?, detach: row.get(10)? },
     })
 }
 

@@ -34,6 +34,9 @@ CREATE TABLE runs (
     outcome    INTEGER,
     -- Its session was purged while it ran: deleted when it ends.
     purge_on_close INTEGER NOT NULL DEFAULT 0,
+    -- What was asked for of it while it ran: to end as cancelled, to continue without followers.
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    detach_requested INTEGER NOT NULL DEFAULT 0,
     client_id  TEXT NOT NULL,
     input      TEXT NOT NULL
 ) STRICT;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
 use patchboard_core::store::{
-    FactQuery, KvNamespace, NewFact, RunRow, RunState, Store, StoreError, StoreWrite, WriteBatch,
+    FactQuery, KvNamespace, NewFact, RunRequests, RunRow, RunState, Store, StoreError, StoreWrite, WriteBatch,
 };
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
@@ -167,6 +167,7 @@ async fn purged_text_is_overwritten() {
         started_at: Timestamp::UNIX_EPOCH,
         input: "sesame in the question".into(),
         state: RunState::Running,
+        requests: RunRequests::default(),
     };
     store.commit(batch(vec![StoreWrite::OpenRun(run.clone()), event(1, "sesame in the answer")])).await.unwrap();
     let keep = |value: &str| {
@@ -243,6 +244,7 @@ async fn newest_runs_are_found_across_blocks() {
         started_at: Timestamp::UNIX_EPOCH,
         input: "".into(),
         state: RunState::Running,
+        requests: RunRequests::default(),
     };
     let first = run(1, "first");
     // More than two blocks of runs in the index.

@@ -10,7 +10,7 @@ use patchboard_core::error::BoxError;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
 use patchboard_core::port::ToolScope;
-use patchboard_core::tool::{ToolKind, ToolOutput, ToolSpec};
+use patchboard_core::tool::{IDEMPOTENCY_KEY, ToolKind, ToolOutput, ToolSpec};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData};
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::Value;
@@ -195,7 +195,9 @@ impl McpHost {
         let Some(arguments) = arguments.as_object() else {
             return Err("the arguments are not an object".to_owned());
         };
-        let params = CallToolRequestParams::new(server_name).with_arguments(arguments.clone());
+        let mut params = CallToolRequestParams::new(server_name).with_arguments(arguments.clone());
+        // A server can recognise a call that is made again after a crash.
+        params.meta.get_or_insert_default().0.0.insert(IDEMPOTENCY_KEY.to_owned(), call.id.to_string().into());
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let exchange = async {
             let Ok(_permit) = self.call_permits.acquire().await else { return Err("cancelled".to_owned()) };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use patchboard_core::plugin::HostGrant;
 use patchboard_core::port::{FetchError, FetchRequest, FetchResponse};
+use patchboard_core::tool::IDEMPOTENCY_KEY;
 use patchboard_core::webhook::ChannelRequest;
 use tokio_util::sync::CancellationToken;
 
@@ -34,10 +35,14 @@ impl Host for CallState {
             return Ok(Err(HttpError::Failed(self.log_refusal("more requests", reason))));
         }
         self.host_calls.requests += 1;
+        let mut headers = request.headers;
+        if let Some(functions) = self.functions.as_ref().filter(|_| is_writing(&request.method)) {
+            add_idempotency_key(&mut headers, || format!("{}-{}", functions.call_id(), self.host_calls.requests));
+        }
         let request = ChannelRequest {
             method: request.method,
             url: request.url,
-            headers: request.headers,
+            headers,
             body: request.body,
             timeout: request.timeout_ms.map(|wait| Duration::from_millis(wait.into())),
         };
@@ -55,6 +60,17 @@ impl Host for CallState {
             Err(FetchError::Failed(reason)) => Err(HttpError::Failed(reason)),
             Err(FetchError::Cancelled) => return Err(CallAborted::Cancelled.into()),
         })
+    }
+}
+
+fn is_writing(method: &str) -> bool {
+    !["GET", "HEAD", "OPTIONS"].iter().any(|reading| method.eq_ignore_ascii_case(reading))
+}
+
+/// Lets the other service recognise a request that is sent again after a crash. A plugin's own key counts.
+fn add_idempotency_key(headers: &mut Vec<(String, String)>, key: impl FnOnce() -> String) {
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY)) {
+        headers.push((IDEMPOTENCY_KEY.to_owned(), key()));
     }
 }
 

@@ -74,6 +74,10 @@ struct Tools {
 }
 
 impl HostFunctions for Tools {
+    fn call_id(&self) -> &str {
+        "call-1"
+    }
+
     fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
         self.stops.lock().unwrap().push(stop);
         let name = name.to_owned();

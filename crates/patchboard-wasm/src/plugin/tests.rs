@@ -246,6 +246,10 @@ struct SamePlugin {
 }
 
 impl HostFunctions for SamePlugin {
+    fn call_id(&self) -> &str {
+        "call-1"
+    }
+
     fn call(&self, name: &str, arguments: Value, stop: CancellationToken) -> BoxFuture<'_, ToolOutput> {
         *self.thread.lock().expect("no poison") = std::thread::current().name().map(str::to_owned);
         assert_eq!((name, &arguments), ("other", &serde_json::json!({})));

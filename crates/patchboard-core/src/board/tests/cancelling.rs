@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use super::*;
 use crate::model::{ModelError, StopReason};
 use crate::port::ModelProvider;
+use crate::store::{RunRequestKind, Store, StoreWrite, WriteBatch};
 
 /// Says `Hello`, then hangs for ever.
 fn hangs() -> Script {
@@ -160,8 +161,11 @@ async fn a_cancelled_run_starts_no_further_tool() {
     gate.add_permits(1);
     let (run, followed) = bench.begin("alice", "go").await;
     let_others_run().await;
-    cancel(&bench, &caller(1), run).await.unwrap();
+    let cancelling = cancel_in_background(&bench, run);
+    let_others_run().await;
+    assert!(!cancelling.is_finished(), "it is acknowledged when it is stored");
     gate.add_permits(100);
+    cancelling.await.unwrap().unwrap();
     assert_eq!(rest(followed).await[1..], ["call echo {}", "usage 10+5", "error cancelled", "end Cancelled"]);
     assert_eq!(bench.workshop.executed(), [""; 0]);
 }
@@ -241,4 +245,59 @@ async fn a_slow_starter_holds_the_model_back() {
     assert_eq!(bench.store.last_seq(&Topic::Run(run)).await.unwrap(), last);
     let events = rest(pacing).await;
     assert_eq!(events.last().unwrap(), "end Completed", "and goes on when it is read");
+}
+
+/// A new board on what the old one left in its store, as after a crash.
+async fn next_process(dead: Bench) -> Bench {
+    let (store, clock) = (dead.store.clone(), dead.clock.clone());
+    for live in dead.board.live_runs().values() {
+        live.control.suspend.cancel();
+    }
+    drop(dead);
+    let_others_run().await;
+    bench_with([], |setup| {
+        (setup.store, setup.clock) = (store, clock);
+        setup.ids = Arc::new(CountingIds::starting_at(1_000_000));
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acknowledged_cancel_outlives_the_process() {
+    for strategy in ["react", "tot"] {
+        let bench = bench([hangs()]);
+        let start = super::runs::run_of(Some("t"), "r", "go", super::runs::plan(strategy));
+        let run = bench.ask(&super::runs::on_runs(1), start).await.unwrap();
+        let_others_run().await;
+        // Stored, but the process dies before the run can act on it.
+        let request = StoreWrite::RequestOfRun { run, request: RunRequestKind::Cancel };
+        bench.store.commit(WriteBatch::boundary(vec![request])).await.unwrap();
+        let next = next_process(bench).await;
+        assert_eq!(next.board.adopt().await.unwrap(), AdoptionReport { closed: 1, ..AdoptionReport::default() });
+        let events = rest(next.follow(run).await).await;
+        assert_eq!(events.last().unwrap(), "end Cancelled", "{strategy}: {events:?}");
+        assert!(!events.iter().any(|event| event.starts_with("failed")), "{events:?}");
+        assert_eq!(next.store.unfinished_runs().await.unwrap(), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_no_process_works_on_can_be_cancelled_and_kept() {
+    for request in [RunRequestKind::Cancel, RunRequestKind::Detach] {
+        let bench = bench([hangs()]);
+        let start = super::runs::run_of(Some("t"), "r", "go", super::runs::plan("react"));
+        let run = bench.ask(&super::runs::on_runs(1), start).await.unwrap();
+        let_others_run().await;
+        let next = next_process(bench).await;
+        let by_stranger = next.ask(&stranger(), CancelRun(run)).await.unwrap_err();
+        assert_eq!(by_stranger.kind, ErrorKind::NotFound);
+        match request {
+            RunRequestKind::Cancel => next.ask(&caller(5), CancelRun(run)).await.unwrap(),
+            RunRequestKind::Detach => next.ask(&caller(5), crate::command::DetachRun(run)).await.unwrap(),
+        }
+        next.board.adopt().await.unwrap();
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let_others_run().await;
+        let expected = if request == RunRequestKind::Cancel { "end Cancelled" } else { "end Completed" };
+        assert_eq!(rest(next.follow(run).await).await.last().unwrap(), expected);
+    }
 }

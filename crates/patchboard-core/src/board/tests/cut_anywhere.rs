@@ -11,7 +11,7 @@ use crate::store::{RunState, StoreWrite, WriteBatch};
 
 /// Answers from what it is asked alone, so that it says the same in every process.
 #[derive(Debug, Default)]
-struct Reader {
+pub(super) struct Reader {
     asked: Mutex<u32>,
 }
 

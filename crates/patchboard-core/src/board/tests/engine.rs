@@ -302,7 +302,7 @@ async fn a_store_that_stalls_does_not_keep_a_cancelled_tool_at_work() {
     until(&mut followed, "tool says_and_hangs").await;
     let_others_run().await;
     assert!(rascals.at_work.load(Atomic::SeqCst));
-    bench.ask(&on_runs(1), CancelRun(run)).await.unwrap();
+    let _cancelling = cancel_in_background(&bench, run);
     let_others_run().await;
     assert!(!rascals.at_work.load(Atomic::SeqCst), "it is gone before anything is recorded");
     gate.add_permits(100);
@@ -381,7 +381,8 @@ async fn a_drain_does_not_take_up_again_what_was_cancelled() {
     let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
     until(&mut followed, "tool hangs").await;
     let gate = bench.store.block_commits();
-    bench.ask(&on_runs(1), CancelRun(run)).await.unwrap();
+    let _cancelling = cancel_in_background(&bench, run);
+    let_others_run().await;
     let opened = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         gate.add_permits(100);

@@ -212,7 +212,7 @@ async fn a_set_that_is_dropped_half_way_is_found_out_later() {
             if is_taken {
                 // The store accepted it, but the response was lost.
                 let after = {
-                    let mut set = fixture.variables.0.load(&session("s")).await.unwrap().unwrap();
+                    let (mut set, _) = fixture.variables.0.load(&session("s")).await.unwrap().unwrap();
                     set.set(set_request("x", json!(2)), Timestamp::UNIX_EPOCH).unwrap();
                     record::encode_variable_set(&set, is_stored_separately)
                 };
@@ -354,4 +354,22 @@ async fn bytes_in_memory_are_bounded() {
     assert!(fixture.held() > MAX_HELD_BYTES / 2);
     let first = fixture.variables.get(&session("s0"), "x").await.unwrap().unwrap();
     assert_eq!(*first.value, value);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_another_process_is_not_overwritten() {
+    let fixture = Fixture::new();
+    fixture.set("mine", json!(1)).await.unwrap();
+    // The other process changes the set after this one has cached it.
+    let other = VariableStore::new(fixture.store.clone(), Arc::new(ManualClock::default()));
+    other.set(&session("s"), set_request("theirs", json!(2))).await.unwrap();
+    fixture.set("mine", json!(3)).await.unwrap();
+    assert_eq!(fixture.value("theirs").await, Some(json!(2)));
+    assert_eq!(fixture.value("mine").await, Some(json!(3)));
+    // And the other way round, after a deletion that the other one has not seen.
+    fixture.variables.delete_all(&session("s")).await;
+    other.set(&session("s"), set_request("again", json!(4))).await.unwrap();
+    let fresh = VariableStore::new(fixture.store.clone(), Arc::new(ManualClock::default()));
+    let names: Vec<_> = fresh.list(&session("s"), "").await.unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, [Arc::from("again")], "what was deleted stays deleted");
 }
