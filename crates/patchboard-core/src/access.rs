@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::command::{
-    AddWorkspaceThread, AnswerApproval, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
+    AddWorkspaceThread, AnswerInput, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
     CallInSession, CallTool, CancelMessage, CancelRun, ClearSession, CloseSession, Command, ConfirmAppAlive,
     CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer, DescribeSession, DetachRun, ExplainRouting, FindRun,
-    FindTool, FolderChoice, ForgetApp, ListAgents, ListApprovals, ListApps, ListHostTools, ListMessages, ListModels,
+    FindTool, FolderChoice, ForgetApp, ListAgents, ListApps, ListHostTools, ListInputs, ListMessages, ListModels,
     ListPlugins, ListSessions, ListTools, ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin,
     NextInboxEvent, OpenSession, PairApp, ReadHistory, ReadMessage, ReadThread, ReceiveWebhook, RegisterApp,
     RegisterTools, ReloadSettings, RemoveWorkspaceThread, ResendMessage, SearchMemory, SessionRef, SetModel, StartRun,
@@ -60,10 +60,10 @@ macro_rules! grants {
 }
 
 grants! {
-    Converse (while draining: false): FindRun, ListApprovals, SubmitMessage, RegisterApp, NextInboxEvent,
+    Converse (while draining: false): FindRun, ListInputs, SubmitMessage, RegisterApp, NextInboxEvent,
         ConfirmAppAlive, AnswerMessage, OpenSession, CloseSession, TouchSession, RegisterTools, CallInSession,
         ReceiveWebhook, SetModel, CreateWorkspace, AddWorkspaceThread, RemoveWorkspaceThread;
-    Converse (while draining: true): CancelRun, DetachRun, AnswerApproval, DeregisterApp;
+    Converse (while draining: true): CancelRun, DetachRun, AnswerInput, DeregisterApp;
     Inspect (while draining: false): ListSessions, SummariseUsage, ListTools, ListAgents, ListModels, ListWorkspaces,
         ListWorkspaceThreads, ReadMessage, ListMessages, ExplainRouting, ListApps, ListPlugins, DescribeSession, FindTool,
         ListHostTools, ListWorkers, DescribeNode;
@@ -178,6 +178,11 @@ pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
         owners.push("local".into());
     }
     owners
+}
+
+/// May this caller see and steer anybody's runs, and answer anybody's approvals?
+pub fn may_oversee(caller: &Caller) -> bool {
+    caller.grants.has(Grant::Operate)
 }
 
 /// May this caller see or steer what `principal` started?

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,6 @@ use tokio_util::task::TaskTracker;
 use crate::access;
 use crate::access::Guarded;
 use crate::agent::{AgentSpec, AgentTable};
-use crate::approval::ApprovalQueue;
 use crate::approval::policy::ApprovalPolicy;
 use crate::audit::AuditTrail;
 use crate::bridge::{Bridge, BridgeCaller, BridgeOptions, TelemetryBus, VariableToolHost, WorkerToolHost};
@@ -27,6 +27,7 @@ use crate::channel::ChannelService;
 use crate::command::ReadMessage;
 use crate::error::BoardError;
 use crate::event::{Envelope, Topic};
+use crate::executor::QuestionToolHost;
 use crate::executor::ToolLimits;
 use crate::executor::builtin::CoreToolHost;
 use crate::executor::plugin_tools::PluginToolHost;
@@ -35,6 +36,7 @@ use crate::hub::notice::{NoticeOptions, Notifier};
 use crate::hub::{AppToolHost, MAX_CONCURRENT_CALLS, ModelRouter};
 use crate::hub::{Hub, HubOptions, HubParts};
 use crate::id::{RunId, Seq};
+use crate::input::{InputExpiries, InputQueue};
 use crate::log::{EventLog, FollowerPacing};
 use crate::memory::{Memory, MemoryOptions};
 use crate::port::{
@@ -113,7 +115,7 @@ pub struct BoardParts {
 pub struct BoardLimits {
     pub run: RunLimits,
     pub tool: ToolLimits,
-    pub approval_expiry: Duration,
+    pub inputs: InputExpiries,
     /// Most requests queued for one session; the next one is refused.
     pub session_queue: usize,
     /// Most runs active at once; further ones wait.
@@ -125,7 +127,7 @@ impl Default for BoardLimits {
         Self {
             run: RunLimits::default(),
             tool: ToolLimits::default(),
-            approval_expiry: Duration::from_secs(120),
+            inputs: InputExpiries::default(),
             session_queue: 8,
             concurrent_runs: 256,
         }
@@ -156,7 +158,7 @@ struct BoardShared {
     routing_agent: Option<(Arc<str>, Arc<Reloadable<AgentSpec>>)>,
     log: Arc<EventLog>,
     ledger: Arc<Ledger>,
-    approvals: Arc<ApprovalQueue>,
+    inputs: Arc<InputQueue>,
     run_deps: Arc<RunDeps>,
     hub: Hub,
     bridge: Bridge,
@@ -211,10 +213,12 @@ impl Board {
         let ledger = Arc::new(Ledger::new(parts.budgets, parts.store.clone(), parts.clock.clone()));
         let queues = SessionQueues::new(parts.limits.session_queue);
         let held_runs = HeldRuns::default();
-        let approvals = Arc::new(ApprovalQueue::new(
+        let inputs = Arc::new(InputQueue::new(
             parts.clock.clone(),
             parts.ids.clone(),
-            parts.limits.approval_expiry,
+            parts.store.clone(),
+            parts.schemas.clone(),
+            parts.limits.inputs,
             queues.clone(),
         ));
         let memory = Memory {
@@ -268,6 +272,7 @@ impl Board {
         // Core hosts come first, so that no other host can take their tool names.
         let mut hosts = vec![
             RegisteredHost::Plain(Arc::new(CoreToolHost::new(memory.clone()))),
+            RegisteredHost::Plain(Arc::new(QuestionToolHost)),
             RegisteredHost::Plain(Arc::new(AppToolHost(hub.clone()))),
             RegisteredHost::Plain(Arc::new(VariableToolHost(bridge.variables().clone()))),
             RegisteredHost::Contextual(agent_tools.clone()),
@@ -285,7 +290,8 @@ impl Board {
         let registry = Arc::new(ToolRegistry::new(hosts));
         let tool_executor = Arc::new(ToolExecutor {
             policy: Reloadable::new(parts.approval_policy),
-            approvals: approvals.clone(),
+            inputs: inputs.clone(),
+            store: parts.store.clone(),
             schemas: parts.schemas,
             clock: parts.clock.clone(),
             tenure: log.tenure().clone(),
@@ -321,7 +327,7 @@ impl Board {
             routing_agent,
             log,
             ledger,
-            approvals,
+            inputs,
             run_deps: deps,
             hub,
             bridge,
@@ -414,7 +420,14 @@ impl Board {
             None => self.0.store.run(*run).await?.map(|row| row.principal),
         };
         match principal {
-            Some(principal) if access::can_control(caller, &principal) => Ok(self.0.log.follow(&topic, from, pace)),
+            Some(principal) if access::can_control(caller, &principal) => {
+                let guard = self.0.inputs.audience().follow(*run, caller.connection);
+                let events = self.0.log.follow(&topic, from, pace);
+                // The connection counts as following for as long as it reads.
+                Ok(Box::pin(events.inspect(move |_| {
+                    let _following = &guard;
+                })))
+            }
             // The same error for both, so that existence does not leak.
             Some(_) | None => Err(BoardError::not_found("run expired or unknown")),
         }

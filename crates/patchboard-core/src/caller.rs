@@ -122,6 +122,14 @@ pub enum Surface {
 }
 
 impl Surface {
+    pub const ALL: [Self; 7] =
+        [Self::Gateway, Self::Webhook, Self::Runs, Self::Hub, Self::Bridge, Self::Mcp, Self::Cli];
+
+    /// The inverse of `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|surface| surface.name() == name)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
@@ -157,6 +165,9 @@ impl GrantSet {
 
     /// The grants of an ordinary authenticated client of the gateway.
     pub const CLIENT: GrantSet = GrantSet::NONE.with(Grant::Converse).with(Grant::Inspect).with(Grant::Manage);
+
+    /// The grants of a channel, on behalf of users of another service.
+    pub const CHANNEL: GrantSet = GrantSet::NONE.with(Grant::Converse);
 
     /// The grants of the operator's own token.
     pub const OPERATOR: GrantSet = GrantSet::CLIENT.with(Grant::Operate);

@@ -24,8 +24,8 @@ pub use hub::{
 };
 pub use plugins::{ApprovePlugin, ListPlugins, LoadPlugin, ReceiveWebhook, UnloadPlugin};
 pub use runs::{
-    AnswerApproval, ApprovalRef, CancelRun, DetachRun, FindRun, FolderChoice, ListApprovals, MAX_CONTENT, RunKind,
-    RunPlan, RunRef, StartRun,
+    AnswerInput, CancelRun, DetachRun, FindRun, FolderChoice, InputRef, ListInputs, MAX_CONTENT, RunKind, RunPlan,
+    RunRef, StartRun,
 };
 pub use server::{DescribeNode, DescribeServer, ListAgents, ListModels, ReloadSettings, SetModel};
 pub use sessions::{

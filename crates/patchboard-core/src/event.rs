@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::app::message::{AppResponse, MessageEvent};
-use crate::id::{ApprovalId, CallId, MessageId, NodeId, RunId, Seq, SessionKey};
+use crate::id::{CallId, InputId, MessageId, NodeId, RunId, Seq, SessionKey};
 use crate::model::{StopReason, TokenCount, ToolCall};
 use crate::run_spec::NodeKey;
-use crate::run_spec::RunSpec;
 use crate::run_spec::finding::StrategyFinding;
+use crate::run_spec::{ChatBriefing, RunSpec};
 use crate::tool::ToolOutput;
 
 /// A subject that can be followed.
@@ -54,6 +55,8 @@ pub enum Event {
     RunStarted {
         session: SessionKey,
         agent: Arc<str>,
+        /// What a chat turn needs to be continued by another process; `None` for other runs.
+        chat: Option<Arc<ChatBriefing>>,
     },
     /// The inputs of a resumable run; follows `RunStarted`. Such runs record their nodes too.
     RunBriefed(Arc<RunSpec>),
@@ -98,10 +101,12 @@ pub enum Event {
         call: CallId,
         output: ToolOutput,
     },
-    ApprovalRequested(ApprovalRequest),
-    ApprovalResolved {
-        approval: ApprovalId,
-        approved: bool,
+    /// The run waits for this.
+    InputRequested(InputRequest),
+    /// What a run waited for was provided, or nothing was.
+    InputProvided {
+        input: InputId,
+        answer: InputAnswer,
         by: Arc<str>,
     },
     /// One per model call.
@@ -138,8 +143,8 @@ impl Event {
             | Self::ToolStarted { .. }
             | Self::ToolRequested(_)
             | Self::ToolFinished { .. }
-            | Self::ApprovalRequested(_)
-            | Self::ApprovalResolved { .. }
+            | Self::InputRequested(_)
+            | Self::InputProvided { .. }
             | Self::ModelUsage(_)
             | Self::RunFailed { .. }
             | Self::RunEnded { .. }
@@ -166,16 +171,15 @@ impl Event {
                 | Self::NodeLeft(NodeOutcome::Failed(message)) => message.len(),
                 Self::FindingRecorded(finding) => finding.weight(),
                 Self::ToolFinished { output, .. } => output.content.len(),
-                Self::ToolRequested(call) | Self::ApprovalRequested(ApprovalRequest { call, .. }) => {
-                    call.input.approximate_bytes()
-                }
+                Self::ToolRequested(call) => call.input.approximate_bytes(),
+                Self::InputRequested(request) => request.approximate_bytes(),
+                Self::InputProvided { answer, .. } => answer.approximate_bytes(),
                 Self::RunFailed { message } => message.len(),
                 Self::Message(event) => approximate_message_bytes(event),
                 Self::RunStarted { .. }
                 | Self::NodeEntered { .. }
                 | Self::NodeLeft(NodeOutcome::Done | NodeOutcome::Interrupted)
                 | Self::ToolStarted { .. }
-                | Self::ApprovalResolved { .. }
                 | Self::ModelUsage(_)
                 | Self::RunEnded { .. } => 0,
             }
@@ -228,25 +232,141 @@ pub enum ModelCallOutcome {
     Failed(Arc<str>),
 }
 
+/// Something that a run waits for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ApprovalRequest {
-    pub approval: ApprovalId,
-    pub call: ToolCall,
+pub struct InputRequest {
+    pub input: InputId,
+    pub kind: InputKind,
     pub expires_at: Timestamp,
-    /// The server process ended during the call: whether it took effect is unknown.
-    pub may_have_run: bool,
+    /// Who asks, if it is not the run's own agent: `plugin echo`, `agent planner`, `worker py-1`.
+    pub asked_by: Option<Arc<str>>,
 }
 
-impl ApprovalRequest {
-    /// Additional reason for the approval request, besides the policy; shown with every request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InputKind {
+    /// A person's consent to a call.
+    Approval {
+        call: ToolCall,
+        /// The server process ended during the call: whether it took effect is unknown.
+        may_have_run: bool,
+    },
+    /// The result of a tool that the client has, and runs itself.
+    ClientToolCall(ToolCall),
+    /// The answer to a question, which fits the schema if there is one.
+    Question { call: CallId, message: Arc<str>, schema: Option<Arc<Value>> },
+}
+
+impl InputKind {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Approval { .. } => "approval",
+            Self::ClientToolCall(_) => "tool_call",
+            Self::Question { .. } => "question",
+        }
+    }
+}
+
+impl InputRequest {
+    /// The call that waits, if it is one.
+    pub fn call(&self) -> Option<&ToolCall> {
+        match &self.kind {
+            InputKind::Approval { call, .. } | InputKind::ClientToolCall(call) => Some(call),
+            InputKind::Question { .. } => None,
+        }
+    }
+
+    /// The id of the call that asks.
+    pub fn asking_call(&self) -> &CallId {
+        match &self.kind {
+            InputKind::Approval { call, .. } | InputKind::ClientToolCall(call) => &call.id,
+            InputKind::Question { call, .. } => call,
+        }
+    }
+
+    /// Additional reason for an approval request, besides the policy; shown with every request.
     pub fn reason(&self) -> Option<String> {
-        let name = &self.call.name;
-        self.may_have_run.then(|| {
-            format!(
+        if let InputKind::Approval { call, may_have_run: true } = &self.kind {
+            let name = &call.name;
+            return Some(format!(
                 "the server stopped while {name} was running: it may already have run. Approved, it runs once more; \
                  refused, it does not, and the agent is told that its outcome is not known"
-            )
-        })
+            ));
+        }
+        None
+    }
+
+    fn approximate_bytes(&self) -> usize {
+        match &self.kind {
+            InputKind::Approval { call, .. } | InputKind::ClientToolCall(call) => call.input.approximate_bytes(),
+            InputKind::Question { message, schema, .. } => {
+                message.len() + schema.as_ref().map_or(0, |schema| crate::model::approximate_json_bytes(schema))
+            }
+        }
+    }
+}
+
+/// How a run's waiting ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InputAnswer {
+    Approved,
+    /// Approved, and so are further calls of the same kind in the session.
+    ApprovedForSession,
+    Refused,
+    /// The result of the client's tool.
+    ToolResult {
+        content: Arc<str>,
+        is_error: bool,
+    },
+    /// The answer to a question.
+    Answered(Arc<Value>),
+    /// No answer came in time.
+    Expired,
+    /// The run ended, or its caller gave up.
+    Withdrawn,
+}
+
+impl InputAnswer {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::ApprovedForSession => "approved for the session",
+            Self::Refused => "refused",
+            Self::ToolResult { .. } => "result",
+            Self::Answered(_) => "answered",
+            Self::Expired => "expired",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+
+    pub fn is_approval(&self) -> bool {
+        matches!(self, Self::Approved | Self::ApprovedForSession)
+    }
+
+    /// Whether it is an answer to such a request that somebody may give.
+    pub fn fits(&self, kind: &InputKind) -> bool {
+        match (self, kind) {
+            (Self::Approved | Self::ApprovedForSession | Self::Refused, InputKind::Approval { .. })
+            | (Self::ToolResult { .. }, InputKind::ClientToolCall(_))
+            | (Self::Answered(_) | Self::Refused, InputKind::Question { .. }) => true,
+            (
+                Self::Approved
+                | Self::ApprovedForSession
+                | Self::Refused
+                | Self::ToolResult { .. }
+                | Self::Answered(_)
+                | Self::Expired
+                | Self::Withdrawn,
+                _,
+            ) => false,
+        }
+    }
+
+    fn approximate_bytes(&self) -> usize {
+        match self {
+            Self::ToolResult { content, .. } => content.len(),
+            Self::Answered(value) => crate::model::approximate_json_bytes(value),
+            Self::Approved | Self::ApprovedForSession | Self::Refused | Self::Expired | Self::Withdrawn => 0,
+        }
     }
 }
 

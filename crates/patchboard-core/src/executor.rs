@@ -1,9 +1,9 @@
 //! The single path of every tool call, for all callers: authorise → approve → record intent → execute → record result.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -13,30 +13,33 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::approval::policy::{self, ApprovalMode, ApprovalPolicy};
-use crate::approval::{ApprovalOrigin, ApprovalOutcome, ApprovalQueue, ApprovalTicket};
 use crate::audit::AuditTrail;
 use crate::budget::call_chain::CallChain;
-use crate::caller::Caller;
+use crate::caller::{Caller, Principal};
 use crate::error::BoardError;
-use crate::event::{Event, NewEvent};
+use crate::event::{Event, InputAnswer, InputKind, NewEvent};
 use crate::id::{CallId, NodeId, RunId};
+use crate::input::{InputOrigin, InputQueue};
 use crate::log::TopicWriter;
 use crate::model::{ToolCall, ToolInput};
 use crate::port::ToolScope;
 use crate::port::{Clock, SchemaValidator, SchemaViolation, ToolHost};
 use crate::reloadable::Reloadable;
-use crate::store::{AuditRow, Durability, Store, StoreWrite, WriteBatch};
+use crate::store::{AuditRow, Durability, InputRow, Store, StoreWrite, WriteBatch};
 use crate::tenure::Tenure;
 use crate::tool::{CallMetadata, ToolEffect, ToolFault, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 
 use crate::text::cut_with_size;
 use crate::trace;
+use crate::waits::RunWaits;
 
 pub mod builtin;
+mod inputs;
 pub(crate) mod plugin_tools;
 mod progress;
 pub mod registry;
 
+pub(crate) use inputs::QuestionToolHost;
 use progress::ProgressReader;
 pub use registry::ToolRegistry;
 use registry::{RegisteredHost, ToolSet};
@@ -97,7 +100,8 @@ impl CallIntent {
 #[derive(Debug)]
 pub struct ToolExecutor {
     pub policy: Reloadable<ApprovalPolicy>,
-    pub approvals: Arc<ApprovalQueue>,
+    pub inputs: Arc<InputQueue>,
+    pub store: Arc<dyn Store>,
     pub schemas: Arc<dyn SchemaValidator>,
     pub clock: Arc<dyn Clock>,
     pub tenure: Arc<Tenure>,
@@ -118,6 +122,27 @@ pub struct CallContext {
     pub recorder: CallRecorder,
     /// Nesting depth of plugin calls so far.
     pub plugin_depth: u8,
+    /// The plugin or agent that makes the call, if it is not the agent of the outermost run.
+    pub made_by: Option<Arc<str>>,
+    /// What an earlier process of the run asked for, by call.
+    pub stored_inputs: StoredInputs,
+}
+
+/// Inputs of a run that an earlier process asked for and that nobody has taken note of. Each is taken once.
+#[derive(Debug, Clone, Default)]
+pub struct StoredInputs(Option<Arc<Mutex<HashMap<CallId, InputRow>>>>);
+
+impl StoredInputs {
+    pub(crate) fn new(rows: Vec<InputRow>) -> Self {
+        let by_call: HashMap<CallId, InputRow> =
+            rows.into_iter().map(|row| (row.request.asking_call().clone(), row)).collect();
+        Self((!by_call.is_empty()).then(|| Arc::new(Mutex::new(by_call))))
+    }
+
+    fn take(&self, call: &CallId) -> Option<InputRow> {
+        let rows = self.0.as_ref()?;
+        rows.lock().unwrap_or_else(PoisonError::into_inner).remove(call)
+    }
 }
 
 /// Where calls are recorded. All of them are in the audit trail.
@@ -133,17 +158,30 @@ pub enum CallRecorder {
 }
 
 impl CallContext {
-    fn approval_origin(&self) -> ApprovalOrigin<'_> {
-        ApprovalOrigin {
+    fn input_origin(&self) -> InputOrigin<'_> {
+        let by_principal = || match &self.caller.principal {
+            Principal::Worker(_) | Principal::Program(_) => Some(self.caller.principal.text()),
+            _ => None,
+        };
+        InputOrigin {
             run: self.run,
             session: &self.scope.session,
-            connection: self.caller.connection,
+            caller: &self.caller,
             call_chain: &self.call_chain,
+            asked_by: self.made_by.clone().or_else(by_principal),
+            is_durable: matches!(self.recorder, CallRecorder::RunLog { .. }),
         }
     }
 
     async fn record(&self, event: Event, audit: Option<AuditRow>) -> Result<(), BoardError> {
-        let writes = audit.into_iter().map(StoreWrite::Audit).collect();
+        self.record_with(event, audit.into_iter().map(StoreWrite::Audit).collect()).await
+    }
+
+    /// Records an event with further writes; outside of a run, only audit rows are written.
+    async fn record_with(&self, event: Event, mut writes: Vec<StoreWrite>) -> Result<(), BoardError> {
+        if !matches!(self.recorder, CallRecorder::RunLog { .. }) {
+            writes.retain(|write| matches!(write, StoreWrite::Audit(_)));
+        }
         match &self.recorder {
             CallRecorder::RunLog { writer, .. } => {
                 writer.append(vec![NewEvent { node: self.node, event }], writes, Durability::Boundary).await
@@ -247,6 +285,9 @@ impl ToolExecutor {
                     CallAdmission::Granted(arguments) if spec.is_batch() => {
                         self.batch(context, call, &arguments, outcome_unknown, stop).await?
                     }
+                    CallAdmission::Granted(arguments) if spec.kind == ToolKind::Client || spec.is_question() => {
+                        self.ask_client(context, call, spec, &arguments, stop).await?
+                    }
                     CallAdmission::Granted(arguments) => {
                         self.execute(context, call, spec, host, &arguments, stop).await?
                     }
@@ -345,54 +386,35 @@ impl ToolExecutor {
             ApprovalMode::Deny => {
                 CallAdmission::Refused(format!("{} is not allowed here by the approval policy", spec.name))
             }
-            ApprovalMode::Ask => match self.approvals.ask(&context.approval_origin(), call, outcome_unknown) {
-                Ok(ticket) => match self.request_approval(context, call, ticket, stop).await? {
-                    ApprovalOutcome::Approved => CallAdmission::Granted(arguments),
-                    ApprovalOutcome::Withdrawn if !stop.is_cancelled() => CallAdmission::TimedOut,
-                    ApprovalOutcome::Refused | ApprovalOutcome::Expired if outcome_unknown => {
-                        CallAdmission::Refused(interrupted_text(spec))
+            ApprovalMode::Ask if !outcome_unknown && self.is_allowed_for_session(context, call).await? => {
+                context
+                    .record_audit(self.audit_row(context, "approval", &call.name, "allowed for the session"))
+                    .await?;
+                CallAdmission::Granted(arguments)
+            }
+            ApprovalMode::Ask => {
+                let kind = InputKind::Approval { call: call.clone(), may_have_run: outcome_unknown };
+                match self.request_input(context, &call.id, kind, stop).await? {
+                    InputReply::Unavailable(error) => {
+                        CallAdmission::Refused(format!("{} cannot be approved now: {error}", spec.name))
                     }
-                    ApprovalOutcome::Refused => {
-                        CallAdmission::Refused(format!("{} was refused by the user", spec.name))
+                    InputReply::CallerGaveUp => CallAdmission::TimedOut,
+                    InputReply::Given(InputAnswer::Approved) => CallAdmission::Granted(arguments),
+                    InputReply::Given(InputAnswer::ApprovedForSession) => {
+                        self.allow_for_session(context, call).await?;
+                        CallAdmission::Granted(arguments)
                     }
-                    ApprovalOutcome::Expired => {
+                    InputReply::Given(InputAnswer::Withdrawn) => CallAdmission::Refused("cancelled".to_owned()),
+                    InputReply::Given(_) if outcome_unknown => CallAdmission::Refused(interrupted_text(spec)),
+                    InputReply::Given(InputAnswer::Expired) => {
                         CallAdmission::Refused(format!("nobody approved {} in time", spec.name))
                     }
-                    ApprovalOutcome::Withdrawn => CallAdmission::Refused("cancelled".to_owned()),
-                },
-                Err(error) => CallAdmission::Refused(format!("{} cannot be approved now: {error}", spec.name)),
-            },
-        })
-    }
-
-    async fn request_approval(
-        &self,
-        context: &CallContext,
-        call: &ToolCall,
-        ticket: ApprovalTicket<'_>,
-        stop: &CancellationToken,
-    ) -> Result<ApprovalOutcome, BoardError> {
-        let approval = ticket.request.approval;
-        context.record(Event::ApprovalRequested(ticket.request.clone()), None).await?;
-        // An approval must not stay open longer than the caller's timeout.
-        let approval_stop = stop.child_token();
-        let caller_timeout = context.scope.call_metadata.as_ref().and_then(|metadata| metadata.timeout);
-        let answer = ticket.outcome(&approval_stop);
-        tokio::pin!(answer);
-        let (outcome, by) = tokio::select! {
-            biased;
-            answer = &mut answer => answer,
-            () = tokio::time::sleep(caller_timeout.unwrap_or(Duration::MAX)) => {
-                approval_stop.cancel();
-                answer.await
+                    InputReply::Given(
+                        InputAnswer::Refused | InputAnswer::ToolResult { .. } | InputAnswer::Answered(_),
+                    ) => CallAdmission::Refused(format!("{} was refused by the user", spec.name)),
+                }
             }
-        };
-        let resolved =
-            Event::ApprovalResolved { approval, approved: outcome == ApprovalOutcome::Approved, by: by.clone() };
-        let mut audit = self.audit_row(context, "approval", &call.name, outcome.name());
-        audit.principal = by;
-        context.record(resolved, Some(audit)).await?;
-        Ok(outcome)
+        })
     }
 
     async fn execute(
@@ -416,7 +438,13 @@ impl ToolExecutor {
         // The host is called inside the future, so that a panic before its first await is caught too: the call fails,
         // the run continues.
         let span = trace::tool_call(&spec.name, spec.kind.name(), &call.id);
-        let work = async { host.call_in(context, &scope, call, arguments, call_stop).await }.instrument(span.clone());
+        // What is waited for within the call, such as the approval of a nested one, is not the tool's time.
+        let inner_context =
+            host.uses_context().then(|| CallContext { call_chain: context.call_chain.for_call(), ..context.clone() });
+        let inner_context = inner_context.as_ref().unwrap_or(context);
+        let waits = host.uses_context().then(|| inner_context.call_chain.waits.clone());
+        let work =
+            async { host.call_in(inner_context, &scope, call, arguments, call_stop).await }.instrument(span.clone());
         let work = AssertUnwindSafe(work).catch_unwind();
         // Once this completes, the tool's future is dropped, even if progress is still to be recorded.
         let ending = async {
@@ -428,7 +456,7 @@ impl ToolExecutor {
                     ToolOutput::error(format!("{}: internal error", spec.name))
                 }),
                 () = stop.cancelled() => ToolOutput::fault(ToolFault::Cancelled, "cancelled"),
-                () = tokio::time::sleep(timeout.saturating_add(grace)) => {
+                () = time_limit(waits.as_deref(), timeout.saturating_add(grace)) => {
                     let seconds = timeout.as_secs_f64();
                     ToolOutput::fault(ToolFault::TimedOut, format!("{} was stopped after {seconds} s", spec.name))
                 }
@@ -498,6 +526,13 @@ impl ToolExecutor {
     }
 }
 
+async fn time_limit(waits: Option<&RunWaits>, limit: Duration) {
+    match waits {
+        Some(waits) => waits.working_time(limit).await,
+        None => tokio::time::sleep(limit).await,
+    }
+}
+
 /// The context of calls made by a batch or a plugin: they return text, and the outer call's binary arguments and chunk
 /// sink are not passed on.
 fn nested_context(context: &CallContext) -> Cow<'_, CallContext> {
@@ -555,6 +590,15 @@ fn interrupted_text(spec: &ToolSpec) -> String {
         "the server stopped while {} was running; whether it took effect is not known and it was not run again",
         spec.name
     )
+}
+
+/// What became of a request for an input.
+pub(crate) enum InputReply {
+    Given(InputAnswer),
+    /// The caller's timeout passed before the answer came.
+    CallerGaveUp,
+    /// It cannot be asked for now.
+    Unavailable(BoardError),
 }
 
 enum CallAdmission {

@@ -8,10 +8,10 @@ use futures_core::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use crate::event::{Envelope, Event, Topic};
-use crate::id::{RunId, Seq, SessionKey, TenureId};
+use crate::id::{InputId, RunId, Seq, SessionKey, TenureId};
 use crate::in_memory::InMemoryStore;
 use crate::store::{
-    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
     Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
     WriteBatch,
@@ -221,6 +221,14 @@ impl Store for FaultyStore {
 
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
         self.inner.unfinished_runs()
+    }
+
+    fn inputs(&self, run: Option<RunId>, limit: usize) -> BoxFuture<'_, Result<Vec<InputRow>, StoreError>> {
+        self.inner.inputs(run, limit)
+    }
+
+    fn input(&self, input: InputId) -> BoxFuture<'_, Result<Option<InputRow>, StoreError>> {
+        self.inner.input(input)
     }
 
     fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>> {

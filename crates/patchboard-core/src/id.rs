@@ -10,9 +10,9 @@ use uuid::Uuid;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(pub Uuid);
 
-/// One open approval request.
+/// Something that a run waits for: an approval, the result of a client's tool, the answer to a question.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ApprovalId(pub Uuid);
+pub struct InputId(pub Uuid);
 
 /// One message of a user to apps. Displayed as `msg-<uuid>`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,6 +39,11 @@ pub struct ConnectionId(pub u64);
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub Arc<str>);
 
+impl ConnectionId {
+    /// Work without a connection of this process, such as a run of an earlier one.
+    pub const NONE: Self = Self(0);
+}
+
 macro_rules! display_as {
     ($name:ident, $value:ident => $text:expr) => {
         impl fmt::Display for $name {
@@ -55,7 +60,7 @@ macro_rules! display_as {
     };
 }
 display_as!(RunId, uuid => uuid);
-display_as!(ApprovalId, uuid => uuid);
+display_as!(InputId, uuid => uuid);
 display_as!(MessageId, uuid => format_args!("msg-{uuid}"));
 display_as!(TenureId, uuid => uuid);
 display_as!(Seq, number => number);
@@ -71,7 +76,7 @@ impl FromStr for RunId {
     }
 }
 
-impl FromStr for ApprovalId {
+impl FromStr for InputId {
     type Err = uuid::Error;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Uuid::parse_str(text).map(Self)

@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::event::{Envelope, Topic};
-use crate::id::{MessageId, RunId, Seq, SessionKey, TenureId};
+use crate::id::{InputId, MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::model::TokenCount;
 use crate::store::{
-    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
     Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
     UsageQuery, UsageRow, WriteBatch,
@@ -190,6 +190,17 @@ impl Store for InMemoryStore {
 
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
         self.with_tables(|state| Ok(state.unfinished_runs()))
+    }
+
+    fn inputs(&self, run: Option<RunId>, limit: usize) -> BoxFuture<'_, Result<Vec<InputRow>, StoreError>> {
+        self.with_tables(|state| {
+            let rows = state.inputs.values().filter(|row| run.is_none_or(|run| row.run == run));
+            Ok(rows.take(limit.min(MAX_ITEMS)).cloned().collect())
+        })
+    }
+
+    fn input(&self, input: InputId) -> BoxFuture<'_, Result<Option<InputRow>, StoreError>> {
+        self.with_tables(|state| Ok(state.find_input(input).cloned()))
     }
 
     fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>> {

@@ -3,7 +3,7 @@
 //!
 //! The vocabulary, which imports no engine:
 //!
-//! - [`id`], [`tool`], [`model`], [`conversation`], [`worker`], [`webhook`], [`plugin`], [`run_spec`], [`app`],
+//! - [`id`], [`tool`], [`model`], [`conversation`], [`worker`], [`webhook`], [`plugin`], [`run_spec`], [`app`], [`allowance`],
 //!   [`caller`], [`error`].
 //! - [`event`]: what is recorded and streamed; [`command`]: what can be asked, each command with the type of its reply;
 //!   [`reply`]: replies without a type elsewhere.
@@ -13,8 +13,8 @@
 //!
 //! - [`access`]: which grant a command needs; [`tenure`]: whether this process may still act on its work; [`log`]: the
 //!   only place that numbers events; [`session`]: one turn at a time.
-//! - [`budget`], [`agent`], [`memory`], [`approval`]: what may be spent, which agent answers with which model, what is
-//!   recalled, what needs a person's consent; [`audit`]: audit rows that are written after the call returned.
+//! - [`waits`], [`budget`], [`agent`], [`memory`], [`approval`], [`input`]: whether a run waits for an answer, what may
+//!   be spent, which agent answers with which model, what is recalled, what needs a person's consent, what is asked; [`audit`]: audit rows that are written after the call returned.
 //! - [`executor`]: the one path of every tool call.
 //! - [`run`]: strategies (pure), their driver and the recovery after a crash.
 //! - [`hub`]: apps, the routing of messages and their delivery; [`bridge`]: sessions of programs, their variables and
@@ -26,6 +26,7 @@
 
 pub mod access;
 pub mod agent;
+pub mod allowance;
 pub mod app;
 pub mod approval;
 pub mod audit;
@@ -45,6 +46,7 @@ mod faulty;
 pub mod hub;
 pub mod id;
 pub mod in_memory;
+pub mod input;
 pub mod log;
 pub mod loopback;
 pub mod memory;
@@ -68,6 +70,7 @@ pub mod tokens;
 pub mod tool;
 pub mod trace;
 mod variable_set;
+pub mod waits;
 pub mod webhook;
 pub mod worker;
 pub mod workspaces;

@@ -431,8 +431,8 @@ fn record_from_seq(record: &Envelope, from: Seq) -> Envelope {
         | Event::ToolStarted { .. }
         | Event::ToolRequested(_)
         | Event::ToolFinished { .. }
-        | Event::ApprovalRequested(_)
-        | Event::ApprovalResolved { .. }
+        | Event::InputRequested(_)
+        | Event::InputProvided { .. }
         | Event::ModelUsage(_)
         | Event::RunFailed { .. }
         | Event::RunEnded { .. }

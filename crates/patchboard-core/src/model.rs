@@ -47,19 +47,20 @@ impl ToolInput {
     /// Approximate size in bytes.
     pub fn approximate_bytes(&self) -> usize {
         match self {
-            Self::Json(value) => json_bytes(value),
+            Self::Json(value) => approximate_json_bytes(value),
             Self::Malformed(text) => text.len(),
         }
     }
 }
 
-fn json_bytes(value: &Value) -> usize {
+/// Approximate size in memory.
+pub fn approximate_json_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 16,
         Value::String(text) => 24 + text.len(),
-        Value::Array(items) => 24 + items.iter().map(json_bytes).sum::<usize>(),
+        Value::Array(items) => 24 + items.iter().map(approximate_json_bytes).sum::<usize>(),
         Value::Object(fields) => {
-            24 + fields.iter().map(|(key, value)| 48 + key.len() + json_bytes(value)).sum::<usize>()
+            24 + fields.iter().map(|(key, value)| 48 + key.len() + approximate_json_bytes(value)).sum::<usize>()
         }
     }
 }

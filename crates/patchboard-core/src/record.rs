@@ -7,10 +7,12 @@ use crate::event::{Event, NewEvent};
 use crate::id::NodeId;
 use crate::model::ModelMessage;
 
+mod allowances;
 mod apps;
 mod deliveries;
 mod findings;
 mod hub_message_events;
+mod inputs;
 mod model_messages;
 mod run_briefing;
 mod run_events;
@@ -19,8 +21,10 @@ mod training_data;
 mod variables;
 mod workspaces;
 
+pub(crate) use allowances::{decode_allowances, encode_allowances};
 pub(crate) use apps::{decode_known_apps, encode_known_apps};
 pub(crate) use deliveries::{decode_delivery_payload, encode_delivery_payload};
+pub use inputs::{decode_input_answer, decode_input_request, encode_input_answer, encode_input_request};
 pub(crate) use todos::{decode_todos, encode_todos};
 pub(crate) use training_data::{decode_training_data, encode_training_data};
 pub(crate) use variables::{decode_value, decode_variable_set, encode_value, encode_variable_set};

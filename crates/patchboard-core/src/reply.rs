@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::app::{AppDelivery, AppProfile};
-use crate::event::ApprovalRequest;
+use crate::event::InputRequest;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::model::MessageRole;
 use crate::run_spec::AgentSource;
@@ -110,8 +110,8 @@ pub struct UnlistedProvider {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct PendingApproval {
-    pub request: ApprovalRequest,
+pub struct PendingInput {
+    pub request: InputRequest,
     pub run: RunId,
     pub session: SessionKey,
 }
@@ -133,7 +133,7 @@ pub struct ServerReport {
     pub is_draining: bool,
     /// In configuration order.
     pub agents: Vec<AgentModel>,
-    /// Number of open approvals.
+    /// Number of open approvals, client tool calls and questions.
     pub approvals: u64,
     pub budget: BudgetReport,
     pub pools: Vec<PoolReport>,

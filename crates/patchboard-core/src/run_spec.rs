@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::conversation::ConversationOrigin;
-use crate::model::{ContentPart, ModelMessage};
+use crate::model::{ContentPart, ModelMessage, approximate_json_bytes};
+use serde_json::Value;
 
 pub mod finding;
 pub mod reasoning;
@@ -36,6 +37,8 @@ pub struct RunSpec {
     pub system: Arc<str>,
     /// Past turns as the model received them.
     pub history: Vec<ModelMessage>,
+    /// Tools that the client has.
+    pub client_tools: Vec<ClientToolSpec>,
 }
 
 impl RunSpec {
@@ -49,7 +52,40 @@ impl RunSpec {
                 ContentPart::ToolResult(result) => result.content.len(),
             })
             .sum();
-        512 + self.message.len() + self.system.len() + history_bytes
+        let tool_bytes: usize = self.client_tools.iter().map(ClientToolSpec::approximate_bytes).sum();
+        512 + self.message.len() + self.system.len() + history_bytes + tool_bytes
+    }
+}
+
+/// What a chat turn needs to be continued by another process, besides its row, its events and its session: soul, facts
+/// and past turns are recalled again.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChatBriefing {
+    /// `provider/model`, if it differs from the agent's.
+    pub model: Option<Arc<str>>,
+    /// The working folder of its tools.
+    pub folder: Option<Arc<Path>>,
+    /// The operator granted the folder to this turn; the grant has to be obtained again.
+    pub folder_granted: bool,
+    pub guild: Option<Arc<str>>,
+    pub team: Option<Arc<str>>,
+    /// Tools that the client has.
+    pub client_tools: Vec<ClientToolSpec>,
+}
+
+/// A tool of the client that started a run. The client runs it; its result is an input of the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientToolSpec {
+    pub name: Arc<str>,
+    pub description: Arc<str>,
+    /// A JSON Schema.
+    pub input_schema: Arc<Value>,
+}
+
+impl ClientToolSpec {
+    /// Approximate size in memory.
+    pub fn approximate_bytes(&self) -> usize {
+        self.name.len() + self.description.len() + approximate_json_bytes(&self.input_schema)
     }
 }
 

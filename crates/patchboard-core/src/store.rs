@@ -8,8 +8,8 @@ use futures_core::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::app::message::MessageState;
-use crate::event::{Envelope, RunOutcome, Topic};
-use crate::id::{MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey, TenureId};
+use crate::event::{Envelope, InputAnswer, InputRequest, RunOutcome, Topic};
+use crate::id::{InputId, MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey, TenureId};
 use crate::model::{ModelMessage, TokenCount};
 use crate::webhook::{DeliveryId, DeliveryState};
 
@@ -59,6 +59,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
     /// Runs without a `CloseRun`, oldest first, each with its open model calls.
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>>;
+
+    /// What runs wait for, oldest first; of one run or of all, at most `limit`. Answered ones are included until their
+    /// run has taken note of the answer.
+    fn inputs(&self, run: Option<RunId>, limit: usize) -> BoxFuture<'_, Result<Vec<InputRow>, StoreError>>;
+    fn input(&self, input: InputId) -> BoxFuture<'_, Result<Option<InputRow>, StoreError>>;
 
     fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>>;
     /// Most recently used first; cleared sessions are left out.
@@ -235,6 +240,18 @@ pub enum StoreWrite {
     },
     /// A model call is about to start; its tokens are reserved until it is settled.
     OpenModelCall(ModelCallRow),
+    /// A run waits for this. Deleted with `CloseInput`, and when its run ends.
+    OpenInput(InputRow),
+    /// Refused as `Conflict` unless the input is open, has no answer, and has not expired at that time. The first answer
+    /// wins.
+    AnswerInput {
+        input: InputId,
+        answer: InputAnswer,
+        by: Arc<str>,
+        at: Timestamp,
+    },
+    /// The run has taken note of the answer.
+    CloseInput(InputId),
     /// Closes the model call with the same id and adds its tokens to each of its scopes.
     SettleModelCall(UsageRow),
     AddTurn(NewTurn),
@@ -302,7 +319,8 @@ impl StoreWrite {
             }
             Self::PutValue { namespace, .. } => OrderKey::Namespace(namespace.clone()),
             Self::Delivery(row) => OrderKey::Delivery(row.id),
-            Self::LearnFact(_) | Self::Audit(_) => OrderKey::None,
+            Self::OpenInput(row) => OrderKey::Topic(Topic::Run(row.run)),
+            Self::AnswerInput { .. } | Self::CloseInput(_) | Self::LearnFact(_) | Self::Audit(_) => OrderKey::None,
         }
     }
 }
@@ -484,6 +502,19 @@ pub enum RunState {
 pub struct UnfinishedRun {
     pub run: RunRow,
     pub open_calls: Vec<ModelCallRow>,
+}
+
+/// Something that a run waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InputRow {
+    pub run: RunId,
+    pub session: SessionKey,
+    /// Whose run it is.
+    pub principal: Arc<str>,
+    pub asked_at: Timestamp,
+    pub request: InputRequest,
+    /// The first answer and who gave it.
+    pub answer: Option<(InputAnswer, Arc<str>)>,
 }
 
 /// An active model call. `number` counts the calls of its run from 1; (run, number) is its identity.

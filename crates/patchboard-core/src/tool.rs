@@ -32,7 +32,15 @@ pub struct ToolSpec {
 /// The built-in tool that executes several calls at once.
 pub const BATCH_TOOL: &str = "batch";
 
+/// The built-in tool by which an agent asks the user.
+pub const QUESTION_TOOL: &str = "ask_user";
+
 impl ToolSpec {
+    /// Whether it is the question tool, which the user answers.
+    pub fn is_question(&self) -> bool {
+        &*self.name == QUESTION_TOOL && self.kind == ToolKind::BuiltIn
+    }
+
     /// Whether it is the batch tool. Policy is applied to each call of a batch, not to the batch.
     pub fn is_batch(&self) -> bool {
         &*self.name == BATCH_TOOL && self.kind == ToolKind::BuiltIn
@@ -59,6 +67,8 @@ pub enum ToolKind {
     App,
     /// Calls another agent.
     Agent,
+    /// The client that started the run has it and runs it.
+    Client,
 }
 
 impl ToolKind {
@@ -71,6 +81,7 @@ impl ToolKind {
             Self::Worker => "worker",
             Self::App => "app",
             Self::Agent => "agent",
+            Self::Client => "client",
         }
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
-use patchboard_core::id::{RunId, Seq, SessionKey, TenureId};
+use patchboard_core::id::{InputId, RunId, Seq, SessionKey, TenureId};
 use patchboard_core::store::{
-    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
     Store, StoreError, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
 };
@@ -23,6 +23,7 @@ mod batch;
 mod deliveries;
 mod events;
 mod facts;
+mod inputs;
 mod inspect;
 mod interner;
 mod kv;
@@ -155,6 +156,14 @@ impl Store for SqliteStore {
 
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
         self.readers.read("read unfinished runs", runs::unfinished)
+    }
+
+    fn inputs(&self, run: Option<RunId>, limit: usize) -> BoxFuture<'_, Result<Vec<InputRow>, StoreError>> {
+        self.readers.read("list what runs wait for", move |db| inputs::list(db, run, limit))
+    }
+
+    fn input(&self, input: InputId) -> BoxFuture<'_, Result<Option<InputRow>, StoreError>> {
+        self.readers.read("read what a run waits for", move |db| inputs::by_id(db, input))
     }
 
     fn session(&self, key: &SessionKey) -> BoxFuture<'_, Result<Option<SessionRow>, StoreError>> {

@@ -4,9 +4,9 @@ use super::*;
 use crate::app::message::AppResponse;
 use crate::app::{AppProfile, InputMethod};
 use crate::caller::GrantSet;
-use crate::command::{ApprovalRef, PageRequest, RunKind, RunRef, ToolFilter};
+use crate::command::{InputRef, PageRequest, RunKind, RunRef, ToolFilter};
 use crate::conversation::ConversationOrigin;
-use crate::id::{ApprovalId, ConnectionId, MessageId, RunId};
+use crate::id::{ConnectionId, InputId, MessageId, RunId};
 use crate::store::{SessionFilter, UsageGrouping};
 use crate::webhook::Webhook;
 
@@ -63,8 +63,8 @@ fn run_commands() -> Vec<Box<dyn AccessRow>> {
         CancelRun(run),
         DetachRun(run),
         FindRun(RunRef::ClientId { id: "1".into(), within: None }),
-        AnswerApproval { approval: ApprovalRef::Id(ApprovalId(uuid::Uuid::nil())), approve: true },
-        ListApprovals(PageRequest::new(None, None)),
+        AnswerInput { approval: InputRef::Id(InputId(uuid::Uuid::nil())), approve: true },
+        ListInputs(PageRequest::new(None, None)),
         call_tool(FolderChoice::Configured),
         call_tool(FolderChoice::Granted("/srv".to_owned())),
         ListTools { folder: None, page: PageRequest::new(None, None) },

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,17 +13,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Board;
-use super::run_permits::RunPermit;
+use super::run_permits::PermitSlot;
 use super::run_start::{LiveRunGuard, RunNameLease};
+use crate::agent::AgentTable;
 use crate::caller::{Caller, GrantSet, Principal, Surface};
 use crate::command::{RunKind, RunPlan};
+use crate::conversation::ConversationOrigin;
 use crate::error::BoardError;
 use crate::id::{ConnectionId, RunId};
 use crate::run::recover::ClosingReason;
 use crate::run::start::{RunFolder, StartedRun};
 use crate::run::{RunControl, RunExit, RunRequest, recover};
+use crate::run_spec::{RunSpec, StrategyKind};
 use crate::session::QueueSlot;
-use crate::store::{NodeRole, UnfinishedRun};
+use crate::store::{NodeRole, RunRow, UnfinishedRun};
 
 /// Runs taken over at a time, so that several processes share the work of one that is gone.
 const ADOPTED_AT_ONCE: usize = 64;
@@ -63,8 +66,7 @@ impl AdoptionState {
 struct ResumedRun {
     started: StartedRun,
     live_guard: LiveRunGuard,
-    name_lease: RunNameLease,
-    run_permit: Option<RunPermit>,
+    name_lease: Option<RunNameLease>,
 }
 
 impl Board {
@@ -90,11 +92,11 @@ impl Board {
         }
         report.resumed = resumed.len();
         // Only after all runs are settled: the first active run reads the remaining budgets.
-        for ResumedRun { started, live_guard, name_lease, run_permit } in resumed {
+        for ResumedRun { started, live_guard, name_lease } in resumed {
             let board = self.clone();
             self.0.tracker.spawn(async move {
                 let exit = started.run().await;
-                drop((live_guard, name_lease, run_permit));
+                drop((live_guard, name_lease));
                 board.note_exit(exit);
             });
         }
@@ -186,10 +188,16 @@ impl Board {
     /// The inner error says why the run cannot continue.
     async fn resume(&self, unfinished: &UnfinishedRun) -> Result<Result<ResumedRun, String>, BoardError> {
         let row = &unfinished.run;
-        let Some(spec) = recover::recorded_spec(&self.0.store, row.run).await? else {
-            return Ok(Err("interrupted: the server stopped during this turn".to_owned()));
-        };
         let agents = self.0.agents.get();
+        let recorded = recover::recorded_spec(&self.0.store, row.run).await?;
+        let is_agent_run = recorded.is_some();
+        let spec = match recorded {
+            Some(spec) => spec,
+            None => match self.chat_spec(row, &agents).await? {
+                Ok(spec) => Arc::new(spec),
+                Err(reason) => return Ok(Err(reason)),
+            },
+        };
         let Ok((agent, _)) = agents.select_for_run(&spec.requested_agent) else {
             return Ok(Err(format!("interrupted: no agent is named `{}` any more", spec.requested_agent)));
         };
@@ -198,6 +206,9 @@ impl Board {
             Ok(agent) => agent,
             Err(refused) => return Ok(Err(format!("interrupted: {refused}"))),
         };
+        if !is_agent_run && agent.strategy != spec.strategy {
+            return Ok(Err("interrupted: its agent is configured otherwise now".to_owned()));
+        }
         // The folder may have been deleted or closed to runs since.
         let folder = match RunFolder::readmit(&*self.0.run_deps.folders, &spec).await {
             Ok(folder) => folder,
@@ -209,23 +220,34 @@ impl Board {
             QueueSlot::Waiting(_) => return Ok(Err("interrupted: the server stopped during this run".to_owned())),
         };
         let control = RunControl::new(CancellationToken::new(), spec.detached || row.requests.detach);
-        let Ok(name_lease) = self.lease_name(&row.principal, &row.client_id, &control) else {
-            return Ok(Err(format!("interrupted: another run of the id {} goes on", row.client_id)));
+        // Ids of chat turns need not be unique.
+        let name_lease = match is_agent_run.then(|| self.lease_name(&row.principal, &row.client_id, &control)) {
+            None => None,
+            Some(Ok(name_lease)) => Some(name_lease),
+            Some(Err(_)) => {
+                return Ok(Err(format!("interrupted: another run of the id {} goes on", row.client_id)));
+            }
         };
+        let principal = Principal::from(&*row.principal);
         let caller = Caller {
-            surface: Surface::Runs,
-            principal: Principal::from(&*row.principal),
-            // No connection of this process: only the operator can answer its approvals.
-            connection: ConnectionId(0),
-            grants: GrantSet::CLIENT,
+            surface: Surface::from_name(&row.surface).unwrap_or(Surface::Runs),
+            grants: if let Principal::Channel(_) = principal { GrantSet::CHANNEL } else { GrantSet::CLIENT },
+            principal,
+            connection: ConnectionId::NONE,
         };
-        let plan = RunPlan {
-            agent: spec.requested_agent.clone(),
-            default_model: None,
-            adaptive: spec.adaptive,
-            detach: spec.detached,
-            verbose: spec.verbose,
+        let kind = if is_agent_run {
+            RunKind::Agent(RunPlan {
+                agent: spec.requested_agent.clone(),
+                default_model: None,
+                adaptive: spec.adaptive,
+                detach: spec.detached,
+                verbose: spec.verbose,
+            })
+        } else {
+            RunKind::Chat { agent: Some(spec.requested_agent.clone()) }
         };
+        // These runs had permits before: with a smaller limit now, they start without one and do not wait.
+        let run_permit = self.0.run_permits.try_acquire();
         let request = RunRequest {
             run: row.run,
             caller,
@@ -237,18 +259,63 @@ impl Board {
             client_id: row.client_id.clone(),
             content: spec.message.clone(),
             model: spec.model.clone(),
-            kind: RunKind::Agent(plan),
+            client_tools: spec.client_tools.clone(),
+            kind,
             folder,
             call_chain: None,
             control,
+            slot: Some(PermitSlot::new(self.0.run_permits.clone(), run_permit)),
+            stored_inputs: Vec::new(),
             // The trace of the request ended with the previous process.
             trace: None,
         };
         let live_guard = self.register_live(&request, true);
         let resumed = recover::resume(&self.0.run_deps, &self.0.store, unfinished, &spec, request, turn).await?;
-        // These runs had permits before: with a smaller limit now, they start without one and do not wait.
-        let run_permit = self.0.run_permits.try_acquire();
-        Ok(resumed.map(|started| ResumedRun { started, live_guard, name_lease, run_permit }))
+        Ok(resumed.map(|started| ResumedRun { started, live_guard, name_lease }))
+    }
+
+    /// What a chat turn was asked to do, with its soul, facts and past turns recalled again. The inner error says why the
+    /// turn cannot continue.
+    async fn chat_spec(&self, row: &RunRow, agents: &AgentTable) -> Result<Result<RunSpec, String>, BoardError> {
+        let interrupted = || "interrupted: the server stopped during this turn".to_owned();
+        let Some((agent_name, chat)) = recover::chat_briefing(&self.0.store, row.run).await? else {
+            return Ok(Err(interrupted()));
+        };
+        let (Some(agent), Some(parts)) = (agents.agent(&agent_name), row.session.conversation_parts()) else {
+            return Ok(Err(interrupted()));
+        };
+        let origin = ConversationOrigin {
+            channel: parts.channel,
+            account: parts.account,
+            peer: Some(parts.peer),
+            guild: chat.guild.as_deref().map(str::to_owned),
+            team: chat.team.as_deref().map(str::to_owned),
+        };
+        let memory = &self.0.run_deps.memory;
+        let instructions = match &chat.folder {
+            Some(folder) => Some((folder.clone(), self.0.run_deps.folders.documents(folder).await)),
+            None => None,
+        };
+        let folder = instructions.as_ref().map(|(folder, documents)| (&**folder, documents));
+        let stop = CancellationToken::new();
+        let recalled = memory.recall(agent, &origin, &row.session, &row.input, folder, &stop).await?;
+        Ok(Ok(RunSpec {
+            client_id: row.client_id.clone(),
+            thread: None,
+            requested_agent: agent_name,
+            strategy: StrategyKind::React,
+            adaptive: false,
+            detached: false,
+            verbose: false,
+            model: chat.model.clone(),
+            folder: chat.folder.clone(),
+            folder_granted: chat.folder_granted,
+            origin,
+            message: row.input.clone(),
+            system: recalled.system.into(),
+            history: recalled.messages,
+            client_tools: chat.client_tools.clone(),
+        }))
     }
 }
 

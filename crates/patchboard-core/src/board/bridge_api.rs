@@ -14,9 +14,9 @@ use crate::budget::call_chain::CallChain;
 use crate::caller::{Caller, Principal, Surface};
 use crate::command::{CallInSession, FindTool, ListWorkers, OpenSession, RegisterTools, ToolFilter, ToolIds};
 use crate::error::{BoardError, ErrorKind};
-use crate::executor::CallContext;
 use crate::executor::CallRecorder;
 use crate::executor::registry::ToolSet;
+use crate::executor::{CallContext, StoredInputs};
 use crate::id::{CallId, RunId};
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{ProgressSink, ToolScope};
@@ -174,6 +174,8 @@ impl Board {
             node: None,
             recorder: record,
             plugin_depth: 0,
+            made_by: None,
+            stored_inputs: StoredInputs::default(),
         };
         if is_workers {
             return self.call_tracked(&context, call, stop).await;

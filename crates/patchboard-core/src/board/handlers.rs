@@ -2,10 +2,10 @@
 
 use crate::access::Guarded;
 use crate::command::{
-    AddWorkspaceThread, AnswerApproval, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
+    AddWorkspaceThread, AnswerInput, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
     CallInSession, CancelMessage, CancelRun, ClearSession, CloseSession, ConfirmAppAlive, CreateWorkspace,
     DeregisterApp, DescribeNode, DescribeServer, DescribeSession, DetachRun, ExplainRouting, FindRun, FindTool,
-    ForgetApp, ListAgents, ListApprovals, ListApps, ListHostTools, ListMessages, ListModels, ListPlugins, ListSessions,
+    ForgetApp, ListAgents, ListApps, ListHostTools, ListInputs, ListMessages, ListModels, ListPlugins, ListSessions,
     ListTools, ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin, NextInboxEvent, OpenSession, PairApp,
     ReadHistory, ReadMessage, ReadThread, ReceiveWebhook, RegisterApp, RegisterTools, ReloadSettings,
     RemoveWorkspaceThread, ResendMessage, SearchMemory, SetModel, StartRun, SubmitMessage, SummariseUsage,
@@ -29,7 +29,7 @@ use crate::caller::{Caller, Grant};
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::BoardError;
 use crate::executor::CallContext;
-use crate::executor::CallRecorder;
+use crate::executor::{CallRecorder, StoredInputs};
 use crate::id::{CallId, MemoryOwner, RunId};
 use crate::model::{ToolCall, ToolInput};
 use crate::port::{ProgressSink, ToolScope};
@@ -70,8 +70,8 @@ handlers! {
     CancelRun(board, caller, CancelRun(run), _) => board.request_of_run(caller, run, RunRequestKind::Cancel).await;
     DetachRun(board, caller, DetachRun(run), _) => board.request_of_run(caller, run, RunRequestKind::Detach).await;
     FindRun(board, caller, FindRun(run), _) => board.find_run(caller, run).await;
-    AnswerApproval(board, caller, request, _) => board.0.approvals.answer(caller, &request.approval, request.approve);
-    ListApprovals(board, caller, ListApprovals(page), _) => Ok(paginate(board.0.approvals.list(caller), &page)?);
+    AnswerInput(board, caller, request, _) => board.0.inputs.answer(caller, &request.input, request.answer).await;
+    ListInputs(board, caller, ListInputs(page), _) => Ok(paginate(board.0.inputs.list(caller).await?, &page)?);
 
     ListSessions(board, caller, request, _) => board.list_sessions(caller, request).await;
     ReadHistory(board, caller, request, _) => board.read_history(caller, request).await;
@@ -88,7 +88,7 @@ handlers! {
     ListModels(board, _, request, stop) => board.list_models(request.agent.as_deref(), &stop).await;
     SetModel(board, caller, request, stop) => board.set_model(caller, request, &stop).await;
     DescribeNode(board, _, _, _) => board.describe_node().await;
-    DescribeServer(board, caller, _, _) => board.describe_server(caller).await;
+    DescribeServer(board, _, _, _) => board.describe_server().await;
     ReloadSettings(board, caller, _, _) => board.reload_settings(caller).await;
 
     ListWorkspaces(board, caller, _, _) => board.0.workspaces.list(&caller.principal.text()).await;
@@ -288,6 +288,8 @@ impl Board {
             node: None,
             recorder: CallRecorder::AuditStore(inner.store.clone()),
             plugin_depth: 0,
+            made_by: None,
+            stored_inputs: StoredInputs::default(),
         };
         self.call_tracked(&context, call, stop).await
     }

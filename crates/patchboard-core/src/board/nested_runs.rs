@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::run_permits::PermitSlot;
 use super::{Board, WeakBoard};
 use crate::agent::AgentTable;
 use crate::command::MAX_CONTENT;
@@ -71,6 +72,7 @@ impl Board {
             .nested_run_permits
             .try_acquire()
             .ok_or_else(|| BoardError::new(ErrorKind::Exhausted, "too many agents work for others at the moment"))?;
+        let slot = PermitSlot::new(inner.nested_run_permits.clone(), Some(run_permit));
         let ToolScope { folder, folder_grant, .. } = &context.scope;
         // A chat without a folder starts the other agent as a chat too.
         let kind = match folder {
@@ -98,18 +100,20 @@ impl Board {
             client_id,
             content: message,
             model: None,
+            client_tools: Vec::new(),
             kind,
             folder,
-            call_chain: Some(context.call_chain.child(context.run, agent.max_run_tokens)),
+            call_chain: Some(context.call_chain.child(context.run, agent.max_run_tokens, Some(slot))),
             // Detached: its lifetime depends on the waiting call, not on subscribers.
             control: RunControl::new(stop.child_token(), true),
+            slot: None,
+            stored_inputs: Vec::new(),
             trace: crate::trace::current_traceparent(),
         };
         let (started, start_result) = oneshot::channel();
         let task = self.clone();
         inner.tracker.spawn(async move {
             let exit = task.run(request, turn, started).await;
-            drop(run_permit);
             task.note_exit(exit);
         });
         start_result.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))?;

@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_core::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::BoardError;
+use crate::waits::WorkSlot;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -64,6 +66,37 @@ impl RunPermits {
 
     fn count(&self) -> MutexGuard<'_, PermitCount> {
         self.0.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The permit of one run, given back while the run waits for an answer. Dropping it returns the permit.
+#[derive(Debug)]
+pub(super) struct PermitSlot {
+    pool: RunPermits,
+    permit: Mutex<Option<RunPermit>>,
+}
+
+impl PermitSlot {
+    pub(super) fn new(pool: RunPermits, permit: Option<RunPermit>) -> Arc<Self> {
+        Arc::new(Self { pool, permit: Mutex::new(permit) })
+    }
+
+    fn permit(&self) -> MutexGuard<'_, Option<RunPermit>> {
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WorkSlot for PermitSlot {
+    fn release(&self) {
+        self.permit().take();
+    }
+
+    fn reacquire(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // The pool is never closed; without a permit the run goes on all the same.
+            let permit = self.pool.acquire().await.ok();
+            *self.permit() = permit;
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::run_permits::RunPermit;
+use super::run_permits::{PermitSlot, RunPermit};
 use super::{Board, CommandFuture, LiveRun, RunName};
 use crate::agent::AgentTable;
 use crate::caller::Caller;
@@ -17,6 +17,7 @@ use crate::id::{RunId, SessionKey};
 use crate::run::held::RunHold;
 use crate::run::start::{RunFolder, StartedRun};
 use crate::run::{RunControl, RunExit, RunRequest};
+use crate::run_spec::ClientToolSpec;
 use crate::session::{QueueSlot, SessionPermit};
 use crate::trace;
 
@@ -65,13 +66,14 @@ impl Board {
         }
         let slot = self.0.queues.enqueue(&request.session)?;
         if let QueueSlot::Waiting(_) = slot {
-            self.0.approvals.shorten_expiry(&request.session);
+            self.0.inputs.shorten_expiry(&request.session);
         }
         Ok(QueuedRun { request, slot, default_model, name_lease })
     }
 
     fn run_request(&self, caller: &Caller, start: StartRun, control: RunControl) -> Result<RunRequest, BoardError> {
-        let StartRun { mut origin, content, client_id, folder, model, kind } = start;
+        let StartRun { mut origin, content, client_id, folder, model, client_tools, kind } = start;
+        check_client_tools(&client_tools)?;
         if content.len() > MAX_CONTENT {
             return Err(BoardError::invalid(format!("content is too long: at most {MAX_CONTENT} bytes are accepted")));
         }
@@ -113,10 +115,13 @@ impl Board {
             client_id,
             content,
             model,
+            client_tools,
             kind,
             folder: RunFolder::Choose(folder),
             call_chain: None,
             control,
+            slot: None,
+            stored_inputs: Vec::new(),
             trace: trace::current_traceparent(),
         })
     }
@@ -142,12 +147,13 @@ impl Board {
         if let (RunKind::Agent(_), None) = (&request.kind, &requested_model) {
             request = self.with_default_model(request, default_model.as_deref(), &cancel).await?;
         }
+        request.slot = Some(PermitSlot::new(self.0.run_permits.clone(), Some(run_permit)));
         let (started, reply) = oneshot::channel();
         let board = self.clone();
         // From here on the run does not depend on the caller: it is recorded, or it did not start.
         self.0.tracker.spawn(async move {
             let exit = board.run(request, turn, started).await;
-            drop((run_permit, name_lease));
+            drop(name_lease);
             board.note_exit(exit);
         });
         reply.await.unwrap_or_else(|_| Err(BoardError::new(ErrorKind::Internal, "the run failed to begin")))
@@ -205,6 +211,36 @@ impl Board {
     }
 }
 
+/// Most tools that a client may bring, and their size together; more are refused.
+const MAX_CLIENT_TOOLS: usize = 128;
+const MAX_CLIENT_TOOL_BYTES: usize = 512 * 1024;
+/// Longest name of a client's tool, as models accept it.
+const MAX_TOOL_NAME: usize = 64;
+
+fn check_client_tools(tools: &[ClientToolSpec]) -> Result<(), BoardError> {
+    if tools.len() > MAX_CLIENT_TOOLS {
+        return Err(BoardError::invalid(format!("at most {MAX_CLIENT_TOOLS} tools of a client are accepted")));
+    }
+    if tools.iter().map(ClientToolSpec::approximate_bytes).sum::<usize>() > MAX_CLIENT_TOOL_BYTES {
+        return Err(BoardError::invalid(format!("the client's tools take more than {MAX_CLIENT_TOOL_BYTES} bytes")));
+    }
+    let is_name_character = |character: char| character.is_ascii_alphanumeric() || "_-.".contains(character);
+    for tool in tools {
+        let name = &*tool.name;
+        if name.is_empty() || name.len() > MAX_TOOL_NAME || !name.chars().all(is_name_character) {
+            let message = format!(
+                "`{}` is no name of a tool: it has 1 to {MAX_TOOL_NAME} letters, digits, `_`, `-` or `.`",
+                crate::text::clipped(&name, 80)
+            );
+            return Err(BoardError::invalid(message));
+        }
+        if !tool.input_schema.is_object() {
+            return Err(BoardError::invalid(format!("the schema of the client's tool `{name}` must be an object")));
+        }
+    }
+    Ok(())
+}
+
 /// A client's name for a run, reserved until the run has ended.
 #[derive(Debug)]
 pub(super) struct RunNameLease {
@@ -233,5 +269,6 @@ pub(super) struct LiveRunGuard {
 impl Drop for LiveRunGuard {
     fn drop(&mut self) {
         self.board.live_runs().remove(&self.run);
+        self.board.0.inputs.audience().forget(self.run);
     }
 }

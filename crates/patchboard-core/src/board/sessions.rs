@@ -8,7 +8,7 @@ use crate::error::BoardError;
 use crate::event::Topic;
 use crate::id::{Seq, SessionKey};
 use crate::reply::RunSummary;
-use crate::store::RunRow;
+use crate::store::{RunRow, RunState};
 
 use super::Board;
 
@@ -51,7 +51,9 @@ impl Board {
     }
 
     pub(super) async fn find_run(&self, caller: &Caller, run: RunRef) -> Result<RunSummary, BoardError> {
+        let named = if let RunRef::Id(run) = &run { Some(*run) } else { None };
         let row: Option<RunRow> = match run {
+            RunRef::Id(run) => self.0.store.run(run).await?,
             RunRef::ClientId { id, within } => {
                 let within = within.map(|session| self.session_key(session)).transpose()?;
                 let found = self.0.store.latest_run_by_client_id(&caller.principal.text(), &id).await?;
@@ -65,6 +67,11 @@ impl Board {
         let row = row
             .filter(|row| access::can_control(caller, &row.principal))
             .ok_or_else(|| BoardError::not_found("run expired or unknown"))?;
+        // An id that the server made for the run cannot be guessed either.
+        let is_own_id = named.is_some() || row.client_id.contains(&row.run.to_string());
+        if is_own_id && row.state == RunState::Running {
+            self.0.inputs.audience().note_joined(row.run, caller.connection);
+        }
         let last_seq = self.0.store.last_seq(&Topic::Run(row.run)).await?;
         // The run's row is retained longer than its events.
         if last_seq == Seq(0) {

@@ -35,7 +35,7 @@ impl Board {
         inner.run_deps.limits.set(limits.run);
         inner.run_deps.prices.set(prices);
         inner.ledger.set_limits(budgets);
-        inner.approvals.set_expiry(limits.approval_expiry);
+        inner.inputs.set_expiries(limits.inputs);
         inner.queues.set_max_waiting(limits.session_queue);
         inner.run_permits.resize(limits.concurrent_runs);
         inner.nested_run_permits.resize(limits.concurrent_runs);
@@ -74,7 +74,7 @@ impl Board {
         Ok(report)
     }
 
-    pub(super) async fn describe_server(&self, caller: &Caller) -> Result<ServerReport, BoardError> {
+    pub(super) async fn describe_server(&self) -> Result<ServerReport, BoardError> {
         let inner = &self.0;
         let model_of = |agent: &Arc<AgentSpec>| AgentModel {
             agent: agent.name.clone(),
@@ -86,7 +86,7 @@ impl Board {
             node: self.describe_node().await?,
             is_draining: self.is_draining(),
             agents: inner.agents.get().all().iter().map(model_of).collect(),
-            approvals: inner.approvals.list(caller).len() as u64,
+            approvals: inner.inputs.open_count() as u64,
             budget: inner.ledger.report(None).await?,
             pools: inner.bridge.workers(),
             connected_apps: apps.iter().filter(|app| app.is_connected).count() as u64,

@@ -419,8 +419,8 @@ fn short(record: &Envelope) -> String {
         Event::ToolRequested(call) => format!("call {} {}", call.name, tool_input(&call.input)),
         Event::ToolFinished { output, .. } if output.is_error => format!("error {}", output.content),
         Event::ToolFinished { output, .. } => format!("result {}", output.content),
-        Event::ApprovalRequested(request) => format!("may {} run", request.call.name),
-        Event::ApprovalResolved { approved, by, .. } => format!("approved {approved} by {by}"),
+        Event::InputRequested(request) => format!("may {} run", request.call.name),
+        Event::InputProvided { approved, by, .. } => format!("approved {approved} by {by}"),
         Event::ModelUsage(note) => {
             let mark = if note.estimated { " estimated" } else { "" };
             format!("usage {}+{}{mark}", note.tokens.input, note.tokens.output)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::id::{RunId, SessionKey};
+use crate::waits::{RunWaits, WorkSlot};
 
 /// Position of a run in the chain of runs that wait for each other.
 #[derive(Debug, Clone)]
@@ -13,12 +14,20 @@ pub struct CallChain {
     /// The session of the outermost run: it is charged, and its queue waits.
     pub root_session: SessionKey,
     pub token_budget: Arc<TokenBudget>,
+    /// The answers that the run, or the call, waits for.
+    pub waits: Arc<RunWaits>,
 }
 
 impl CallChain {
     /// The chain of a run that no other run waits for.
     pub fn root(session: SessionKey, max_tokens: Option<u64>) -> Self {
+        Self::with_slot(session, max_tokens, None)
+    }
+
+    /// The same for a run that holds a permit to work.
+    pub fn with_slot(session: SessionKey, max_tokens: Option<u64>, slot: Option<Arc<dyn WorkSlot>>) -> Self {
         Self {
+            waits: RunWaits::root(slot),
             ancestors: Arc::default(),
             root_session: session,
             token_budget: Arc::new(TokenBudget::new(max_tokens, None)),
@@ -27,12 +36,19 @@ impl CallChain {
 
     /// The chain of a run that `run`, whose chain this is, starts.
     #[must_use]
-    pub fn child(&self, run: RunId, max_tokens: Option<u64>) -> Self {
+    pub fn child(&self, run: RunId, max_tokens: Option<u64>, slot: Option<Arc<dyn WorkSlot>>) -> Self {
         Self {
+            waits: self.waits.child(slot),
             ancestors: self.ancestors.iter().copied().chain([run]).collect(),
             root_session: self.root_session.clone(),
             token_budget: Arc::new(TokenBudget::new(max_tokens, Some(self.token_budget.clone()))),
         }
+    }
+
+    /// The chain of one call of the run: what is waited for within the call counts for it too.
+    #[must_use]
+    pub fn for_call(&self) -> Self {
+        Self { waits: self.waits.child(None), ..self.clone() }
     }
 
     pub fn depth(&self) -> usize {

@@ -25,12 +25,16 @@ impl DeliveryTask {
         let (run, transcript) = match earlier {
             TaskStep::Suspend => return TaskStep::Suspend,
             TaskStep::Done(Err(error)) => return TaskStep::Done(Err(error)),
-            // Its events may be pruned; its outcome is known all the same.
             TaskStep::Done(Ok(Some((row, outcome)))) => {
                 let transcript = self.follow_run(row.run).await;
                 (
                     row.run,
-                    transcript.map(|transcript| RunTranscript { outcome, session: Some(row.session), ..transcript }),
+                    // Its events may be pruned; its outcome is known all the same.
+                    transcript.map(|transcript| RunTranscript {
+                        outcome: outcome.unwrap_or(transcript.outcome),
+                        session: Some(row.session),
+                        ..transcript
+                    }),
                 )
             }
             TaskStep::Done(Ok(None)) => match self.start_run().await {
@@ -57,8 +61,8 @@ impl DeliveryTask {
         }
     }
 
-    /// The run of an earlier process, if it completed or failed by itself.
-    async fn find_earlier_run(&mut self) -> TaskStep<Result<Option<(RunRow, RunOutcome)>, BoardError>> {
+    /// The run of an earlier process, if it completed or failed by itself, or goes on now.
+    async fn find_earlier_run(&mut self) -> TaskStep<Result<Option<(RunRow, Option<RunOutcome>)>, BoardError>> {
         let name = self.delivery.run_name();
         let found = match self
             .service
@@ -75,9 +79,11 @@ impl DeliveryTask {
             None => return TaskStep::Done(Ok(None)),
             Some(row) => match row.state {
                 RunState::Ended(outcome @ (RunOutcome::Completed | RunOutcome::Failed)) => {
-                    return TaskStep::Done(Ok(Some((row, outcome))));
+                    return TaskStep::Done(Ok(Some((row, Some(outcome)))));
                 }
-                RunState::Ended(RunOutcome::Cancelled | RunOutcome::Interrupted) | RunState::Running => {}
+                // Unfinished runs were taken over before unfinished deliveries.
+                RunState::Running => return TaskStep::Done(Ok(Some((row, None)))),
+                RunState::Ended(RunOutcome::Cancelled | RunOutcome::Interrupted) => {}
             },
         }
         if self.delivery.payload.interrupted_runs > 0 {
@@ -103,6 +109,7 @@ impl DeliveryTask {
             content: message.content.as_str().into(),
             client_id: self.delivery.run_name(),
             model: None,
+            client_tools: Vec::new(),
             kind: RunKind::Chat { agent: None },
         };
         let stop = CancellationToken::new();
@@ -189,8 +196,8 @@ impl RunTranscript {
             | Event::FindingRecorded(_)
             | Event::ToolProgress { .. }
             | Event::ToolFinished { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalResolved { .. }
+            | Event::InputRequested(_)
+            | Event::InputProvided { .. }
             | Event::ModelUsage(_)
             | Event::Message(_) => {}
         }

@@ -11,7 +11,7 @@ use super::error_text;
 use super::load::LoadPermit;
 use super::retry::RetrySchedule;
 use super::service::{AcceptedDelivery, ChannelService, DeliveryHold, PermitKind};
-use crate::caller::{Caller, Grant, GrantSet, Principal, Surface};
+use crate::caller::{Caller, GrantSet, Principal, Surface};
 use crate::error::BoardError;
 use crate::id::ConnectionId;
 use crate::port::PluginRuntime;
@@ -70,8 +70,8 @@ impl DeliveryTask {
             surface: Surface::Webhook,
             principal: Principal::Channel(delivery.channel.name.clone()),
             // No connection: only the operator answers questions of its runs.
-            connection: ConnectionId(0),
-            grants: GrantSet::NONE.with(Grant::Converse),
+            connection: ConnectionId::NONE,
+            grants: GrantSet::CHANNEL,
         };
         let task = Self {
             runs,

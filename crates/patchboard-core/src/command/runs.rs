@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::{Command, PageRequest, SessionRef};
 use crate::conversation::ConversationOrigin;
-use crate::id::{ApprovalId, CallId, RunId};
-use crate::reply::{PendingApproval, RunSummary};
+use crate::event::InputAnswer;
+use crate::id::{CallId, InputId, RunId};
+use crate::reply::{PendingInput, RunSummary};
+use crate::run_spec::ClientToolSpec;
 use crate::store::ResultPage;
 
 /// Longest user message in bytes; a longer one is refused.
@@ -13,7 +15,7 @@ pub const MAX_CONTENT: usize = 4 * 1024 * 1024;
 
 /// Starts a run. Replies when it has started: its turn in the session's queue has come, its budget is reserved and it
 /// is recorded. Cancelling the request cancels the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StartRun {
     pub origin: ConversationOrigin,
     /// The user's words; the model receives them unchanged.
@@ -24,6 +26,8 @@ pub struct StartRun {
     pub folder: FolderChoice,
     /// A model for this run only, instead of the agent's: `provider/model`, or a model of the agent's provider.
     pub model: Option<Arc<str>>,
+    /// Tools that the client has. It runs them itself and gives their results with `AnswerInput`.
+    pub client_tools: Vec<ClientToolSpec>,
     pub kind: RunKind,
 }
 
@@ -113,28 +117,29 @@ impl Command for FindRun {
     type Reply = RunSummary;
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnswerApproval {
-    pub approval: ApprovalRef,
-    pub approve: bool,
+/// Gives what a run waits for. The first answer wins; replies when it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerInput {
+    pub input: InputRef,
+    pub answer: InputAnswer,
 }
 
-impl Command for AnswerApproval {
+impl Command for AnswerInput {
     type Reply = ();
 }
 
-/// The open approvals that the caller may answer, oldest first.
+/// The open approvals, client tool calls and questions that the caller may answer, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListApprovals(pub PageRequest);
+pub struct ListInputs(pub PageRequest);
 
-impl Command for ListApprovals {
-    type Reply = ResultPage<PendingApproval>;
+impl Command for ListInputs {
+    type Reply = ResultPage<PendingInput>;
 }
 
-/// A client's reference to an open approval.
+/// A client's reference to an open input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApprovalRef {
-    Id(ApprovalId),
+pub enum InputRef {
+    Id(InputId),
     /// By tool call, within the run that makes it.
     Call {
         run: RunId,
@@ -145,6 +150,9 @@ pub enum ApprovalRef {
 /// A client's reference to a run it wants to follow again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunRef {
+    /// By its own id. The connection counts as having joined the run, and may answer for it once the connection that
+    /// started the run is gone.
+    Id(RunId),
     /// The calling principal's newest run with that client id, which must be in the session if one is given.
     ClientId { id: Arc<str>, within: Option<SessionRef> },
     /// The session's newest run.

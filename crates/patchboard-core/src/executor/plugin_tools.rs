@@ -85,7 +85,11 @@ impl ContextToolHost for PluginToolHost {
         let functions = Arc::new(PluginFunctions {
             call: call.id.clone(),
             caller: self.caller.get().cloned(),
-            context: CallContext { plugin_depth: context.plugin_depth.saturating_add(1), ..context.clone() },
+            context: CallContext {
+                plugin_depth: context.plugin_depth.saturating_add(1),
+                made_by: Some(format!("plugin {}", plugin_of(context, &call.name)).into()),
+                ..context.clone()
+            },
         });
         let plugin_call = PluginCall { tool: call.name.clone(), arguments: arguments.to_string().into(), functions };
         Box::pin(async move {
@@ -99,6 +103,13 @@ impl ContextToolHost for PluginToolHost {
             }
         })
     }
+}
+
+/// The name of the plugin that has the tool; the tool's own if its plugin is not known any more.
+fn plugin_of(context: &CallContext, tool: &str) -> Arc<str> {
+    let traits = context.tool_set.find(tool).and_then(|(spec, _)| spec.traits.as_ref());
+    let name = traits.and_then(|traits| traits.metadata.get(PLUGIN_METADATA_KEY));
+    name.map_or_else(|| tool.into(), |name| name.as_str().into())
 }
 
 /// Programs get a value where the plugin wrote one.

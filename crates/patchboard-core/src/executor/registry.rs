@@ -9,10 +9,12 @@ use futures_core::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::inputs::ClientTools;
 use super::{CallContext, ContextToolHost};
 use crate::error::{BoardError, ErrorKind};
 use crate::model::ToolCall;
 use crate::port::{ToolHost, ToolScope};
+use crate::run_spec::ClientToolSpec;
 use crate::tokens;
 use crate::tool::{Glob, ToolKind, ToolOutput, ToolSpec};
 
@@ -55,6 +57,11 @@ impl Deref for RegisteredHost {
 }
 
 impl RegisteredHost {
+    /// Whether its calls may make further calls, in their own context.
+    pub(super) fn uses_context(&self) -> bool {
+        matches!(self, Self::Contextual(_))
+    }
+
     pub(super) fn call_in<'a>(
         &'a self,
         context: &'a CallContext,
@@ -176,6 +183,26 @@ impl ToolSet {
     /// A set of one tool that is in no registry.
     pub(crate) fn single(spec: ToolSpec, host: RegisteredHost) -> Self {
         Self::from_tools(vec![(spec, host)])
+    }
+
+    /// This set and the tools of a client. A name that is taken already, or twice, is the error.
+    pub(crate) fn with_client_tools(&self, tools: &[ClientToolSpec]) -> Result<Self, Arc<str>> {
+        if tools.is_empty() {
+            return Ok(self.clone());
+        }
+        let host = RegisteredHost::Plain(Arc::new(ClientTools));
+        let own = self.specs.iter().cloned().zip(self.hosts.iter().cloned());
+        let of_client = tools.iter().map(|tool| (ClientTools::spec(tool), host.clone()));
+        let mut all: Vec<(ToolSpec, RegisteredHost)> = own.chain(of_client).collect();
+        all.sort_by(|(left, _), (right, _)| left.name.cmp(&right.name));
+        let twice = all.windows(2).find_map(|pair| match pair {
+            [(left, _), (right, _)] if left.name == right.name => Some(left.name.clone()),
+            _ => None,
+        });
+        match twice {
+            Some(name) => Err(name),
+            None => Ok(Self::from_tools(all)),
+        }
     }
 
     pub fn find(&self, name: &str) -> Option<(&ToolSpec, &RegisteredHost)> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::event::{Envelope, Topic};
-use crate::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey, TenureId};
+use crate::event::{Envelope, InputAnswer, Topic};
+use crate::id::{InputId, MemoryOwner, MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::store::{
-    AuditRow, DeliveryRow, FactQuery, FactRow, KvEntry, KvNamespace, MessageRow, ModelCallRow, NewFact, NewTurn,
-    NodeRole, RunRow, RunState, SessionRow, StoreError, StoreWrite, TurnRow, UnfinishedRun, UsageRow,
+    AuditRow, DeliveryRow, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, MessageRow, ModelCallRow, NewFact,
+    NewTurn, NodeRole, RunRow, RunState, SessionRow, StoreError, StoreWrite, TurnRow, UnfinishedRun, UsageRow,
 };
 use crate::webhook::DeliveryId;
 
@@ -31,6 +31,8 @@ pub(super) struct StoreTables {
     pub(super) last_number: u64,
     pub(super) events: HashMap<Topic, Vec<Arc<Envelope>>>,
     pub(super) runs: HashMap<RunId, StoredRun>,
+    /// By the order in which they were asked.
+    pub(super) inputs: BTreeMap<u64, InputRow>,
     pub(super) open_calls: BTreeMap<(RunId, u32), ModelCallRow>,
     pub(super) sessions: HashMap<SessionKey, StoredSession>,
     pub(super) facts: Vec<StoredFact>,
@@ -85,9 +87,18 @@ impl StoreTables {
             if let StoreWrite::RequestOfRun { run, .. } = write {
                 return self.runs.get(run).is_some_and(|run| run.ended_at.is_none());
             }
+            if let StoreWrite::AnswerInput { input, answer, at, .. } = write {
+                // Only the run itself notes that the time is over.
+                let is_late = |row: &InputRow| *answer != InputAnswer::Expired && *at >= row.request.expires_at;
+                return self.find_input(*input).is_some_and(|row| row.answer.is_none() && !is_late(row));
+            }
             true
         };
         if writes.iter().all(is_met) { Ok(()) } else { Err(StoreError::Conflict) }
+    }
+
+    pub(super) fn find_input(&self, input: InputId) -> Option<&InputRow> {
+        self.inputs.values().find(|row| row.request.input == input)
     }
 
     /// Whether `tenure` may take over work of that owner.
@@ -142,8 +153,9 @@ impl StoreTables {
                         return Err(format!("run {run} is not running"));
                     }
                 }
-                // Checked before, as a conflict.
-                StoreWrite::RequestOfRun { .. } => {}
+                // Checked before, as conflicts.
+                StoreWrite::RequestOfRun { .. } | StoreWrite::AnswerInput { .. } => {}
+                StoreWrite::OpenInput(_) | StoreWrite::CloseInput(_) => {}
                 StoreWrite::OpenModelCall(call) => {
                     let key = (call.run, call.number);
                     if open.insert(key, true).unwrap_or_else(|| self.open_calls.contains_key(&key)) {
@@ -190,11 +202,23 @@ impl StoreTables {
                 StoreWrite::CloseRun { run, outcome, at } => {
                     if let Some(stored) = self.runs.get_mut(&run) {
                         self.run_owners.remove(&run);
+                        self.inputs.retain(|_, row| row.run != run);
                         stored.ended_at = Some(at);
                         stored.row.state = RunState::Ended(outcome);
                         runs_to_delete.extend(stored.delete_at_end.then_some(run));
                     }
                 }
+                StoreWrite::OpenInput(row) => {
+                    let number = self.next_number();
+                    self.inputs.insert(number, row);
+                }
+                StoreWrite::AnswerInput { input, answer, by, .. } => {
+                    let open = self.inputs.values_mut().find(|row| row.request.input == input);
+                    if let Some(row) = open {
+                        row.answer = Some((answer, by));
+                    }
+                }
+                StoreWrite::CloseInput(input) => self.inputs.retain(|_, row| row.request.input != input),
                 StoreWrite::RequestOfRun { run, request } => {
                     if let Some(stored) = self.runs.get_mut(&run) {
                         stored.row.requests.add(request);
@@ -348,6 +372,7 @@ impl StoreTables {
         self.runs.remove(&run);
         self.events.remove(&Topic::Run(run));
         self.open_calls.retain(|(of, _), _| *of != run);
+        self.inputs.retain(|_, row| row.run != run);
     }
 
     /// Deletes final messages last changed before `before`, with their events; returns `true` if some are left.

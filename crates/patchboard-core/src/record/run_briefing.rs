@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::model_messages::StoredModelMessage;
 use crate::conversation;
@@ -33,6 +34,31 @@ pub(super) struct StoredBriefing {
     message: Arc<str>,
     system: Arc<str>,
     history: Vec<StoredModelMessage>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    client_tools: Vec<StoredClientTool>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredChatBriefing {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    folder: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    folder_granted: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    guild: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    team: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    client_tools: Vec<StoredClientTool>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredClientTool {
+    name: Arc<str>,
+    description: Arc<str>,
+    input_schema: Arc<Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,6 +105,7 @@ impl From<&run_spec::RunSpec> for StoredBriefing {
             message: spec.message.clone(),
             system: spec.system.clone(),
             history: spec.history.iter().map(StoredModelMessage::from).collect(),
+            client_tools: spec.client_tools.iter().map(StoredClientTool::from).collect(),
         }
     }
 }
@@ -108,6 +135,46 @@ impl TryFrom<StoredBriefing> for run_spec::RunSpec {
             message: stored.message,
             system: stored.system,
             history: stored.history.into_iter().map(model::ModelMessage::try_from).collect::<Result<_, _>>()?,
+            client_tools: stored.client_tools.into_iter().map(Into::into).collect(),
         })
+    }
+}
+
+impl From<&run_spec::ChatBriefing> for StoredChatBriefing {
+    fn from(chat: &run_spec::ChatBriefing) -> Self {
+        Self {
+            model: chat.model.clone(),
+            folder: chat.folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
+            folder_granted: chat.folder_granted,
+            guild: chat.guild.clone(),
+            team: chat.team.clone(),
+            client_tools: chat.client_tools.iter().map(StoredClientTool::from).collect(),
+        }
+    }
+}
+
+impl From<StoredChatBriefing> for run_spec::ChatBriefing {
+    fn from(stored: StoredChatBriefing) -> Self {
+        Self {
+            model: stored.model,
+            folder: stored.folder.map(|folder| Arc::from(Path::new(&folder))),
+            folder_granted: stored.folder_granted,
+            guild: stored.guild,
+            team: stored.team,
+            client_tools: stored.client_tools.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&run_spec::ClientToolSpec> for StoredClientTool {
+    fn from(tool: &run_spec::ClientToolSpec) -> Self {
+        let run_spec::ClientToolSpec { name, description, input_schema } = tool.clone();
+        Self { name, description, input_schema }
+    }
+}
+
+impl From<StoredClientTool> for run_spec::ClientToolSpec {
+    fn from(StoredClientTool { name, description, input_schema }: StoredClientTool) -> Self {
+        Self { name, description, input_schema }
     }
 }

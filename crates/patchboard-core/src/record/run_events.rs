@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::StoredFinding;
 use super::hub_message_events::StoredMessageEvent;
+use super::inputs::{StoredInputAnswer, StoredInputRequest};
 use super::model_messages::StoredToolCall;
-use super::run_briefing::StoredBriefing;
+use super::run_briefing::{StoredBriefing, StoredChatBriefing};
 use crate::error::BoxError;
 use crate::event;
-use crate::id::{ApprovalId, CallId, NodeId, SessionKey};
+use crate::id::{CallId, InputId, NodeId, SessionKey};
 use crate::model::{self, StopReason, TokenCount};
 use crate::run_spec::NodeKey;
 use crate::tool::ToolOutput;
@@ -28,6 +29,8 @@ enum StoredEvent {
     RunStarted {
         session: String,
         agent: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chat: Option<Box<StoredChatBriefing>>,
     },
     RunBriefed(Box<StoredBriefing>),
     NodeEntered {
@@ -65,16 +68,10 @@ enum StoredEvent {
         content: Arc<str>,
         is_error: bool,
     },
-    ApprovalRequested {
-        approval: String,
-        call: StoredToolCall,
-        expires_at: String,
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        may_have_run: bool,
-    },
-    ApprovalResolved {
-        approval: String,
-        approved: bool,
+    InputRequested(Box<StoredInputRequest>),
+    InputProvided {
+        input: String,
+        answer: StoredInputAnswer,
         by: Arc<str>,
     },
     ModelUsage {
@@ -151,9 +148,11 @@ impl From<&event::Event> for StoredEvent {
         let text = |pieces: &event::TextChunks| pieces.text().to_owned();
         let ends = |pieces: &event::TextChunks| pieces.ends().to_vec();
         match event {
-            event::Event::RunStarted { session, agent } => {
-                Self::RunStarted { session: session.to_string(), agent: agent.clone() }
-            }
+            event::Event::RunStarted { session, agent, chat } => Self::RunStarted {
+                session: session.to_string(),
+                agent: agent.clone(),
+                chat: chat.as_ref().map(|chat| Box::new((&**chat).into())),
+            },
             event::Event::RunBriefed(spec) => Self::RunBriefed(Box::new((&**spec).into())),
             event::Event::NodeEntered { key, name, is_reentry } => {
                 Self::NodeEntered { key: key.0, name: name.clone(), is_reentry: *is_reentry }
@@ -189,14 +188,9 @@ impl From<&event::Event> for StoredEvent {
             event::Event::ToolFinished { call, output } => {
                 Self::ToolFinished { call: call.0.clone(), content: output.content.clone(), is_error: output.is_error }
             }
-            event::Event::ApprovalRequested(request) => Self::ApprovalRequested {
-                approval: request.approval.to_string(),
-                call: (&request.call).into(),
-                expires_at: request.expires_at.to_string(),
-                may_have_run: request.may_have_run,
-            },
-            event::Event::ApprovalResolved { approval, approved, by } => {
-                Self::ApprovalResolved { approval: approval.to_string(), approved: *approved, by: by.clone() }
+            event::Event::InputRequested(request) => Self::InputRequested(Box::new(request.into())),
+            event::Event::InputProvided { input, answer, by } => {
+                Self::InputProvided { input: input.to_string(), answer: answer.into(), by: by.clone() }
             }
             event::Event::ModelUsage(usage) => Self::ModelUsage {
                 input: usage.tokens.input,
@@ -217,9 +211,10 @@ impl TryFrom<StoredEvent> for event::Event {
 
     fn try_from(stored: StoredEvent) -> Result<Self, BoxError> {
         Ok(match stored {
-            StoredEvent::RunStarted { session, agent } => Self::RunStarted {
+            StoredEvent::RunStarted { session, agent, chat } => Self::RunStarted {
                 session: SessionKey::parse(&session).ok_or_else(|| format!("bad session key: {session}"))?,
                 agent,
+                chat: chat.map(|chat| Arc::new((*chat).into())),
             },
             StoredEvent::RunBriefed(briefing) => Self::RunBriefed(Arc::new((*briefing).try_into()?)),
             StoredEvent::NodeEntered { key, name, is_reentry } => {
@@ -253,16 +248,9 @@ impl TryFrom<StoredEvent> for event::Event {
             StoredEvent::ToolFinished { call, content, is_error } => {
                 Self::ToolFinished { call: CallId(call), output: ToolOutput { content, is_error, data: None } }
             }
-            StoredEvent::ApprovalRequested { approval, call, expires_at, may_have_run } => {
-                Self::ApprovalRequested(event::ApprovalRequest {
-                    approval: approval.parse::<ApprovalId>()?,
-                    call: call.into(),
-                    expires_at: expires_at.parse()?,
-                    may_have_run,
-                })
-            }
-            StoredEvent::ApprovalResolved { approval, approved, by } => {
-                Self::ApprovalResolved { approval: approval.parse::<ApprovalId>()?, approved, by }
+            StoredEvent::InputRequested(request) => Self::InputRequested((*request).try_into()?),
+            StoredEvent::InputProvided { input, answer, by } => {
+                Self::InputProvided { input: input.parse::<InputId>()?, answer: answer.into(), by }
             }
             StoredEvent::ModelUsage { input, output, provider, model, estimated } => {
                 let tokens = TokenCount { input, output };

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::event::{ApprovalRequest, ModelCallUsage, RunOutcome, TextChunks};
-use crate::id::{ApprovalId, CallId, SessionKey};
+use crate::event::{InputRequest, ModelCallUsage, RunOutcome, TextChunks};
+use crate::id::{CallId, InputId, SessionKey};
 use crate::model::{ContentPart, MessageRole, TokenCount, ToolCall, ToolInput, ToolResult};
 use crate::tool::ToolOutput;
 
@@ -29,7 +29,7 @@ fn numbers() -> ToolInput {
 
 /// One of every kind, in the order of the fixture file.
 fn every_event() -> Vec<Event> {
-    let approval = ApprovalId(uuid::Uuid::from_u128(7));
+    let approval = InputId(uuid::Uuid::from_u128(7));
     vec![
         Event::RunStarted {
             session: SessionKey::conversation("default", "web", "a:b", "main"),
@@ -42,13 +42,13 @@ fn every_event() -> Vec<Event> {
         Event::ToolRequested(ToolCall { input: numbers(), ..call() }),
         Event::ToolRequested(ToolCall { input: ToolInput::Json(Arc::new(json!(null))), ..call() }),
         Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such file") },
-        Event::ApprovalRequested(ApprovalRequest {
+        Event::InputRequested(InputRequest {
             approval,
             call: call(),
             expires_at: "2026-11-15T12:00:00Z".parse().unwrap(),
             may_have_run: false,
         }),
-        Event::ApprovalResolved { approval, approved: false, by: "expired".into() },
+        Event::InputProvided { approval, approved: false, by: "expired".into() },
         Event::ModelUsage(ModelCallUsage {
             tokens: TokenCount { input: 150, output: 42 },
             provider: "main".into(),
@@ -86,8 +86,8 @@ fn every_message() -> Vec<ModelMessage> {
 
 #[test]
 fn that_a_call_may_have_run_survives_storage() {
-    let mut expected = every_event().into_iter().find(|event| matches!(event, Event::ApprovalRequested(_))).unwrap();
-    let Event::ApprovalRequested(request) = &mut expected else { unreachable!() };
+    let mut expected = every_event().into_iter().find(|event| matches!(event, Event::InputRequested(_))).unwrap();
+    let Event::InputRequested(request) = &mut expected else { unreachable!() };
     request.may_have_run = true;
     let bytes = encode_entry(None, &expected);
     assert_eq!(decode_entry(RECORD_VERSION, &bytes).unwrap(), (None, expected));

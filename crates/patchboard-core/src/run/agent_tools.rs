@@ -73,7 +73,7 @@ impl AgentToolHost {
             };
             match &record.event {
                 Event::AnswerText(pieces) => scope.progress.send_text(pieces.text()).await,
-                Event::ApprovalRequested(_) | Event::ApprovalResolved { .. } => {
+                Event::InputRequested(_) | Event::InputProvided { .. } => {
                     scope.progress.forward_event(record.event.clone()).await;
                 }
                 Event::RunFailed { message } => failure = Some(message.clone()),

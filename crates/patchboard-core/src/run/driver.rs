@@ -27,7 +27,7 @@ use crate::conversation::ConversationOrigin;
 use crate::error::{BoardError, ErrorKind};
 use crate::event::{Event, NewEvent, RunOutcome};
 use crate::executor::CallIntent;
-use crate::executor::{CallContext, ToolExecutor, ToolRegistry};
+use crate::executor::{CallContext, StoredInputs, ToolExecutor, ToolRegistry};
 use crate::id::{CallId, NodeId, Seq};
 use crate::log::{EventLog, TopicWriter};
 use crate::memory::Memory;
@@ -105,14 +105,27 @@ pub(super) struct RunSetup {
 }
 
 impl Driver {
-    pub(super) fn new(deps: Arc<RunDeps>, request: RunRequest, writer: Arc<TopicWriter>, setup: RunSetup) -> Self {
+    /// Refused if a tool of the client has the name of another tool of the agent.
+    pub(super) fn new(
+        deps: Arc<RunDeps>,
+        request: RunRequest,
+        writer: Arc<TopicWriter>,
+        setup: RunSetup,
+    ) -> Result<Self, BoardError> {
         let RunRequest { run, caller, agent, strategy, origin, session, content, call_chain, control, trace, .. } =
             request;
         let tool_set =
             deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setup.folder.as_deref());
+        let tool_set = tool_set.with_client_tools(&request.client_tools).map_err(|name| {
+            BoardError::invalid(format!(
+                "the agent has a tool named `{name}` already: give the client's tool another name"
+            ))
+        })?;
         let owner = origin.memory_owner();
-        let call_chain = call_chain.unwrap_or_else(|| CallChain::root(session.clone(), agent.max_run_tokens));
-        Self {
+        let made_by = call_chain.as_ref().map(|_| format!("agent {}", agent.name).into());
+        let call_chain =
+            call_chain.unwrap_or_else(|| CallChain::with_slot(session.clone(), agent.max_run_tokens, request.slot));
+        Ok(Self {
             context: CallContext {
                 caller,
                 run,
@@ -129,6 +142,8 @@ impl Driver {
                 node: None,
                 recorder: CallRecorder::RunLog { writer: writer.clone(), records_nodes: setup.records_nodes },
                 plugin_depth: 0,
+                made_by,
+                stored_inputs: StoredInputs::new(request.stored_inputs),
             },
             writer,
             system: setup.system,
@@ -146,7 +161,7 @@ impl Driver {
             work_stop: control.cancel.child_token(),
             control,
             trace,
-        }
+        })
     }
 }
 
@@ -193,7 +208,7 @@ impl StartedRun {
                     driver.control.cancel.cancel();
                     work.await
                 }
-                () = tokio::time::sleep(driver.agent.run_timeout) => {
+                () = driver.context.call_chain.waits.working_time(driver.agent.run_timeout) => {
                     driver.work_stop.cancel();
                     work.await
                 }
@@ -265,12 +280,16 @@ struct RunLoop<'a, 'n> {
     outcome_unknown: HashSet<CallId>,
     /// Tool calls contained in a recorded model response; a strategy may create others from the model's text.
     announced: HashSet<CallId>,
+    /// Tool calls of the previous process whose intent is recorded and that have not started.
+    intended: HashSet<CallId>,
 }
 
 impl Driver {
     /// Resolves when the run had no subscriber for the grace period and is not detached.
     async fn until_abandoned(&self) {
-        self.writer.wait_until_unfollowed(self.deps.limits.get().orphan_grace).await;
+        // A run that waits for an answer is not abandoned; its grace period begins anew with the answer.
+        let unfollowed = || self.writer.wait_until_unfollowed(self.deps.limits.get().orphan_grace);
+        self.context.call_chain.waits.while_working(unfollowed).await;
         if self.control.detached.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
@@ -290,6 +309,7 @@ impl Driver {
             queued_calls: VecDeque::new(),
             outcome_unknown: HashSet::new(),
             announced: HashSet::new(),
+            intended: HashSet::new(),
         };
         let ending = run_loop.run_to_end(strategy, start).await?;
         // Stops all active work; its cost and effects are recorded before the run's end is.
@@ -377,9 +397,10 @@ impl RunLoop<'_, '_> {
     async fn run_to_end(&mut self, strategy: &mut dyn Strategy, start: FirstWork) -> Result<RunConclusion, BoardError> {
         match start {
             FirstWork::Fresh(first) => self.start_call(*first),
-            FirstWork::Resumed { steps, outcome_unknown, announced } => {
+            FirstWork::Resumed { steps, outcome_unknown, announced, intended } => {
                 self.outcome_unknown = outcome_unknown;
                 self.announced = announced;
+                self.intended = intended;
                 if let Some(ending) = self.perform(steps, PendingCommit::default()).await? {
                     return Ok(ending);
                 }
@@ -485,6 +506,9 @@ impl RunLoop<'_, '_> {
     fn intent_for(&mut self, node: Option<NodeId>, call: ToolCall, pending: &mut PendingCommit) -> CallIntent {
         if self.outcome_unknown.remove(&call.id) {
             return CallIntent::with_unknown_outcome(call);
+        }
+        if self.intended.remove(&call.id) {
+            return ToolExecutor::prepare_intent(call, true).1;
         }
         let is_announced = self.driver.records_nodes && self.announced.remove(&call.id);
         let (event, intent) = ToolExecutor::prepare_intent(call, is_announced);

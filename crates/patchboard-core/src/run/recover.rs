@@ -13,11 +13,13 @@ use crate::error::BoardError;
 use crate::event::{Envelope, Event, ModelCallUsage, NewEvent, NodeOutcome, RunOutcome, Topic};
 use crate::id::{NodeId, RunId, Seq};
 use crate::model::{ModelMessage, TokenCount};
-use crate::run_spec::RunSpec;
+use crate::run_spec::{ChatBriefing, RunSpec};
 use crate::session::SessionPermit;
 use crate::store::{AuditRow, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow};
 use crate::tokens;
 
+/// Inputs of a run that are taken up; as many as a server may have open.
+const MAX_INPUTS: usize = 1024;
 /// Records read at a time.
 const RECORDS_PER_READ: usize = 256;
 
@@ -32,6 +34,18 @@ pub async fn recorded_spec(store: &Arc<dyn Store>, run: RunId) -> Result<Option<
     ))
 }
 
+/// The briefing of a chat turn that may be continued, with the name of its agent.
+pub async fn chat_briefing(
+    store: &Arc<dyn Store>,
+    run: RunId,
+) -> Result<Option<(Arc<str>, Arc<ChatBriefing>)>, BoardError> {
+    let records = store.events(&Topic::Run(run), Seq::FIRST, 1).await?;
+    Ok(records.first().and_then(|record| match &record.event {
+        Event::RunStarted { agent, chat: Some(chat), .. } => Some((agent.clone(), chat.clone())),
+        _ => None,
+    }))
+}
+
 /// Resumes a run of a process that died: the recorded inputs are fed to its strategy again, interrupted nodes are
 /// entered again, and calls whose outcome is unknown are left to their tool's policy. The inner error says why the run
 /// cannot be resumed.
@@ -40,11 +54,13 @@ pub async fn resume(
     store: &Arc<dyn Store>,
     unfinished: &UnfinishedRun,
     spec: &RunSpec,
-    request: RunRequest,
+    mut request: RunRequest,
     session_permit: SessionPermit,
 ) -> Result<Result<StartedRun, String>, BoardError> {
     let topic = Topic::Run(unfinished.run.run);
-    let mut replay = RunReplay::new(strategy::build(spec.strategy, strategy_spec(spec, &request)));
+    let strategy = strategy::build(spec.strategy, strategy_spec(spec, &request));
+    let mut replay =
+        if request.kind.plan().is_some() { RunReplay::new(strategy) } else { RunReplay::of_chat(strategy) };
     let mut next = Seq::FIRST;
     for_each_record(store, &topic, Seq::FIRST, |record| {
         replay.apply_record(record);
@@ -54,6 +70,8 @@ pub async fn resume(
     if let Err(obstacle) = replay.finish() {
         return Ok(Err(format!("interrupted: {obstacle}")));
     }
+    request.stored_inputs = store.inputs(Some(unfinished.run.run), MAX_INPUTS).await?;
+    request.stored_inputs.extend(replay.provided_inputs(&unfinished.run));
     let settled = settle_open_calls(deps, store, &topic, &unfinished.open_calls).await?;
     let principal = unfinished.run.principal.clone();
     let mut writes = settled.1;

@@ -2,13 +2,15 @@
 //! to be done.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::node_tracker::NodeTracker;
 use super::strategy::{Completion, Strategy, StrategyInput, StrategyStep};
-use crate::event::{Envelope, Event, ModelCallOutcome, NodeOutcome};
-use crate::id::{ApprovalId, CallId, NodeId};
-use crate::model::ToolCall;
+use crate::event::{Envelope, Event, InputAnswer, InputRequest, ModelCallOutcome, NodeOutcome};
+use crate::id::{CallId, InputId, NodeId};
+use crate::model::{StopReason, ToolCall};
 use crate::run_spec::NodeKey;
+use crate::store::{InputRow, RunRow};
 
 /// How often a run may be interrupted in the same node without progress. Past this it is closed, because the run itself
 /// may be what brings the server down.
@@ -31,8 +33,14 @@ pub(super) struct RunReplay {
     pub(super) model_calls: u32,
     /// Text received in each node since its last complete answer.
     partial_text: BTreeMap<NodeId, String>,
-    /// Open approval requests of calls; a call has not started until its request is approved.
-    open_approvals: HashMap<ApprovalId, CallId>,
+    /// Calls whose intent is recorded and that have not started: they wait for an answer, or had one that is no consent.
+    pub(super) intended: HashSet<CallId>,
+    /// What calls wait for; a call has not started until it is approved.
+    open_inputs: HashMap<InputId, InputRequest>,
+    /// Answers on record whose calls have no result yet.
+    provided: HashMap<CallId, (InputRequest, InputAnswer, Arc<str>)>,
+    /// Set for a chat turn, whose log has neither nodes nor ends of model calls.
+    chat: Option<ChatReplay>,
     /// Calls an earlier process may have made; asking for approval again does not undo that.
     possibly_executed: HashSet<CallId>,
     /// Tool results the strategy has not received yet. A tool result is recorded before the strategy receives it, a
@@ -45,7 +53,21 @@ pub(super) struct RunReplay {
     diverged: bool,
 }
 
+/// What a chat turn received of the model's present answer.
+#[derive(Debug, Default)]
+struct ChatReplay {
+    text: String,
+    calls: Vec<ToolCall>,
+    /// Followers have received a part of an answer that is not complete.
+    told_partly: bool,
+}
+
 impl RunReplay {
+    /// For a chat turn of a strategy with one node.
+    pub(super) fn of_chat(strategy: Box<dyn Strategy>) -> Self {
+        Self { chat: Some(ChatReplay::default()), nodes: NodeTracker::new(false), ..Self::new(strategy) }
+    }
+
     pub(super) fn new(mut strategy: Box<dyn Strategy>) -> Self {
         let mut steps = Vec::new();
         strategy.advance(StrategyInput::Begin, &mut steps);
@@ -58,7 +80,10 @@ impl RunReplay {
             used_tokens: 0,
             model_calls: 0,
             partial_text: BTreeMap::new(),
-            open_approvals: HashMap::new(),
+            intended: HashSet::new(),
+            open_inputs: HashMap::new(),
+            provided: HashMap::new(),
+            chat: None,
             possibly_executed: HashSet::new(),
             results: VecDeque::new(),
             interruptions: BTreeMap::new(),
@@ -70,6 +95,9 @@ impl RunReplay {
     /// readable.
     pub(super) fn finish(&mut self) -> Result<(), &'static str> {
         while self.feed_result() {}
+        if self.chat.as_ref().is_some_and(|chat| chat.told_partly || !chat.text.is_empty()) {
+            return Err("the server stopped during this turn");
+        }
         if self.diverged {
             return Err("its agent is configured otherwise now, so it cannot go on where it stopped");
         }
@@ -79,8 +107,24 @@ impl RunReplay {
         Ok(())
     }
 
+    /// Answers of clients that are on record, for calls that have no result yet.
+    pub(super) fn provided_inputs(&self, run: &RunRow) -> Vec<InputRow> {
+        let rows = self.provided.values().map(|(request, answer, by)| InputRow {
+            run: run.run,
+            session: run.session.clone(),
+            principal: run.principal.clone(),
+            asked_at: run.started_at,
+            request: request.clone(),
+            answer: Some((answer.clone(), by.clone())),
+        });
+        rows.collect()
+    }
+
     /// Applies one record; records must come in the order of the log.
     pub(super) fn apply_record(&mut self, record: &Envelope) {
+        if self.chat.is_some() {
+            self.apply_chat_record(&record.event);
+        }
         let key = record.node.and_then(|node| self.nodes.key(node));
         match (&record.event, record.node, key) {
             (Event::NodeEntered { key, name, is_reentry }, Some(node), _) => {
@@ -120,17 +164,28 @@ impl RunReplay {
             (Event::ToolStarted { call, .. } | Event::ToolRequested(ToolCall { id: call, .. }), ..) => {
                 self.outcome_unknown.insert(call.clone());
             }
-            (Event::ApprovalRequested(request), ..) => {
-                self.open_approvals.insert(request.approval, request.call.id.clone());
-                if !self.possibly_executed.contains(&request.call.id) {
-                    self.outcome_unknown.remove(&request.call.id);
+            (Event::InputRequested(request), ..) => {
+                let call = request.asking_call();
+                if !self.possibly_executed.contains(call) {
+                    self.outcome_unknown.remove(call);
+                    self.intended.insert(call.clone());
                 }
+                self.open_inputs.insert(request.input, request.clone());
             }
-            (Event::ApprovalResolved { approval, approved: true, .. }, ..) => {
-                self.outcome_unknown.extend(self.open_approvals.remove(approval));
+            (Event::InputProvided { input, answer, by }, ..) => {
+                let Some(request) = self.open_inputs.remove(input) else { return };
+                let call = request.asking_call().clone();
+                if answer.is_approval() {
+                    self.intended.remove(&call);
+                    self.outcome_unknown.insert(call);
+                } else {
+                    self.provided.insert(call, (request, answer.clone(), by.clone()));
+                }
             }
             (Event::ToolFinished { call, output }, ..) => {
                 self.outcome_unknown.remove(call);
+                self.intended.remove(call);
+                self.provided.remove(call);
                 self.interruptions.clear();
                 self.expect_step(
                     |step| matches!(step, StrategyStep::CallTool { call: expected, .. } if expected.id == *call),
@@ -142,6 +197,36 @@ impl RunReplay {
                 self.used_tokens = self.used_tokens.saturating_add(usage.tokens.total());
             }
             _ => {}
+        }
+    }
+
+    /// An answer of the model is its text and its calls up to the usage of the call. The last answer of a turn is recorded
+    /// with its end, so a usage without calls belongs to a model call that was interrupted and settled.
+    fn apply_chat_record(&mut self, event: &Event) {
+        let Some(chat) = &mut self.chat else { return };
+        if let Event::AnswerText(pieces) = event {
+            chat.text.push_str(pieces.text());
+        } else if let Event::ThoughtText(_) = event {
+            chat.told_partly = true;
+        } else if let Event::ToolRequested(call) = event {
+            chat.calls.push(call.clone());
+        } else if let Event::ModelUsage(_) = event {
+            let ChatReplay { text, calls, .. } = std::mem::take(chat);
+            if calls.is_empty() {
+                chat.told_partly = !text.is_empty();
+                return;
+            }
+            let asked = self.steps.iter().find_map(|step| match step {
+                StrategyStep::AskModel { node, .. } => Some(*node),
+                _ => None,
+            });
+            let Some(node) = asked else {
+                self.diverged = true;
+                return;
+            };
+            self.expect_step(|step| matches!(step, StrategyStep::AskModel { node: asked, .. } if *asked == node));
+            let completion = Completion { text, calls, stop: StopReason::ToolCalls };
+            self.advance(StrategyInput::ModelAnswered { node, completion });
         }
     }
 

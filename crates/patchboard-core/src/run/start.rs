@@ -24,10 +24,11 @@ use crate::event::{Event, NewEvent, Topic};
 use crate::id::{CallId, RunId, Seq, SessionKey};
 use crate::model::ModelMessage;
 use crate::port::{FolderDocuments, FolderGrant, WorkingFolders};
-use crate::run_spec::RunSpec;
 use crate::run_spec::StrategyKind;
+use crate::run_spec::{ChatBriefing, ClientToolSpec, RunSpec};
 use crate::session::SessionPermit;
-use crate::store::{Durability, RunRequests, RunRow, RunState, StoreWrite};
+use crate::store::{Durability, InputRow, RunRequests, RunRow, RunState, StoreWrite};
+use crate::waits::WorkSlot;
 
 /// A run that was accepted. It starts when it has its session's permit.
 #[derive(Debug)]
@@ -44,11 +45,16 @@ pub struct RunRequest {
     pub content: Arc<str>,
     /// `provider/model`, if it differs from the agent's configured model; `agent` has it already.
     pub model: Option<Arc<str>>,
+    pub client_tools: Vec<ClientToolSpec>,
     pub kind: RunKind,
     pub folder: RunFolder,
     /// Set for a run that another run waits for. Such a run is not resumed: the waiting run starts it again.
     pub call_chain: Option<CallChain>,
     pub control: RunControl,
+    /// Its permit to work, given back while it waits for an answer.
+    pub slot: Option<Arc<dyn WorkSlot>>,
+    /// What it waited for when its last process ended.
+    pub stored_inputs: Vec<InputRow>,
     /// The caller's trace parent.
     pub trace: Option<Arc<str>>,
 }
@@ -107,7 +113,13 @@ pub(super) enum FirstWork {
     /// The first model call, reserved and recorded.
     Fresh(Box<PreparedModelCall>),
     /// What the previous process left to be done.
-    Resumed { steps: Vec<StrategyStep>, outcome_unknown: HashSet<CallId>, announced: HashSet<CallId> },
+    Resumed {
+        steps: Vec<StrategyStep>,
+        outcome_unknown: HashSet<CallId>,
+        announced: HashSet<CallId>,
+        /// Calls whose intent is recorded and that have not started.
+        intended: HashSet<CallId>,
+    },
 }
 
 impl StartedRun {
@@ -143,8 +155,20 @@ impl StartedRun {
             adaptive: plan.is_some_and(|plan| plan.adaptive),
             tag: run.0.simple().to_string().into(),
         };
-        let mut opening =
-            vec![NewEvent::from(Event::RunStarted { session: session.clone(), agent: agent.name.clone() })];
+        // A chat turn that another run waits for is started again by that run.
+        let is_continuable = plan.is_none() && !records_nodes && request.call_chain.is_none();
+        let chat = is_continuable.then(|| {
+            Arc::new(ChatBriefing {
+                model: request.model.clone(),
+                folder: folder.clone(),
+                folder_granted: folder_grant.is_some(),
+                guild: request.origin.guild.as_deref().map(Into::into),
+                team: request.origin.team.as_deref().map(Into::into),
+                client_tools: request.client_tools.clone(),
+            })
+        });
+        let started = Event::RunStarted { session: session.clone(), agent: agent.name.clone(), chat };
+        let mut opening = vec![NewEvent::from(started)];
         let system: Arc<str> = recalled.system.into();
         if let Some(plan) = plan.filter(|_| request.call_chain.is_none()) {
             let run_spec = RunSpec {
@@ -162,6 +186,7 @@ impl StartedRun {
                 message: content.clone(),
                 system: system.clone(),
                 history: recalled.messages,
+                client_tools: request.client_tools.clone(),
             };
             opening.push(Event::RunBriefed(Arc::new(run_spec)).into());
         }
@@ -184,7 +209,7 @@ impl StartedRun {
             request,
             writer,
             RunSetup { system, folder, folder_grant, records_nodes, verbose, session_permit },
-        );
+        )?;
         let mut nodes = NodeTracker::new(records_nodes);
         let mut steps = Vec::new();
         strategy.advance(StrategyInput::Begin, &mut steps);
@@ -226,7 +251,17 @@ impl StartedRun {
             RunFolder::Inherit(_, grant) => grant.clone(),
             RunFolder::Choose(_) => None,
         };
-        let RunReplay { strategy, mut nodes, steps, outcome_unknown, announced, used_tokens, model_calls, .. } = replay;
+        let RunReplay {
+            strategy,
+            mut nodes,
+            steps,
+            outcome_unknown,
+            announced,
+            intended,
+            used_tokens,
+            model_calls,
+            ..
+        } = replay;
         let (mut entries, writes) = settled;
         // The replay does not count interrupted calls; their tokens and numbers are used up too.
         let (interrupted_calls, interrupted_tokens) = settled_calls(&writes);
@@ -236,16 +271,17 @@ impl StartedRun {
             system: run_spec.system.clone(),
             folder: run_spec.folder.clone(),
             folder_grant,
-            records_nodes: true,
+            // A chat turn of react never did.
+            records_nodes: request.kind.plan().is_some(),
             verbose: run_spec.verbose,
             session_permit,
         };
-        let driver = Driver::new(deps, request, writer, setup);
+        let driver = Driver::new(deps, request, writer, setup)?;
         driver.context.call_chain.token_budget.spend(used_tokens.saturating_add(interrupted_tokens));
         driver.model_calls.store(model_calls.saturating_add(interrupted_calls), Ordering::Relaxed);
         driver.writer.append(entries, writes, Durability::Boundary).await?;
         crate::telemetry::run_started(driver.context.caller.surface.name());
-        Ok(Self { driver, strategy, nodes, start: FirstWork::Resumed { steps, outcome_unknown, announced } })
+        Ok(Self { driver, strategy, nodes, start: FirstWork::Resumed { steps, outcome_unknown, announced, intended } })
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{
-    ApprovalRequest, Envelope, Event, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks,
+    Envelope, Event, InputRequest, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks,
 };
-use patchboard_core::id::{ApprovalId, CallId, NodeId, Seq};
+use patchboard_core::id::{CallId, InputId, NodeId, Seq};
 use patchboard_core::model::{ModelMessage, StopReason, TokenCount, ToolCall, ToolInput};
 use patchboard_core::run_spec::NodeKey;
 use patchboard_core::run_spec::RunSpec;
@@ -31,14 +31,9 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
         event(
             1,
             8,
-            Event::ApprovalRequested(ApprovalRequest {
-                approval: approval(),
-                call,
-                expires_at: at(9),
-                may_have_run: true,
-            }),
+            Event::InputRequested(InputRequest { approval: approval(), call, expires_at: at(9), may_have_run: true }),
         ),
-        event(1, 9, Event::ApprovalResolved { approval: approval(), approved: true, by: "token:main".into() }),
+        event(1, 9, Event::InputProvided { approval: approval(), approved: true, by: "token:main".into() }),
         event(1, 10, Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such place") }),
         event(
             1,
@@ -186,6 +181,6 @@ pub async fn batches_are_all_or_nothing(store: Arc<dyn Store>) {
     commit(&*store, Vec::new()).await;
 }
 
-fn approval() -> ApprovalId {
-    ApprovalId(Uuid::from_u128(77))
+fn approval() -> InputId {
+    InputId(Uuid::from_u128(77))
 }

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::events::TopicCache;
 use super::interner::NameInterner;
 use super::sql_error::SqliteError;
-use super::{audit, deliveries, events, facts, kv, messages, runs, sessions, usage};
+use super::{audit, deliveries, events, facts, inputs, kv, messages, runs, sessions, usage};
 
 /// A batch with encoded payloads.
 #[derive(Debug)]
@@ -36,6 +36,9 @@ impl EncodedBatch {
                 StoreWrite::PutValue { key, value, .. } => bytes += key.len() + value.as_ref().map_or(0, Vec::len),
                 StoreWrite::CloseRun { .. }
                 | StoreWrite::RequestOfRun { .. }
+                | StoreWrite::OpenInput(_)
+                | StoreWrite::AnswerInput { .. }
+                | StoreWrite::CloseInput(_)
                 | StoreWrite::OpenModelCall(_)
                 | StoreWrite::SettleModelCall(_)
                 | StoreWrite::ClearSession { .. }
@@ -97,6 +100,9 @@ impl BatchWriter {
                         purge_after_close.push(*run);
                     }
                 }
+                StoreWrite::OpenInput(row) => inputs::open(db, names, topics, row)?,
+                StoreWrite::AnswerInput { input, answer, by, at } => inputs::answer(db, *input, answer, by, *at)?,
+                StoreWrite::CloseInput(input) => inputs::close(db, *input)?,
                 StoreWrite::RequestOfRun { run, request } => runs::request(db, topics, *run, *request)?,
                 StoreWrite::OpenModelCall(call) => usage::open_call(db, names, topics, call)?,
                 StoreWrite::SettleModelCall(row) => usage::settle_call(db, names, topics, spent_by_scope, row)?,

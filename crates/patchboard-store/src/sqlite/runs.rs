@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::events::{self, TopicCache};
 use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, run_id, session_key, timestamp};
-use super::{kv, sessions, usage};
+use super::{inputs, kv, sessions, usage};
 
 /// The indexes by client id and by session are partitioned into blocks of this many runs (see the schema).
 const BLOCK_BITS: u32 = 13;
@@ -86,6 +86,7 @@ pub(super) fn close(
     if closed == 0 {
         return Err(SqliteError::Rejected(format!("run {run} is not running")));
     }
+    inputs::close_of_run(db, topic.number)?;
     Ok(if topic.purge_on_close { CloseOutcome::PurgePending } else { CloseOutcome::Retained })
 }
 
@@ -110,6 +111,7 @@ pub(super) fn request(
 /// Deletes the run with its topic, events and open calls. Returns the number of events.
 pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, SqliteError> {
     db.prepare_cached("DELETE FROM open_calls WHERE run = ?1")?.execute([topic])?;
+    inputs::close_of_run(db, topic)?;
     db.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([topic])?;
     db.prepare_cached("DELETE FROM topics WHERE number = ?1")?.execute([topic])?;
     events::delete(db, topic)

@@ -71,6 +71,21 @@ CREATE TABLE open_calls (
     PRIMARY KEY (run, call)
 ) STRICT, WITHOUT ROWID;
 
+-- What runs wait for: approvals, results of clients' tools, answers to questions. A row goes when its run has taken note
+-- of the answer, or ends.
+CREATE TABLE inputs (
+    id          BLOB PRIMARY KEY,
+    run         INTEGER NOT NULL,
+    session     INTEGER NOT NULL,
+    principal   INTEGER NOT NULL,
+    asked_at    INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    request     BLOB NOT NULL,
+    answer      BLOB,
+    answered_by TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX inputs_by_run ON inputs (run);
+
 -- Settled model calls. Outlives the run it names.
 CREATE TABLE usage (
     at           INTEGER NOT NULL,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use patchboard_core::event::Event;
-use patchboard_core::id::ApprovalId;
+use patchboard_core::id::InputId;
 
 #[derive(Debug)]
 pub(super) struct KeepaliveText {
@@ -18,7 +18,7 @@ pub(super) struct KeepaliveText {
 
 #[derive(Debug)]
 struct ApprovalNotice {
-    approval: ApprovalId,
+    approval: InputId,
     tool: Arc<str>,
     is_announced: bool,
 }
@@ -29,10 +29,10 @@ impl KeepaliveText {
     }
 
     pub(super) fn observe(&mut self, event: &Event) {
-        if let Event::ApprovalRequested(request) = event {
+        if let Event::InputRequested(request) = event {
             let tool = request.call.name.clone();
             self.open.push(ApprovalNotice { approval: request.approval, tool, is_announced: self.shows_approvals });
-        } else if let Event::ApprovalResolved { approval, .. } = event {
+        } else if let Event::InputProvided { approval, .. } = event {
             self.open.retain(|notice| notice.approval != *approval);
         } else if let Event::AnswerText(chunks) = event
             && let Some(chunk) = chunks.iter().filter(|chunk| !chunk.is_empty()).last()

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use patchboard_core::BoardError;
 use patchboard_core::board::BoardCommand;
 use patchboard_core::command::{
-    AnswerApproval, ApprovalRef, ApprovePlugin, ApproveTools, BudgetStatus, CallTool, ClearSession, DescribeNode,
-    DescribeServer, FolderChoice, ListAgents, ListApprovals, ListModels, ListPlugins, ListSessions, ListTools,
-    ListWorkers, LoadPlugin, PageRequest, ReadHistory, ReloadSettings, RunKind, RunRef, SearchMemory, SessionRef,
-    StartRun, SummariseUsage, UnloadPlugin,
+    AnswerInput, ApprovePlugin, ApproveTools, BudgetStatus, CallTool, ClearSession, DescribeNode, DescribeServer,
+    FolderChoice, InputRef, ListAgents, ListInputs, ListModels, ListPlugins, ListSessions, ListTools, ListWorkers,
+    LoadPlugin, PageRequest, ReadHistory, ReloadSettings, RunKind, RunRef, SearchMemory, SessionRef, StartRun,
+    SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::conversation::ConversationOrigin;
-use patchboard_core::event::{ApprovalRequest, Event, ModelCallOutcome};
+use patchboard_core::event::{Event, InputRequest, ModelCallOutcome};
 use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
 use patchboard_core::reply::{
-    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingApproval, ReloadReport, ServerReport, UnlistedProvider,
+    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingInput, ReloadReport, ServerReport, UnlistedProvider,
 };
 use patchboard_core::reply::{BudgetReport, BudgetUsage};
 use patchboard_core::run_spec::AgentSource;
@@ -145,13 +145,13 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
             Ok(call(ListModels { agent: list.agent.map(Into::into) }, |report| models(&report)))
         }),
         "worker.list" => call(ListWorkers, |pools| pool_list(&pools)),
-        "approval.list" => parse_optional_params(method, params, |list: wire::ListParams| {
-            Ok(call(ListApprovals(page(list)), approvals))
-        }),
+        "approval.list" => {
+            parse_optional_params(method, params, |list: wire::ListParams| Ok(call(ListInputs(page(list)), approvals)))
+        }
         "approval.answer" => parse_params(method, params, |answer: wire::ApprovalAnswer| {
             let approval =
                 answer.approval_id.parse().map_err(|_| "`approval_id` is not an approval's id".to_owned())?;
-            let command = AnswerApproval { approval: ApprovalRef::Id(approval), approve: answer.approve };
+            let command = AnswerInput { approval: InputRef::Id(approval), approve: answer.approve };
             Ok(call(command, done))
         }),
         "plugin.load" => parse_params(method, params, |load: wire::PluginLoad| match (load.name, load.path) {
@@ -268,7 +268,7 @@ fn node(report: NodeReport) -> Value {
     json!({ "version": report.version, "plugins": report.plugins, "sessions": report.sessions })
 }
 
-fn approvals(page: ResultPage<PendingApproval>) -> Value {
+fn approvals(page: ResultPage<PendingInput>) -> Value {
     list(page, |pending| {
         let shown = approval(&pending.request, Some(pending.session.to_string()));
         serde_json::to_value(shown).unwrap_or_default()
@@ -509,7 +509,7 @@ pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl Fn
             let data = wire::ToolResult { tool_use_id: &call.0, content: &output.content, is_error: output.is_error };
             write(encode(&wire::EventFrame { id, event: "tool_result", data: Some(data), seq: Some(seq.0) }));
         }
-        Event::ApprovalRequested(request) => {
+        Event::InputRequested(request) => {
             let data = approval(request, None);
             write(encode(&wire::EventFrame { id, event: "approval", data: Some(data), seq: Some(seq.0) }));
         }
@@ -532,7 +532,7 @@ pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl Fn
         | Event::FindingRecorded(_)
         | Event::ToolStarted { .. }
         | Event::ToolProgress { .. }
-        | Event::ApprovalResolved { .. }
+        | Event::InputProvided { .. }
         | Event::Message(_) => {}
     }
 }
@@ -542,7 +542,7 @@ fn tool_use(id: &str, seq: Seq, call: &ToolCall) -> String {
     encode(&wire::EventFrame { id, event: "tool_use", data: Some(data), seq: Some(seq.0) })
 }
 
-fn approval(request: &ApprovalRequest, session: Option<String>) -> wire::ApprovalPrompt<'_> {
+fn approval(request: &InputRequest, session: Option<String>) -> wire::ApprovalPrompt<'_> {
     wire::ApprovalPrompt {
         approval_id: request.approval.to_string(),
         tool_use_id: &request.call.id.0,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use patchboard_core::command::{
-    AddWorkspaceThread, AnswerApproval, ApprovalRef, FindRun, FolderChoice, ListTools, PageRequest, ReadThread,
-    RunKind, RunPlan, RunRef, SessionRef, SetModel, StartRun,
+    AddWorkspaceThread, AnswerInput, FindRun, FolderChoice, InputRef, ListTools, PageRequest, ReadThread, RunKind,
+    RunPlan, RunRef, SessionRef, SetModel, StartRun,
 };
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
@@ -58,9 +58,9 @@ pub(super) fn is_runs_session(session: &patchboard_core::id::SessionKey) -> bool
     session.conversation_parts().is_some_and(|parts| parts.channel == CHANNEL)
 }
 
-pub(super) fn approve(run: RunId, request: &wire::ToolApprove) -> AnswerApproval {
+pub(super) fn approve(run: RunId, request: &wire::ToolApprove) -> AnswerInput {
     let call = CallId(request.call_id.as_str().into());
-    AnswerApproval { approval: ApprovalRef::Call { run, call }, approve: request.approve }
+    AnswerInput { approval: InputRef::Call { run, call }, approve: request.approve }
 }
 
 pub(super) fn list_tools(folder: Option<String>, cursor: Option<PageCursor>) -> ListTools {

@@ -104,7 +104,7 @@ impl Projection {
         let node = record.node.or(self.latest);
         match &record.event {
             // Messages have their own topics.
-            Event::RunStarted { .. } | Event::ApprovalResolved { .. } | Event::Message(_) => {}
+            Event::RunStarted { .. } | Event::InputProvided { .. } | Event::Message(_) => {}
             Event::RunBriefed(spec) => self.briefed(spec, write),
             Event::NodeEntered { key, name, .. } => self.node_entered(record.node, *key, name, write),
             Event::NodeLeft(outcome) => self.node_left(node, outcome, write),
@@ -127,7 +127,7 @@ impl Projection {
                 }
             }
             Event::ToolFinished { call, output } => self.tool_finished(node, call, output, write),
-            Event::ApprovalRequested(request) => {
+            Event::InputRequested(request) => {
                 let call = &request.call;
                 let payload = EventPayload::ToolApproval {
                     call_id: Some(&call.id.0),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
-use patchboard_core::event::ApprovalRequest;
-use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
+use patchboard_core::event::InputRequest;
+use patchboard_core::id::{CallId, InputId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::reply::{
-    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingApproval, RunSummary, SessionHistory, ThreadMessage,
+    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingInput, RunSummary, SessionHistory, ThreadMessage,
     ThreadPage, UnlistedProvider,
 };
 use patchboard_core::reply::{BudgetReport, BudgetUsage};
@@ -114,7 +114,7 @@ pub(super) fn answer(text: &str) -> Read<Result<Box<dyn Any>, BoardError>> {
             })
         })?),
         "approvals" => Box::new(page(&json, |item| {
-            Ok(PendingApproval { request: approval(item)?, run: run(&Value::Null), session: key(&item["session"])? })
+            Ok(PendingInput { request: approval(item)?, run: run(&Value::Null), session: key(&item["session"])? })
         })?),
         other => return Err(format!("no answer is called `{other}`")),
     };
@@ -250,9 +250,9 @@ fn tool(json: &Value) -> Read<ToolSpec> {
     })
 }
 
-fn approval(json: &Value) -> Read<ApprovalRequest> {
-    Ok(ApprovalRequest {
-        approval: ApprovalId(Uuid::from_u128(number(&json["approval"]).into())),
+fn approval(json: &Value) -> Read<InputRequest> {
+    Ok(InputRequest {
+        approval: InputId(Uuid::from_u128(number(&json["approval"]).into())),
         call: call(json),
         expires_at: noon()?,
         may_have_run: json["may_have_run"].as_bool().unwrap_or_default(),

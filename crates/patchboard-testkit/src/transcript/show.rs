@@ -5,12 +5,12 @@ use std::any::Any;
 use patchboard_core::app::AppProfile;
 use patchboard_core::app::message::{AppNotice, AppResponse};
 use patchboard_core::command::{
-    AddWorkspaceThread, AnswerApproval, AnswerMessage, ApprovalRef, ApprovePlugin, ApproveTools, BudgetStatus,
-    CallTool, CancelRun, ClearSession, ConfirmAppAlive, CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer,
-    DetachRun, FindRun, FolderChoice, ListAgents, ListApprovals, ListModels, ListPlugins, ListSessions, ListTools,
-    ListWorkers, ListWorkspaceThreads, ListWorkspaces, LoadPlugin, NextInboxEvent, PageRequest, ReadHistory,
-    ReadThread, RegisterApp, ReloadSettings, RemoveWorkspaceThread, RunKind, RunPlan, RunRef, SearchMemory, SessionRef,
-    SetModel, StartRun, SummariseUsage, UnloadPlugin,
+    AddWorkspaceThread, AnswerInput, AnswerMessage, ApprovePlugin, ApproveTools, BudgetStatus, CallTool, CancelRun,
+    ClearSession, ConfirmAppAlive, CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer, DetachRun, FindRun,
+    FolderChoice, InputRef, ListAgents, ListInputs, ListModels, ListPlugins, ListSessions, ListTools, ListWorkers,
+    ListWorkspaceThreads, ListWorkspaces, LoadPlugin, NextInboxEvent, PageRequest, ReadHistory, ReadThread,
+    RegisterApp, ReloadSettings, RemoveWorkspaceThread, RunKind, RunPlan, RunRef, SearchMemory, SessionRef, SetModel,
+    StartRun, SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::Topic;
@@ -36,13 +36,13 @@ pub(super) fn command(command: &dyn Any) -> String {
             RunRef::ClientId { id, within: Some(about) } => format!("find run by id {id} in {}", session(about)),
             RunRef::Session(about) => format!("find run of {}", session(about)),
         };
-        AnswerApproval => |AnswerApproval { approval, approve }| match approval {
-            ApprovalRef::Id(approval) => format!("answer approval {} {approve}", approval.0.as_u128()),
-            ApprovalRef::Call { run, call } => {
+        AnswerInput => |AnswerInput { approval, approve }| match approval {
+            InputRef::Id(approval) => format!("answer approval {} {approve}", approval.0.as_u128()),
+            InputRef::Call { run, call } => {
                 format!("answer approval of call {call} of run {} {approve}", run.0.as_u128())
             }
         };
-        ListApprovals => |ListApprovals(about)| format!("list approvals {}", page(about));
+        ListInputs => |ListInputs(about)| format!("list approvals {}", page(about));
         ListSessions => |ListSessions { filter, page: about }| {
             let field = |field: &Option<String>| field.clone().unwrap_or_else(|| "*".to_owned());
             format!("list sessions {}:{} {}", field(&filter.channel), field(&filter.account), page(about))

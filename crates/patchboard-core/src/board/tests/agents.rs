@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::runs::on_runs;
 use super::*;
 use crate::command::{
-    AnswerApproval, ApprovalRef, BudgetStatus, CallTool, CancelRun, ClearSession, FolderChoice, ListApprovals,
+    AnswerInput, BudgetStatus, CallTool, CancelRun, ClearSession, FolderChoice, InputRef, ListInputs,
 };
 use crate::event::RunOutcome;
 use crate::store::{RunState, SessionFilter};
@@ -228,12 +228,12 @@ async fn what_a_run_beneath_asks_reaches_whoever_started_the_one_above() {
         let bench = with_helper([call(&[("agent.helper", ask("write"))], 1, 1), say(&["done"], 1, 1)], &helper, |_| {});
         let (run, mut followed) = bench.begin("alice", "go").await;
         let record = until(&mut followed, "may write run").await;
-        let Event::ApprovalRequested(request) = &record.event else { panic!("not a question: {record:?}") };
+        let Event::InputRequested(request) = &record.event else { panic!("not a question: {record:?}") };
         let approval = match by_run {
-            false => ApprovalRef::Id(request.approval),
-            true => ApprovalRef::Call { run, call: request.call.id.clone() },
+            false => InputRef::Id(request.approval),
+            true => InputRef::Call { run, call: request.call.id.clone() },
         };
-        let answer = |by: Caller| bench.ask(&by, AnswerApproval { approval: approval.clone(), approve: true });
+        let answer = |by: Caller| bench.ask(&by, AnswerInput { approval: approval.clone(), approve: true });
         assert_eq!(answer(caller(2)).await.unwrap_err().kind, ErrorKind::Forbidden);
         assert_eq!(bench.workshop.executed(), [""; 0], "not before the answer");
         answer(caller(1)).await.unwrap();
@@ -253,7 +253,7 @@ async fn a_question_nobody_waits_for_any_more_is_withdrawn() {
     let events = rest(followed).await;
     assert_eq!(events.last().unwrap(), "end Cancelled", "nothing is told after the end: {events:?}");
     let_others_run().await;
-    let list = ListApprovals(PageRequest::new(None, None));
+    let list = ListInputs(PageRequest::new(None, None));
     let open = bench.ask(&operator(), list).await.unwrap();
     assert_eq!(open.items, []);
     assert_eq!(bench.stored(run).await.last().unwrap(), "end Cancelled");
@@ -320,8 +320,8 @@ async fn after_a_crash_the_run_beneath_is_closed_and_the_call_is_left_to_the_ope
     assert_eq!(bench.stored(beneath).await.last().unwrap(), "end Interrupted");
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may agent.helper run").await;
-    let Event::ApprovalRequested(request) = &wanted.event else { panic!("not a question") };
-    let command = AnswerApproval { approval: ApprovalRef::Id(request.approval), approve: true };
+    let Event::InputRequested(request) = &wanted.event else { panic!("not a question") };
+    let command = AnswerInput { approval: InputRef::Id(request.approval), approve: true };
     bench.ask(&operator(), command).await.unwrap();
     let events = rest(followed).await;
     assert!(events.contains(&"result whole".to_owned()), "{events:#?}");

@@ -4,30 +4,30 @@ use serde_json::Value;
 
 use super::*;
 use crate::approval::policy::ApprovalMode;
-use crate::command::{AnswerApproval, ApprovalRef, CancelRun, ListApprovals};
+use crate::command::{AnswerInput, CancelRun, InputRef, ListInputs};
 use crate::faulty::contains_event;
-use crate::id::ApprovalId;
+use crate::id::InputId;
 
 fn writes(arguments: Value) -> [Script; 2] {
     [call(&[("write", arguments)], 10, 5), say(&["done"], 20, 1)]
 }
 
 /// Starts a run whose tool needs approval and waits for the question.
-async fn asked(bench: &Bench) -> (RunId, Followed, ApprovalId) {
+async fn asked(bench: &Bench) -> (RunId, Followed, InputId) {
     let (run, mut followed) = bench.begin("alice", "write it").await;
     let record = until(&mut followed, "may write run").await;
-    let Event::ApprovalRequested(request) = &record.event else { panic!("not a question: {record:?}") };
+    let Event::InputRequested(request) = &record.event else { panic!("not a question: {record:?}") };
     let expiry = request.expires_at.duration_since(record.at);
     assert_eq!(expiry, jiff::SignedDuration::from_secs(120));
     (run, followed, request.approval)
 }
 
-async fn answer(bench: &Bench, caller: &Caller, approval: ApprovalId, approve: bool) -> Result<(), BoardError> {
-    bench.ask(caller, AnswerApproval { approval: ApprovalRef::Id(approval), approve }).await
+async fn answer(bench: &Bench, caller: &Caller, approval: InputId, approve: bool) -> Result<(), BoardError> {
+    bench.ask(caller, AnswerInput { approval: InputRef::Id(approval), approve }).await
 }
 
 async fn open_questions(bench: &Bench, caller: &Caller) -> usize {
-    let list = ListApprovals(PageRequest::new(None, None));
+    let list = ListInputs(PageRequest::new(None, None));
     let page = bench.ask(caller, list).await.unwrap();
     page.items.len()
 }
@@ -97,7 +97,7 @@ async fn cancelling_the_run_withdraws_the_question() {
 #[tokio::test(start_paused = true)]
 async fn a_question_that_cannot_be_recorded_is_not_left_open() {
     let bench = bench(writes(json!({})));
-    bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::ApprovalRequested(_))));
+    bench.store.fail(|batch| contains_event(batch, |event| matches!(event, Event::InputRequested(_))));
     let (run, _followed) = bench.begin("alice", "write it").await;
     until_released(&bench).await;
     assert_eq!(bench.stored(run).await[1..], ["call write {}", "usage 10+5"]);
@@ -154,12 +154,12 @@ async fn open_questions_are_bounded_and_the_next_one_is_a_refusal() {
 }
 
 /// A question that may stay open for an hour, in the conversation of `alice`.
-async fn asked_for_an_hour() -> (Bench, RunId, Followed, ApprovalId) {
+async fn asked_for_an_hour() -> (Bench, RunId, Followed, InputId) {
     let scripts = writes(json!({})).into_iter().chain([say(&["second"], 1, 1), say(&["third"], 1, 1)]);
     let bench = bench_with(scripts, |setup| setup.limits.approval_expiry = Duration::from_secs(3600));
     let (run, mut followed) = bench.begin("alice", "write it").await;
     let record = until(&mut followed, "may write run").await;
-    let Event::ApprovalRequested(request) = &record.event else { panic!("not a question: {record:?}") };
+    let Event::InputRequested(request) = &record.event else { panic!("not a question: {record:?}") };
     (bench, run, followed, request.approval)
 }
 
@@ -172,7 +172,7 @@ fn stand_in_line(bench: &Bench, account: &str) -> tokio::task::JoinHandle<()> {
 }
 
 async fn expires_in(bench: &Bench) -> jiff::SignedDuration {
-    let list = ListApprovals(PageRequest::new(None, None));
+    let list = ListInputs(PageRequest::new(None, None));
     let page = bench.ask(&operator(), list).await.unwrap();
     page.items[0].request.expires_at.duration_since(bench.clock.now())
 }
@@ -206,12 +206,12 @@ async fn a_question_asked_while_others_wait_is_open_for_two_minutes() {
     });
     let (_, mut followed) = bench.begin("alice", "both").await;
     let record = until(&mut followed, "may echo run").await;
-    let Event::ApprovalRequested(first) = &record.event else { panic!("not a question: {record:?}") };
+    let Event::InputRequested(first) = &record.event else { panic!("not a question: {record:?}") };
     let _second = stand_in_line(&bench, "alice");
     let_others_run().await;
     answer(&bench, &operator(), first.approval, true).await.unwrap();
     let record = until(&mut followed, "may write run").await;
-    let Event::ApprovalRequested(request) = &record.event else { panic!("not a question: {record:?}") };
+    let Event::InputRequested(request) = &record.event else { panic!("not a question: {record:?}") };
     assert_eq!(request.expires_at.duration_since(record.at), jiff::SignedDuration::from_secs(120));
     let asked_at = tokio::time::Instant::now();
     assert_eq!(rest(followed).await[0], "approved false by expiry");

@@ -1,6 +1,6 @@
 //! How things end: a drain, a crash, a store that fails at the last moment.
 
-use crate::command::{AnswerApproval, CancelRun, DescribeNode, FindRun};
+use crate::command::{AnswerInput, CancelRun, DescribeNode, FindRun};
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
@@ -66,9 +66,9 @@ async fn during_a_drain_runs_can_still_be_helped_to_their_end() {
     until(&mut hanging, "text Hello").await;
     let mut drain = std::pin::pin!(bench.board.drain(Duration::from_secs(30)));
     assert!((&mut drain).now_or_never().is_none());
-    let Event::ApprovalRequested(request) = &record.event else { panic!("not a question") };
+    let Event::InputRequested(request) = &record.event else { panic!("not a question") };
     bench
-        .ask(&caller(1), AnswerApproval { approval: crate::command::ApprovalRef::Id(request.approval), approve: true })
+        .ask(&caller(1), AnswerInput { approval: crate::command::InputRef::Id(request.approval), approve: true })
         .await
         .unwrap();
     bench.ask(&caller(1), CancelRun(run)).await.unwrap();

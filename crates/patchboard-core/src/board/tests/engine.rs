@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::runs::{on_runs, plan, run_of};
 use super::*;
-use crate::command::{AnswerApproval, ApprovalRef, CallTool, CancelRun, FolderChoice, ReadThread, RunPlan};
+use crate::command::{AnswerInput, CallTool, CancelRun, FolderChoice, InputRef, ReadThread, RunPlan};
 use crate::model::ToolCall;
 use crate::port::FolderDocuments;
 use crate::port::{ProgressSink, ToolScope};
@@ -545,8 +545,8 @@ async fn an_approval_of_a_batched_call_is_answered_by_the_call_it_is_about() {
     let (run, mut followed) = begin_in(&bench, "t", "r", plan("react")).await;
     for approve in [true, false] {
         let wanted = until(&mut followed, "may write run").await;
-        let Event::ApprovalRequested(request) = &wanted.event else { panic!() };
-        let answer = AnswerApproval { approval: ApprovalRef::Call { run, call: request.call.id.clone() }, approve };
+        let Event::InputRequested(request) = &wanted.event else { panic!() };
+        let answer = AnswerInput { approval: InputRef::Call { run, call: request.call.id.clone() }, approve };
         assert_eq!(bench.ask(&on_runs(2), answer.clone()).await.unwrap_err().kind, ErrorKind::Forbidden);
         bench.ask(&on_runs(1), answer).await.unwrap();
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::resuming::die;
 use super::runs::{on_runs, plan};
 use super::*;
-use crate::command::{AnswerApproval, CallTool, RunPlan};
+use crate::command::{AnswerInput, CallTool, RunPlan};
 use crate::port::{FolderDocuments, FolderGrant, GrantedFolder};
 
 /// Counts the grants that are kept.
@@ -140,10 +140,9 @@ async fn where_commands_run_unconfined_what_writes_there_asks() {
         let mut followed = follow(&bench, run).await;
         let mut was_asked = false;
         while let Some(record) = next(&mut followed).await {
-            if let Event::ApprovalRequested(wanted) = &record.event {
+            if let Event::InputRequested(wanted) = &record.event {
                 was_asked = true;
-                let answer =
-                    AnswerApproval { approval: crate::command::ApprovalRef::Id(wanted.approval), approve: true };
+                let answer = AnswerInput { approval: crate::command::InputRef::Id(wanted.approval), approve: true };
                 bench.ask(&operator(), answer).await.unwrap();
             }
         }

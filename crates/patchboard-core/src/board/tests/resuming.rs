@@ -2,7 +2,7 @@
 
 use super::runs::{on_runs, plan};
 use super::*;
-use crate::command::{AnswerApproval, ApprovalRef};
+use crate::command::{AnswerInput, InputRef};
 
 impl Bench {
     /// The next process: nothing of this one survives but its store.
@@ -136,11 +136,11 @@ async fn a_call_of_unknown_outcome_asks_where_it_says_so() {
     bench.board.adopt().await.unwrap();
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may unsure run").await;
-    let Event::ApprovalRequested(request) = &wanted.event else { panic!() };
+    let Event::InputRequested(request) = &wanted.event else { panic!() };
     // The question says that this is no ordinary approval, and what an answer does.
     let reason = request.reason().unwrap();
     assert!(reason.starts_with("the server stopped while unsure was running: it may already have run."), "{reason}");
-    let answer = AnswerApproval { approval: ApprovalRef::Call { run, call: request.call.id.clone() }, approve: true };
+    let answer = AnswerInput { approval: InputRef::Call { run, call: request.call.id.clone() }, approve: true };
     bench.ask(&on_runs(1), answer.clone()).await.unwrap_err();
     bench.workshop.gate.add_permits(1);
     bench.ask(&operator(), answer).await.unwrap();

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use patchboard_core::conversation::ConversationOrigin;
-use patchboard_core::event::{ApprovalRequest, ModelCallUsage};
-use patchboard_core::id::{ApprovalId, RunId, Seq, SessionKey};
+use patchboard_core::event::{InputRequest, ModelCallUsage};
+use patchboard_core::id::{InputId, RunId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
 use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::run_spec::finding::PlannedTask;
@@ -146,13 +146,13 @@ fn any_event() -> impl Strategy<Value = (Option<u32>, Event)> {
             call: call_id(id),
             output: ToolOutput { content: "out".into(), is_error, data: None },
         }),
-        1 => any_call().prop_map(|call| Event::ApprovalRequested(ApprovalRequest {
-            approval: ApprovalId(run().0),
+        1 => any_call().prop_map(|call| Event::InputRequested(InputRequest {
+            approval: InputId(run().0),
             call,
             expires_at: Timestamp::UNIX_EPOCH,
             may_have_run: false,
         })),
-        1 => Just(Event::ApprovalResolved { approval: ApprovalId(run().0), approved: true, by: "x".into() }),
+        1 => Just(Event::InputProvided { approval: InputId(run().0), approved: true, by: "x".into() }),
         1 => (any::<u64>(), any::<u64>()).prop_map(|(input, output)| Event::ModelUsage(ModelCallUsage {
             tokens: TokenCount { input, output },
             provider: "p".into(),

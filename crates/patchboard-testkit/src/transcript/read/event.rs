@@ -6,7 +6,7 @@ use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{
     Envelope, Event, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks, Topic,
 };
-use patchboard_core::id::{ApprovalId, CallId, NodeId, Seq, SessionKey};
+use patchboard_core::id::{CallId, InputId, NodeId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
 use patchboard_core::run_spec::NodeKey;
 use patchboard_core::run_spec::RunSpec;
@@ -67,9 +67,9 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
             call: call_id(&json),
             output: ToolOutput { content: arc(&json["content"]), is_error: is_true(&json["is_error"]), data: None },
         },
-        "approval_wanted" => Event::ApprovalRequested(approval(&json)?),
-        "approval_settled" => Event::ApprovalResolved {
-            approval: ApprovalId(Uuid::from_u128(number(&json["approval"]).into())),
+        "approval_wanted" => Event::InputRequested(approval(&json)?),
+        "approval_settled" => Event::InputProvided {
+            approval: InputId(Uuid::from_u128(number(&json["approval"]).into())),
             approved: is_true(&json["approved"]),
             by: "gateway:local".into(),
         },

@@ -1,9 +1,7 @@
 //! What programs cannot do, however they go about it.
 
 use super::*;
-use crate::command::{
-    AnswerApproval, CloseSession, DescribeSession, FindTool, ListApprovals, PageRequest, TouchSession,
-};
+use crate::command::{AnswerInput, CloseSession, DescribeSession, FindTool, ListInputs, PageRequest, TouchSession};
 use crate::tool::{ToolEffect, ToolFault, ToolKind, UnknownOutcomePolicy};
 
 /// Tools of the server that need no run.
@@ -178,10 +176,10 @@ async fn nobody_is_asked_for_longer_than_the_caller_waits() {
     // Programs cannot answer; the operator can.
     let asking = aside(bench.ask(&program(), within(Duration::from_secs(3), "resize")));
     let_others_run().await;
-    let list = ListApprovals(PageRequest::new(None, None));
+    let list = ListInputs(PageRequest::new(None, None));
     let open = bench.ask(&operator(), list).await.unwrap();
-    let approval = crate::command::ApprovalRef::Id(open.items[0].request.approval);
-    let answer = AnswerApproval { approval, approve: true };
+    let approval = crate::command::InputRef::Id(open.items[0].request.approval);
+    let answer = AnswerInput { approval, approve: true };
     assert!(bench.ask(&Caller { connection: ConnectionId(77), ..worker() }, answer.clone()).await.is_err());
     bench.ask(&operator(), answer).await.unwrap();
     let called = asking.await.unwrap().unwrap();
