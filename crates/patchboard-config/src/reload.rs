@@ -108,6 +108,7 @@ pub(crate) const RELOAD_CLASSES: &[(&str, ReloadClass)] = &[
     ("limits.session_queue", Live),
     ("limits.concurrent_runs", Live),
     ("limits.approval_timeout", Live),
+    ("limits.input_timeout", Live),
     ("limits.tool_timeout", Live),
     ("limits.tool_output", Live),
     ("limits.plugin_memory", Restart),

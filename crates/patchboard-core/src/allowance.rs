@@ -52,6 +52,11 @@ impl SessionAllowance {
     }
 }
 
+/// Whether calls like this one can be allowed as a kind.
+pub fn is_offered(call: &ToolCall) -> bool {
+    scope_of(call).is_some()
+}
+
 /// `None` if calls like this one cannot be allowed as a kind: a command with operators of the shell could hold any other.
 pub(crate) fn scope_of(call: &ToolCall) -> Option<AllowanceScope> {
     let ToolInput::Json(arguments) = &call.input else { return None };

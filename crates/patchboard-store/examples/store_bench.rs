@@ -128,7 +128,7 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
     };
     let (agent, provider, model) = (Arc::from("main"), Arc::from("anthropic"), Arc::from("claude-sonnet"));
     let open = vec![
-        event(1, Event::RunStarted { session: session.clone(), agent: Arc::clone(&agent) }),
+        event(1, Event::RunStarted { session: session.clone(), agent: Arc::clone(&agent), chat: None }),
         StoreWrite::OpenRun(RunRow {
             run,
             session: session.clone(),

@@ -18,6 +18,7 @@ use patchboard_core::budget::BudgetLimits;
 use patchboard_core::executor::ToolLimits;
 use patchboard_core::hub::ConfidencePolicy;
 use patchboard_core::hub::{HubOptions, PairingMode};
+use patchboard_core::input::InputExpiries;
 use patchboard_core::run_spec::AgentSource;
 
 use patchboard_core::memory::MemoryOptions;
@@ -469,7 +470,10 @@ fn limits(config: &Config) -> board::BoardLimits {
             timeout: config.limits.tool_timeout.into(),
             output_bytes: config.limits.tool_output.as_usize(),
         },
-        approval_expiry: config.limits.approval_timeout.into(),
+        inputs: InputExpiries {
+            approval: config.limits.approval_timeout.into(),
+            other: config.limits.input_timeout.into(),
+        },
         session_queue: config.limits.session_queue as usize,
         concurrent_runs: config.limits.concurrent_runs as usize,
     }

@@ -23,6 +23,8 @@ pub struct LimitsConfig {
     pub concurrent_runs: u32,
     /// How long an approval may stay unanswered before it counts as refused.
     pub approval_timeout: TimeSpan,
+    /// How long a client may take to run a tool of its own, or a user to answer a question.
+    pub input_timeout: TimeSpan,
     /// Time limit of one tool call if nothing more specific is set.
     pub tool_timeout: TimeSpan,
     /// Size up to which the result of a tool is sent to clients in full.
@@ -49,7 +51,8 @@ impl Default for LimitsConfig {
             auth_timeout: TimeSpan::from_secs(5),
             session_queue: 8,
             concurrent_runs: 256,
-            approval_timeout: TimeSpan::from_secs(120),
+            approval_timeout: TimeSpan::from_secs(15 * 60),
+            input_timeout: TimeSpan::from_secs(4 * 3600),
             tool_timeout: TimeSpan::from_secs(120),
             tool_output: ByteSize::from_kib(64),
             plugin_memory: ByteSize::from_mib(64),

@@ -6,6 +6,7 @@ use crate::app::{AppProfile, InputMethod};
 use crate::caller::GrantSet;
 use crate::command::{InputRef, PageRequest, RunKind, RunRef, ToolFilter};
 use crate::conversation::ConversationOrigin;
+use crate::event::InputAnswer;
 use crate::id::{ConnectionId, InputId, MessageId, RunId};
 use crate::store::{SessionFilter, UsageGrouping};
 use crate::webhook::Webhook;
@@ -32,7 +33,15 @@ fn origin() -> ConversationOrigin {
 
 fn start_run(folder: FolderChoice) -> StartRun {
     let kind = RunKind::Chat { agent: None };
-    StartRun { origin: origin(), content: "x".into(), client_id: "1".into(), model: None, folder, kind }
+    StartRun {
+        origin: origin(),
+        content: "x".into(),
+        client_id: "1".into(),
+        model: None,
+        client_tools: Vec::new(),
+        folder,
+        kind,
+    }
 }
 
 fn call_tool(folder: FolderChoice) -> CallTool {
@@ -63,7 +72,7 @@ fn run_commands() -> Vec<Box<dyn AccessRow>> {
         CancelRun(run),
         DetachRun(run),
         FindRun(RunRef::ClientId { id: "1".into(), within: None }),
-        AnswerInput { approval: InputRef::Id(InputId(uuid::Uuid::nil())), approve: true },
+        AnswerInput { input: InputRef::Id(InputId(uuid::Uuid::nil())), answer: InputAnswer::Approved },
         ListInputs(PageRequest::new(None, None)),
         call_tool(FolderChoice::Configured),
         call_tool(FolderChoice::Granted("/srv".to_owned())),

@@ -16,7 +16,7 @@ use crate::caller::{GrantSet, Surface};
 use crate::command::{BudgetStatus, FolderChoice, PageRequest, ReadHistory, RunKind, RunRef, SessionRef, StartRun};
 use crate::conversation::ConversationOrigin;
 use crate::error::ErrorKind;
-use crate::event::{Event, ModelCallOutcome};
+use crate::event::{Event, InputAnswer, InputKind, ModelCallOutcome};
 use crate::faulty::FaultyStore;
 use crate::hub::HubOptions;
 use crate::hub::notice::NoticeOptions;
@@ -212,6 +212,7 @@ fn start(account: &str, content: &str) -> StartRun {
         content: content.into(),
         client_id: content.into(),
         model: None,
+        client_tools: Vec::new(),
         folder: FolderChoice::Configured,
         kind: RunKind::Chat { agent: None },
     }
@@ -413,14 +414,21 @@ fn short(record: &Envelope) -> String {
         ToolInput::Malformed(text) => format!("malformed {text}"),
     };
     match &record.event {
-        Event::RunStarted { session, agent } => format!("started {session} by {agent}"),
+        Event::RunStarted { session, agent, .. } => format!("started {session} by {agent}"),
         Event::AnswerText(pieces) => format!("text {}", pieces.iter().collect::<Vec<_>>().join("|")),
         Event::ThoughtText(pieces) => format!("thought {}", pieces.iter().collect::<Vec<_>>().join("|")),
         Event::ToolRequested(call) => format!("call {} {}", call.name, tool_input(&call.input)),
         Event::ToolFinished { output, .. } if output.is_error => format!("error {}", output.content),
         Event::ToolFinished { output, .. } => format!("result {}", output.content),
-        Event::InputRequested(request) => format!("may {} run", request.call.name),
-        Event::InputProvided { approved, by, .. } => format!("approved {approved} by {by}"),
+        Event::InputRequested(request) => match &request.kind {
+            InputKind::Approval { call, .. } => format!("may {} run", call.name),
+            InputKind::ClientToolCall(call) => format!("client runs {} {}", call.name, tool_input(&call.input)),
+            InputKind::Question { message, .. } => format!("asks {message}"),
+        },
+        Event::InputProvided { answer, by, .. } => match answer {
+            InputAnswer::ToolResult { .. } | InputAnswer::Answered(_) => format!("{} by {by}", answer.name()),
+            _ => format!("approved {} by {by}", answer.is_approval()),
+        },
         Event::ModelUsage(note) => {
             let mark = if note.estimated { " estimated" } else { "" };
             format!("usage {}+{}{mark}", note.tokens.input, note.tokens.output)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{
-    Envelope, Event, InputRequest, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks,
+    Envelope, Event, InputAnswer, InputKind, InputRequest, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome,
+    TextChunks,
 };
 use patchboard_core::id::{CallId, InputId, NodeId, Seq};
 use patchboard_core::model::{ModelMessage, StopReason, TokenCount, ToolCall, ToolInput};
@@ -24,16 +25,21 @@ pub async fn events_are_replayed(store: Arc<dyn Store>) {
     let call =
         ToolCall { id: CallId("call-1".into()), name: "weather".into(), input: ToolInput::Malformed("{".into()) };
     let records = vec![
-        event(1, 1, Event::RunStarted { session, agent: "main".into() }),
+        event(1, 1, Event::RunStarted { session, agent: "main".into(), chat: None }),
         event(1, 2, text(&["It ", "", "is 雨", " today"])),
         event(1, 6, Event::ThoughtText(TextChunks::of_single("hm"))),
         event(1, 7, Event::ToolRequested(call.clone())),
         event(
             1,
             8,
-            Event::InputRequested(InputRequest { approval: approval(), call, expires_at: at(9), may_have_run: true }),
+            Event::InputRequested(InputRequest {
+                input: approval(),
+                kind: InputKind::Approval { call, may_have_run: true },
+                expires_at: at(9),
+                asked_by: Some("plugin echo".into()),
+            }),
         ),
-        event(1, 9, Event::InputProvided { approval: approval(), approved: true, by: "token:main".into() }),
+        event(1, 9, Event::InputProvided { input: approval(), answer: InputAnswer::Approved, by: "token:main".into() }),
         event(1, 10, Event::ToolFinished { call: CallId("call-1".into()), output: ToolOutput::error("no such place") }),
         event(
             1,
@@ -72,6 +78,7 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
     let id = || CallId("call-1".into());
     let task = |id: &str| PlannedTask { id: id.into(), description: "look outside".into() };
     let briefing = RunSpec {
+        client_tools: Vec::new(),
         folder_granted: false,
         client_id: "run-1".into(),
         thread: Some("thread".into()),
@@ -95,7 +102,7 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
     };
     let pieces = |pieces: &[&str]| pieces.iter().copied().collect::<TextChunks>();
     let entries = [
-        (None, Event::RunStarted { session: session("nodes"), agent: "main".into() }),
+        (None, Event::RunStarted { session: session("nodes"), agent: "main".into(), chat: None }),
         (None, Event::RunBriefed(Arc::new(briefing))),
         (Some(0), Event::NodeEntered { key: NodeKey(4), name: "plan".into(), is_reentry: false }),
         (Some(0), Event::DraftText(pieces(&["first ", "雨"]))),

@@ -105,7 +105,8 @@ fn runs_before(second: i64) -> RetentionCutoffs {
 pub async fn finished_runs_are_pruned(store: Arc<dyn Store>) {
     let session = session("prune");
     for number in 1..=3 {
-        let started = event(number, 1, Event::RunStarted { session: session.clone(), agent: "main".into() });
+        let started =
+            event(number, 1, Event::RunStarted { session: session.clone(), agent: "main".into(), chat: None });
         let opened = vec![
             StoreWrite::OpenRun(run(number, &session)),
             StoreWrite::Event(started),

@@ -301,7 +301,7 @@ impl Dialect for GatewayDialect {
             stream.last_sent_at = now;
             stream.keepalive.observe(&envelope.event);
         }
-        map::event_frames(&id, envelope.seq, &envelope.event, |frame| steps.push(Step::Write(frame)));
+        map::event_frames(&id, &envelope.topic, envelope.seq, &envelope.event, |frame| steps.push(Step::Write(frame)));
         if envelope.event.ends_topic() {
             self.follows.remove(&follow);
             self.end_stream(&id, steps);

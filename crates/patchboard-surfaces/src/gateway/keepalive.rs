@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use patchboard_core::event::Event;
+use patchboard_core::event::{Event, InputKind};
 use patchboard_core::id::InputId;
 
 #[derive(Debug)]
@@ -29,11 +29,13 @@ impl KeepaliveText {
     }
 
     pub(super) fn observe(&mut self, event: &Event) {
-        if let Event::InputRequested(request) = event {
-            let tool = request.call.name.clone();
-            self.open.push(ApprovalNotice { approval: request.approval, tool, is_announced: self.shows_approvals });
-        } else if let Event::InputProvided { approval, .. } = event {
-            self.open.retain(|notice| notice.approval != *approval);
+        if let Event::InputRequested(request) = event
+            && let InputKind::Approval { call, .. } = &request.kind
+        {
+            let (approval, tool) = (request.input, call.name.clone());
+            self.open.push(ApprovalNotice { approval, tool, is_announced: self.shows_approvals });
+        } else if let Event::InputProvided { input, .. } = event {
+            self.open.retain(|notice| notice.approval != *input);
         } else if let Event::AnswerText(chunks) = event
             && let Some(chunk) = chunks.iter().filter(|chunk| !chunk.is_empty()).last()
         {

@@ -6,18 +6,17 @@ use std::sync::Arc;
 use patchboard_core::BoardError;
 use patchboard_core::board::BoardCommand;
 use patchboard_core::command::{
-    AnswerInput, ApprovePlugin, ApproveTools, BudgetStatus, CallTool, ClearSession, DescribeNode, DescribeServer,
-    FolderChoice, InputRef, ListAgents, ListInputs, ListModels, ListPlugins, ListSessions, ListTools, ListWorkers,
-    LoadPlugin, PageRequest, ReadHistory, ReloadSettings, RunKind, RunRef, SearchMemory, SessionRef, StartRun,
-    SummariseUsage, UnloadPlugin,
+    ApprovePlugin, ApproveTools, BudgetStatus, CallTool, ClearSession, DescribeNode, DescribeServer, FolderChoice,
+    ListAgents, ListInputs, ListModels, ListPlugins, ListSessions, ListTools, ListWorkers, LoadPlugin, PageRequest,
+    ReadHistory, ReloadSettings, RunKind, RunRef, SearchMemory, SessionRef, StartRun, SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::conversation::ConversationOrigin;
-use patchboard_core::event::{Event, InputRequest, ModelCallOutcome};
+use patchboard_core::event::{Event, ModelCallOutcome, Topic};
 use patchboard_core::id::{Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, ToolCall, ToolInput};
 use patchboard_core::plugin::PluginReport;
 use patchboard_core::reply::{
-    AgentSummary, ModelReport, ModelSummary, NodeReport, PendingInput, ReloadReport, ServerReport, UnlistedProvider,
+    AgentSummary, ModelReport, ModelSummary, NodeReport, ReloadReport, ServerReport, UnlistedProvider,
 };
 use patchboard_core::reply::{BudgetReport, BudgetUsage};
 use patchboard_core::run_spec::AgentSource;
@@ -28,6 +27,8 @@ use patchboard_core::tool::{ToolOutput, ToolSpec};
 use patchboard_core::worker::{PoolReport, WorkerReport, WorkerState};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+mod inputs;
 
 use super::wire;
 use crate::dialect::BoardRequest;
@@ -93,6 +94,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
                 client_id: id.into(),
                 model: sent.model.map(Into::into),
                 folder: FolderChoice::new(sent.working_folder, sent.grant_folder),
+                client_tools: sent.tools.into_iter().map(inputs::client_tool).collect(),
                 kind: RunKind::Chat { agent: sent.agent.map(Into::into) },
             };
             Ok(GatewayRequest::Stream { command, shows_approvals })
@@ -145,15 +147,18 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
             Ok(call(ListModels { agent: list.agent.map(Into::into) }, |report| models(&report)))
         }),
         "worker.list" => call(ListWorkers, |pools| pool_list(&pools)),
-        "approval.list" => {
-            parse_optional_params(method, params, |list: wire::ListParams| Ok(call(ListInputs(page(list)), approvals)))
-        }
-        "approval.answer" => parse_params(method, params, |answer: wire::ApprovalAnswer| {
-            let approval =
-                answer.approval_id.parse().map_err(|_| "`approval_id` is not an approval's id".to_owned())?;
-            let command = AnswerInput { approval: InputRef::Id(approval), approve: answer.approve };
-            Ok(call(command, done))
+        "approval.list" => parse_optional_params(method, params, |list: wire::ListParams| {
+            Ok(call(ListInputs(page(list)), inputs::approval_page))
         }),
+        "approval.answer" => parse_params(method, params, |answer: wire::ApprovalAnswer| {
+            Ok(call(inputs::approval_answer(&answer)?, done))
+        }),
+        "input.list" => parse_optional_params(method, params, |list: wire::ListParams| {
+            Ok(call(ListInputs(page(list)), inputs::input_page))
+        }),
+        "input.answer" => {
+            parse_params(method, params, |answer: wire::InputAnswer| Ok(call(inputs::input_answer(answer)?, done)))
+        }
         "plugin.load" => parse_params(method, params, |load: wire::PluginLoad| match (load.name, load.path) {
             (Some(named), None) | (None, Some(named)) => {
                 Ok(plugin_call(LoadPlugin { named }, |plugin| plugin_item(&plugin)))
@@ -206,10 +211,11 @@ fn without_position(error: &serde_json::Error) -> String {
 
 fn attach(attach: wire::ChatAttach) -> Result<GatewayRequest, String> {
     let session = attach.session.map(|key| parse_key(&key).map(SessionRef::Key)).transpose()?;
-    let run = match (attach.id, session) {
-        (Some(id), within) => RunRef::ClientId { id: id.into(), within },
-        (None, Some(session)) => RunRef::Session(session),
-        (None, None) => return Err("one of `id` and `session` is needed".to_owned()),
+    let run = match (attach.run_id, attach.id, session) {
+        (Some(run), ..) => RunRef::Id(run.parse().map_err(|_| "`run_id` is not a run's id".to_owned())?),
+        (None, Some(id), within) => RunRef::ClientId { id: id.into(), within },
+        (None, None, Some(session)) => RunRef::Session(session),
+        (None, None, None) => return Err("one of `run_id`, `id` and `session` is needed".to_owned()),
     };
     let from = Seq(attach.after.unwrap_or(0)).next();
     Ok(GatewayRequest::Attach { run, from, shows_approvals: attach.approvals })
@@ -266,13 +272,6 @@ fn done((): ()) -> Value {
 
 fn node(report: NodeReport) -> Value {
     json!({ "version": report.version, "plugins": report.plugins, "sessions": report.sessions })
-}
-
-fn approvals(page: ResultPage<PendingInput>) -> Value {
-    list(page, |pending| {
-        let shown = approval(&pending.request, Some(pending.session.to_string()));
-        serde_json::to_value(shown).unwrap_or_default()
-    })
 }
 
 fn fact_item(fact: &FactRow) -> Value {
@@ -490,7 +489,7 @@ fn rounded(score: f32) -> f64 {
 }
 
 /// Writes the frames of an event in order. Some events have no frame on this surface.
-pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl FnMut(String)) {
+pub(super) fn event_frames(id: &str, topic: &Topic, seq: Seq, event: &Event, mut write: impl FnMut(String)) {
     let frame = |event: &'static str, data| encode(&wire::EventFrame { id, event, data: Some(data), seq: Some(seq.0) });
     match event {
         Event::AnswerText(pieces) => {
@@ -509,10 +508,7 @@ pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl Fn
             let data = wire::ToolResult { tool_use_id: &call.0, content: &output.content, is_error: output.is_error };
             write(encode(&wire::EventFrame { id, event: "tool_result", data: Some(data), seq: Some(seq.0) }));
         }
-        Event::InputRequested(request) => {
-            let data = approval(request, None);
-            write(encode(&wire::EventFrame { id, event: "approval", data: Some(data), seq: Some(seq.0) }));
-        }
+        Event::InputRequested(request) => write(inputs::prompt_frame(id, topic, seq, request)),
         Event::ModelUsage(note) => {
             let data = wire::TokenUsage { input_tokens: note.tokens.input, output_tokens: note.tokens.output };
             write(encode(&wire::EventFrame { id, event: "usage", data: Some(data), seq: Some(seq.0) }));
@@ -540,18 +536,6 @@ pub(super) fn event_frames(id: &str, seq: Seq, event: &Event, mut write: impl Fn
 fn tool_use(id: &str, seq: Seq, call: &ToolCall) -> String {
     let data = wire::ToolUse { id: &call.id.0, name: &call.name, input: input(call) };
     encode(&wire::EventFrame { id, event: "tool_use", data: Some(data), seq: Some(seq.0) })
-}
-
-fn approval(request: &InputRequest, session: Option<String>) -> wire::ApprovalPrompt<'_> {
-    wire::ApprovalPrompt {
-        approval_id: request.approval.to_string(),
-        tool_use_id: &request.call.id.0,
-        name: &request.call.name,
-        input: input(&request.call),
-        expires_at: request.expires_at.to_string(),
-        reason: request.reason(),
-        session,
-    }
 }
 
 /// Arguments that are not JSON are shown as plain text.

@@ -127,8 +127,73 @@ pub(super) struct ApprovalPrompt<'a> {
     /// Why approval is needed, if for more than the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
+    /// The plugin, worker or agent that asks, if it is not the conversation's own agent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) session: Option<String>,
+    pub(super) asked_by: Option<&'a str>,
+    /// Calls like this one can be allowed for the session.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) session_offered: bool,
+    pub(super) run_id: String,
+}
+
+/// A call of a tool that the client has.
+#[derive(Serialize)]
+pub(super) struct ClientToolCall<'a> {
+    pub(super) input_id: String,
+    pub(super) tool_use_id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) input: Cow<'a, Value>,
+    pub(super) expires_at: String,
+    pub(super) run_id: String,
+}
+
+/// A question to the user.
+#[derive(Serialize)]
+pub(super) struct QuestionPrompt<'a> {
+    pub(super) input_id: String,
+    pub(super) tool_use_id: &'a str,
+    pub(super) question: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) schema: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) asked_by: Option<&'a str>,
+    pub(super) expires_at: String,
+    pub(super) run_id: String,
+}
+
+/// A tool that the client has.
+#[derive(Debug, Deserialize)]
+pub(super) struct ClientTool {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) description: String,
+    #[serde(default = "any_object")]
+    pub(super) input_schema: Value,
+}
+
+fn any_object() -> Value {
+    serde_json::json!({ "type": "object" })
+}
+
+/// One of `approve`, `result`, `answer` and `decline`.
+#[derive(Debug, Deserialize)]
+pub(super) struct InputAnswer {
+    pub(super) input_id: String,
+    pub(super) approve: Option<bool>,
+    #[serde(default)]
+    pub(super) for_session: bool,
+    pub(super) result: Option<ClientToolResult>,
+    /// Any JSON value but null.
+    pub(super) answer: Option<Value>,
+    #[serde(default)]
+    pub(super) decline: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ClientToolResult {
+    pub(super) content: String,
+    #[serde(default)]
+    pub(super) is_error: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -147,6 +212,9 @@ pub(super) struct ChatSend {
     /// The client shows approvals, so the stream must not announce them as text.
     #[serde(default)]
     pub(super) approvals: bool,
+    /// Tools that the client has, and runs itself.
+    #[serde(default)]
+    pub(super) tools: Vec<ClientTool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -165,6 +233,8 @@ pub(super) struct ChatAttach {
     #[serde(default, deserialize_with = "optional_string_or_number")]
     pub(super) id: Option<String>,
     pub(super) session: Option<String>,
+    /// The run's own id, as approvals and questions tell it.
+    pub(super) run_id: Option<String>,
     pub(super) after: Option<u64>,
     #[serde(default)]
     pub(super) approvals: bool,
@@ -231,6 +301,9 @@ pub(super) struct ToolApproveParams {
 pub(super) struct ApprovalAnswer {
     pub(super) approval_id: String,
     pub(super) approve: bool,
+    /// Approves further calls like this one, too.
+    #[serde(default)]
+    pub(super) for_session: bool,
 }
 
 #[derive(Debug, Deserialize)]

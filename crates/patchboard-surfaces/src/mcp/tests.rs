@@ -214,7 +214,7 @@ fn board(store: Arc<InMemoryStore>, tools: Arc<Tools>) -> Board {
     let change = |parts: &mut BoardParts| {
         parts.store = store;
         parts.tools = vec![tools];
-        parts.limits.approval_expiry = Duration::from_millis(1);
+        parts.limits.inputs.approval = Duration::from_millis(1);
     };
     TestBoard::new([]).with(change).assemble()
 }

@@ -8,6 +8,7 @@ use patchboard_core::command::{
 };
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
+use patchboard_core::event::InputAnswer;
 use patchboard_core::id::{CallId, RunId};
 use patchboard_core::model::MessageRole;
 use patchboard_core::reply::{AgentSummary, ModelReport, ThreadMessage};
@@ -34,6 +35,8 @@ pub(super) fn start(run: wire::RunParams, account: &str, usual_model: Option<Arc
         client_id: non_empty(run.id).unwrap_or_default().into(),
         model: non_empty(run.model).map(Into::into),
         folder: FolderChoice::new(non_empty(run.working_folder), run.grant_folder.unwrap_or(false)),
+        // The protocol has no frames for them.
+        client_tools: Vec::new(),
         kind: RunKind::Agent(RunPlan {
             agent: run.agent.into(),
             default_model: usual_model,
@@ -60,7 +63,8 @@ pub(super) fn is_runs_session(session: &patchboard_core::id::SessionKey) -> bool
 
 pub(super) fn approve(run: RunId, request: &wire::ToolApprove) -> AnswerInput {
     let call = CallId(request.call_id.as_str().into());
-    AnswerInput { approval: InputRef::Call { run, call }, approve: request.approve }
+    let answer = if request.approve { InputAnswer::Approved } else { InputAnswer::Refused };
+    AnswerInput { input: InputRef::Call { run, call }, answer }
 }
 
 pub(super) fn list_tools(folder: Option<String>, cursor: Option<PageCursor>) -> ListTools {

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use patchboard_core::event::{Envelope, Event, ModelCallOutcome, NodeOutcome, RunOutcome, TextChunks, Topic};
+use patchboard_core::event::{
+    Envelope, Event, InputKind, ModelCallOutcome, NodeOutcome, RunOutcome, TextChunks, Topic,
+};
 use patchboard_core::id::{CallId, NodeId};
 use patchboard_core::model::{ToolCall, ToolInput};
 use patchboard_core::run_spec::NodeKey;
@@ -128,14 +130,16 @@ impl Projection {
             }
             Event::ToolFinished { call, output } => self.tool_finished(node, call, output, write),
             Event::InputRequested(request) => {
-                let call = &request.call;
-                let payload = EventPayload::ToolApproval {
-                    call_id: Some(&call.id.0),
-                    name: &call.name,
-                    arguments: arguments(call),
-                    reason: request.reason(),
-                };
-                self.writer.write_event(node_id(&self.nodes, node), &payload, write);
+                // The protocol knows approvals only; other inputs are answered elsewhere.
+                if let InputKind::Approval { call, .. } = &request.kind {
+                    let payload = EventPayload::ToolApproval {
+                        call_id: Some(&call.id.0),
+                        name: &call.name,
+                        arguments: arguments(call),
+                        reason: request.reason(),
+                    };
+                    self.writer.write_event(node_id(&self.nodes, node), &payload, write);
+                }
             }
             Event::ModelUsage(note) => {
                 let usage = self.state.add_usage(note.tokens);

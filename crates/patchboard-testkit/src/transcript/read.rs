@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
-use patchboard_core::event::InputRequest;
+use patchboard_core::event::{InputKind, InputRequest};
 use patchboard_core::id::{CallId, InputId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::reply::{
@@ -251,11 +251,21 @@ fn tool(json: &Value) -> Read<ToolSpec> {
 }
 
 fn approval(json: &Value) -> Read<InputRequest> {
+    let may_have_run = json["may_have_run"].as_bool().unwrap_or_default();
+    let kind = match json["kind"].as_str() {
+        Some("tool_call") => InputKind::ClientToolCall(call(json)),
+        Some("question") => InputKind::Question {
+            call: CallId(text_of(&json["id"]).into()),
+            message: text_of(&json["question"]).into(),
+            schema: (!json["schema"].is_null()).then(|| json["schema"].clone().into()),
+        },
+        _ => InputKind::Approval { call: call(json), may_have_run },
+    };
     Ok(InputRequest {
-        approval: InputId(Uuid::from_u128(number(&json["approval"]).into())),
-        call: call(json),
+        input: InputId(Uuid::from_u128(number(&json["approval"]).into())),
+        kind,
         expires_at: noon()?,
-        may_have_run: json["may_have_run"].as_bool().unwrap_or_default(),
+        asked_by: json["asked_by"].as_str().map(Into::into),
     })
 }
 

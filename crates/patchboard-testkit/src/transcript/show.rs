@@ -13,6 +13,7 @@ use patchboard_core::command::{
     StartRun, SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::conversation::ConversationOrigin;
+use patchboard_core::event::InputAnswer;
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
 use patchboard_core::log::FollowerPacing;
@@ -32,14 +33,24 @@ pub(super) fn command(command: &dyn Any) -> String {
         CancelRun => |CancelRun(run)| format!("cancel run {}", run.0.as_u128());
         DetachRun => |DetachRun(run)| format!("keep run {}", run.0.as_u128());
         FindRun => |FindRun(wanted)| match wanted {
+            RunRef::Id(run) => format!("find run {}", run.0.as_u128()),
             RunRef::ClientId { id, within: None } => format!("find run by id {id}"),
             RunRef::ClientId { id, within: Some(about) } => format!("find run by id {id} in {}", session(about)),
             RunRef::Session(about) => format!("find run of {}", session(about)),
         };
-        AnswerInput => |AnswerInput { approval, approve }| match approval {
-            InputRef::Id(approval) => format!("answer approval {} {approve}", approval.0.as_u128()),
-            InputRef::Call { run, call } => {
-                format!("answer approval of call {call} of run {} {approve}", run.0.as_u128())
+        AnswerInput => |AnswerInput { input, answer }| {
+            let given = match answer {
+                InputAnswer::Approved => "true".to_owned(),
+                InputAnswer::Refused => "false".to_owned(),
+                InputAnswer::ToolResult { content, is_error } => format!("result {is_error} {content}"),
+                InputAnswer::Answered(value) => format!("answered {value}"),
+                other => other.name().to_owned(),
+            };
+            match input {
+                InputRef::Id(input) => format!("answer approval {} {given}", input.0.as_u128()),
+                InputRef::Call { run, call } => {
+                    format!("answer approval of call {call} of run {} {given}", run.0.as_u128())
+                }
             }
         };
         ListInputs => |ListInputs(about)| format!("list approvals {}", page(about));

@@ -1,4 +1,4 @@
-//! `patchboard approvals`: lists and answers tool calls that wait for approval.
+//! `patchboard approvals`: lists and answers what runs wait for: approvals, tools of clients, questions.
 
 use std::process::ExitCode;
 
@@ -26,9 +26,9 @@ pub(crate) struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
-    /// List the tool calls that wait for an answer; the default.
+    /// List the tool calls and questions that wait for an answer; the default.
     List(ListArgs),
-    /// Let a tool call go ahead, or refuse it.
+    /// Let a tool call go ahead, refuse it, or answer a question.
     Answer(AnswerArgs),
 }
 
@@ -36,7 +36,7 @@ enum ApprovalsCommand {
 struct ListArgs {
     #[command(flatten)]
     target: ServerTarget,
-    /// Print JSON, one approval a line.
+    /// Print JSON, one a line.
     #[arg(long)]
     json: bool,
 }
@@ -51,15 +51,43 @@ struct AnswerArgs {
     answer: ApprovalAnswer,
 }
 
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Args)]
 #[group(required = true, multiple = false)]
 struct ApprovalAnswer {
     /// The tool runs.
     #[arg(long)]
     approve: bool,
-    /// The tool does not run, and the agent is informed.
+    /// The tool runs, and so do further calls like it: of the same tool in the same folder or to the same host, until the
+    /// session ends or twelve hours have passed.
+    #[arg(long)]
+    approve_for_session: bool,
+    /// The tool does not run, and the agent is informed; a question is not answered.
     #[arg(long)]
     refuse: bool,
+    /// The answer to a question: JSON, or any other text as it is.
+    #[arg(long, value_name = "TEXT")]
+    answer: Option<String>,
+    /// The result of a tool that the client has, in its place.
+    #[arg(long, value_name = "TEXT")]
+    result: Option<String>,
+}
+
+impl ApprovalAnswer {
+    /// The params of `input.answer`, and what the user is told.
+    fn params(&self) -> (Value, &'static str) {
+        match (&self.answer, &self.result) {
+            (Some(text), _) => {
+                let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str()));
+                (json!({ "answer": value }), "answered")
+            }
+            (None, Some(text)) => (json!({ "result": { "content": text } }), "answered"),
+            (None, None) if self.approve_for_session => {
+                (json!({ "approve": true, "for_session": true }), "approved for the session")
+            }
+            (None, None) if self.approve => (json!({ "approve": true }), "approved"),
+            (None, None) => (json!({}), "refused"),
+        }
+    }
 }
 
 pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, CommandFailure> {
@@ -80,49 +108,75 @@ pub(super) fn run(args: ApprovalsArgs) -> Result<ExitCode, CommandFailure> {
                 let Some(found) = find(&items, requested) else {
                     let message =
                         format!("nothing waits for approval under the id `{requested}`: it was answered or is too old");
-                    let known = items.iter().flat_map(|item| [text(item, "approval_id"), text(item, "tool_use_id")]);
+                    let known = items.iter().flat_map(|item| [text(item, "input_id"), text(item, "tool_use_id")]);
                     let otherwise = "`patchboard approvals list` shows what waits";
                     return Err(CommandFailure::unknown_name(&message, requested, known, otherwise));
                 };
-                answer(&mut client, found, args.answer.approve).await?;
-                output::print_line(if args.answer.approve { "approved" } else { "refused" });
+                let (mut params, told) = args.answer.params();
+                if told == "refused" {
+                    let is_question = text(found, "kind") == "question";
+                    params = if is_question { json!({ "decline": true }) } else { json!({ "approve": false }) };
+                }
+                send_answer(&mut client, found, params).await?;
+                output::print_line(told);
             }
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// The approvals that are open now.
+/// What is open now.
 pub(super) async fn list_open(client: &mut GatewayClient) -> anyhow::Result<Vec<Value>> {
-    client.list("approval.list", json!({ "limit": 500 }), MAX_APPROVALS).await
+    client.list("input.list", json!({ "limit": 500 }), MAX_APPROVALS).await
 }
 
 pub(super) async fn answer(client: &mut GatewayClient, approval: &Value, approve: bool) -> anyhow::Result<()> {
-    let id = approval.get("approval_id").cloned().unwrap_or_default();
-    client.call("approval.answer", json!({ "approval_id": id, "approve": approve })).await?;
+    send_answer(client, approval, json!({ "approve": approve })).await
+}
+
+async fn send_answer(client: &mut GatewayClient, input: &Value, mut params: Value) -> anyhow::Result<()> {
+    // Prompts of a stream name an approval only.
+    let id = input.get("input_id").or_else(|| input.get("approval_id")).cloned().unwrap_or_default();
+    if let Value::Object(fields) = &mut params {
+        fields.insert("input_id".to_owned(), id);
+    }
+    client.call("input.answer", params).await?;
     Ok(())
 }
 
 /// Finds an approval by its own id or by its call's id, as runs report only the latter.
 fn find<'a>(items: &'a [Value], requested: &str) -> Option<&'a Value> {
     let is = |item: &&Value, key: &str| text(item, key) == requested;
-    items.iter().find(|item| is(item, "approval_id") || is(item, "tool_use_id"))
+    items.iter().find(|item| is(item, "input_id") || is(item, "tool_use_id"))
 }
 
 fn show(items: &[Value]) {
     if items.is_empty() {
         return output::eprint_line("nothing waits for an answer");
     }
-    let columns = [Column::whole("ID"), Column::whole("EXPIRES"), Column::whole("SESSION"), Column::wrap("CALL")];
+    let columns = [
+        Column::whole("ID"),
+        Column::whole("KIND"),
+        Column::whole("EXPIRES"),
+        Column::whole("SESSION"),
+        Column::wrap("ASKED"),
+    ];
     let mut table = TextTable::new(columns);
     for item in items {
-        let call = format!("{} {}", text(item, "name"), item.get("input").unwrap_or(&Value::Null));
+        let asked = match text(item, "kind") {
+            "question" => text(item, "question").to_owned(),
+            _ => format!("{} {}", text(item, "name"), item.get("input").unwrap_or(&Value::Null)),
+        };
         table.push_row([
-            TableCell::painted(text(item, "approval_id"), TextRole::Name),
+            TableCell::painted(text(item, "input_id"), TextRole::Name),
+            text(item, "kind").into(),
             clock::local(text(item, "expires_at"), clock::MINUTE).into(),
             text(item, "session").into(),
-            call.into(),
+            asked.into(),
         ]);
+        if !text(item, "asked_by").is_empty() {
+            table.add_remark(&format!("asked by {}", text(item, "asked_by")));
+        }
         if !text(item, "reason").is_empty() {
             table.add_remark(text(item, "reason"));
         }

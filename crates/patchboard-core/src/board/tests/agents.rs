@@ -230,10 +230,11 @@ async fn what_a_run_beneath_asks_reaches_whoever_started_the_one_above() {
         let record = until(&mut followed, "may write run").await;
         let Event::InputRequested(request) = &record.event else { panic!("not a question: {record:?}") };
         let approval = match by_run {
-            false => InputRef::Id(request.approval),
-            true => InputRef::Call { run, call: request.call.id.clone() },
+            false => InputRef::Id(request.input),
+            true => InputRef::Call { run, call: request.asking_call().clone() },
         };
-        let answer = |by: Caller| bench.ask(&by, AnswerInput { approval: approval.clone(), approve: true });
+        let answer =
+            |by: Caller| bench.ask(&by, AnswerInput { input: approval.clone(), answer: InputAnswer::Approved });
         assert_eq!(answer(caller(2)).await.unwrap_err().kind, ErrorKind::Forbidden);
         assert_eq!(bench.workshop.executed(), [""; 0], "not before the answer");
         answer(caller(1)).await.unwrap();
@@ -321,7 +322,7 @@ async fn after_a_crash_the_run_beneath_is_closed_and_the_call_is_left_to_the_ope
     let mut followed = bench.follow(run).await;
     let wanted = until(&mut followed, "may agent.helper run").await;
     let Event::InputRequested(request) = &wanted.event else { panic!("not a question") };
-    let command = AnswerInput { approval: InputRef::Id(request.approval), approve: true };
+    let command = AnswerInput { input: InputRef::Id(request.input), answer: InputAnswer::Approved };
     bench.ask(&operator(), command).await.unwrap();
     let events = rest(followed).await;
     assert!(events.contains(&"result whole".to_owned()), "{events:#?}");

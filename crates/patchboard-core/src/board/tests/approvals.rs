@@ -18,12 +18,16 @@ async fn asked(bench: &Bench) -> (RunId, Followed, InputId) {
     let record = until(&mut followed, "may write run").await;
     let Event::InputRequested(request) = &record.event else { panic!("not a question: {record:?}") };
     let expiry = request.expires_at.duration_since(record.at);
-    assert_eq!(expiry, jiff::SignedDuration::from_secs(120));
-    (run, followed, request.approval)
+    assert_eq!(expiry, jiff::SignedDuration::from_mins(15));
+    (run, followed, request.input)
+}
+
+fn consent(approve: bool) -> InputAnswer {
+    if approve { InputAnswer::Approved } else { InputAnswer::Refused }
 }
 
 async fn answer(bench: &Bench, caller: &Caller, approval: InputId, approve: bool) -> Result<(), BoardError> {
-    bench.ask(caller, AnswerInput { approval: InputRef::Id(approval), approve }).await
+    bench.ask(caller, AnswerInput { input: InputRef::Id(approval), answer: consent(approve) }).await
 }
 
 async fn open_questions(bench: &Bench, caller: &Caller) -> usize {
@@ -72,12 +76,12 @@ async fn nobody_else_may_answer_or_see_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_a_refusal_after_two_minutes() {
+async fn silence_is_a_refusal_after_a_quarter_of_an_hour() {
     let bench = bench(writes(json!({})));
     let (_, followed, approval) = asked(&bench).await;
     let waiting = tokio::time::Instant::now();
     let events = rest(followed).await;
-    assert_eq!(waiting.elapsed(), Duration::from_secs(120));
+    assert_eq!(waiting.elapsed(), Duration::from_secs(900));
     assert_eq!(events[..2], ["approved false by expiry", "error nobody approved write in time"]);
     assert_eq!(events.last().unwrap(), "end Completed");
     assert_eq!(answer(&bench, &caller(1), approval, true).await.unwrap_err().kind, ErrorKind::NotFound);
@@ -156,11 +160,11 @@ async fn open_questions_are_bounded_and_the_next_one_is_a_refusal() {
 /// A question that may stay open for an hour, in the conversation of `alice`.
 async fn asked_for_an_hour() -> (Bench, RunId, Followed, InputId) {
     let scripts = writes(json!({})).into_iter().chain([say(&["second"], 1, 1), say(&["third"], 1, 1)]);
-    let bench = bench_with(scripts, |setup| setup.limits.approval_expiry = Duration::from_secs(3600));
+    let bench = bench_with(scripts, |setup| setup.limits.inputs.approval = Duration::from_secs(3600));
     let (run, mut followed) = bench.begin("alice", "write it").await;
     let record = until(&mut followed, "may write run").await;
     let Event::InputRequested(request) = &record.event else { panic!("not a question: {record:?}") };
-    (bench, run, followed, request.approval)
+    (bench, run, followed, request.input)
 }
 
 /// Stands in line until it is dropped.
@@ -201,7 +205,7 @@ async fn a_question_that_others_wait_for_expires_two_minutes_after_the_first_of_
 async fn a_question_asked_while_others_wait_is_open_for_two_minutes() {
     let scripts = [call(&[("echo", json!({}))], 1, 1)].into_iter().chain(writes(json!({})));
     let bench = bench_with(scripts, |setup| {
-        setup.limits.approval_expiry = Duration::from_secs(3600);
+        setup.limits.inputs.approval = Duration::from_secs(3600);
         setup.policy.rules = vec![(Glob::new("*"), ApprovalMode::Ask)];
     });
     let (_, mut followed) = bench.begin("alice", "both").await;
@@ -209,7 +213,7 @@ async fn a_question_asked_while_others_wait_is_open_for_two_minutes() {
     let Event::InputRequested(first) = &record.event else { panic!("not a question: {record:?}") };
     let _second = stand_in_line(&bench, "alice");
     let_others_run().await;
-    answer(&bench, &operator(), first.approval, true).await.unwrap();
+    answer(&bench, &operator(), first.input, true).await.unwrap();
     let record = until(&mut followed, "may write run").await;
     let Event::InputRequested(request) = &record.event else { panic!("not a question: {record:?}") };
     assert_eq!(request.expires_at.duration_since(record.at), jiff::SignedDuration::from_secs(120));

@@ -68,7 +68,10 @@ async fn during_a_drain_runs_can_still_be_helped_to_their_end() {
     assert!((&mut drain).now_or_never().is_none());
     let Event::InputRequested(request) = &record.event else { panic!("not a question") };
     bench
-        .ask(&caller(1), AnswerInput { approval: crate::command::InputRef::Id(request.approval), approve: true })
+        .ask(
+            &caller(1),
+            AnswerInput { input: crate::command::InputRef::Id(request.input), answer: InputAnswer::Approved },
+        )
         .await
         .unwrap();
     bench.ask(&caller(1), CancelRun(run)).await.unwrap();

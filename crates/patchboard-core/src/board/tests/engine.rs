@@ -546,7 +546,10 @@ async fn an_approval_of_a_batched_call_is_answered_by_the_call_it_is_about() {
     for approve in [true, false] {
         let wanted = until(&mut followed, "may write run").await;
         let Event::InputRequested(request) = &wanted.event else { panic!() };
-        let answer = AnswerInput { approval: InputRef::Call { run, call: request.call.id.clone() }, approve };
+        let answer = AnswerInput {
+            input: InputRef::Call { run, call: request.asking_call().clone() },
+            answer: if approve { InputAnswer::Approved } else { InputAnswer::Refused },
+        };
         assert_eq!(bench.ask(&on_runs(2), answer.clone()).await.unwrap_err().kind, ErrorKind::Forbidden);
         bench.ask(&on_runs(1), answer).await.unwrap();
     }

@@ -52,7 +52,15 @@ fn operator_on_runs() -> Caller {
 
 fn run_in(folder: FolderChoice, kind: RunKind) -> StartRun {
     let origin = ConversationOrigin { channel: "runs".into(), peer: Some("t".into()), ..origin("local") };
-    StartRun { origin, content: "go".into(), client_id: "r".into(), model: None, folder, kind }
+    StartRun {
+        origin,
+        content: "go".into(),
+        client_id: "r".into(),
+        model: None,
+        client_tools: Vec::new(),
+        folder,
+        kind,
+    }
 }
 
 fn agent_run() -> RunKind {
@@ -142,7 +150,8 @@ async fn where_commands_run_unconfined_what_writes_there_asks() {
         while let Some(record) = next(&mut followed).await {
             if let Event::InputRequested(wanted) = &record.event {
                 was_asked = true;
-                let answer = AnswerInput { approval: crate::command::InputRef::Id(wanted.approval), approve: true };
+                let answer =
+                    AnswerInput { input: crate::command::InputRef::Id(wanted.input), answer: InputAnswer::Approved };
                 bench.ask(&operator(), answer).await.unwrap();
             }
         }

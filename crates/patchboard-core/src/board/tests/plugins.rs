@@ -120,7 +120,7 @@ async fn policy_and_approvals_are_those_of_every_call() {
     assert_eq!(trail(&denied).await, expected, "what has effects is on record before it happens");
 
     // Over the gateway what writes is asked for; nobody answers.
-    let asked = with_plugin(forward, |setup| setup.limits.approval_expiry = Duration::from_secs(20));
+    let asked = with_plugin(forward, |setup| setup.limits.inputs.approval = Duration::from_secs(20));
     let output = call_tool(&asked, "forward", json!({"tool": "put", "with": {}})).await;
     assert_eq!(output, ToolOutput::error("put failed: nobody approved put in time"));
     let output = call_tool(&asked, "change", json!({})).await;

@@ -20,6 +20,7 @@ async fn a_fact_never_reaches_another_account() {
     assert_eq!(told_bob.len(), 1);
     // The same account on another channel is another owner, too.
     let elsewhere = StartRun {
+        client_tools: Vec::new(),
         origin: ConversationOrigin { channel: "telegram".into(), ..origin("alice") },
         content: "What is my name?".into(),
         client_id: "x".into(),
@@ -47,6 +48,7 @@ async fn facts_outlive_the_session_and_other_peers_share_them() {
     let purge = ClearSession { session: SessionRef::Origin(origin("alice")), purge: true };
     bench.ask(&caller(1), purge).await.unwrap();
     let with_peer = StartRun {
+        client_tools: Vec::new(),
         origin: ConversationOrigin { peer: Some("group".into()), ..origin("alice") },
         content: "hello".into(),
         client_id: "x".into(),

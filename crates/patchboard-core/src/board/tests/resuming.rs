@@ -140,7 +140,10 @@ async fn a_call_of_unknown_outcome_asks_where_it_says_so() {
     // The question says that this is no ordinary approval, and what an answer does.
     let reason = request.reason().unwrap();
     assert!(reason.starts_with("the server stopped while unsure was running: it may already have run."), "{reason}");
-    let answer = AnswerInput { approval: InputRef::Call { run, call: request.call.id.clone() }, approve: true };
+    let answer = AnswerInput {
+        input: InputRef::Call { run, call: request.asking_call().clone() },
+        answer: InputAnswer::Approved,
+    };
     bench.ask(&on_runs(1), answer.clone()).await.unwrap_err();
     bench.workshop.gate.add_permits(1);
     bench.ask(&operator(), answer).await.unwrap();

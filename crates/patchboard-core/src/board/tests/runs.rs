@@ -30,6 +30,7 @@ pub(super) fn run_of(thread: Option<&str>, id: &str, content: &str, plan: RunPla
         content: content.into(),
         client_id: id.into(),
         model: None,
+        client_tools: Vec::new(),
         folder: FolderChoice::Configured,
         kind: RunKind::Agent(plan),
     }

@@ -69,6 +69,7 @@ async fn a_client_of_a_gateway_that_got_a_token_goes_on_with_what_was_said_witho
 async fn the_operators_conversations_are_not_those_of_clients() {
     let bench = bench([]);
     let by_operator = StartRun {
+        client_tools: Vec::new(),
         origin: in_channel(OPERATOR_CHANNEL),
         content: "private".into(),
         client_id: "1".into(),
@@ -91,6 +92,7 @@ async fn channels_of_surfaces_and_services_are_reserved() {
         let origin = in_channel(channel);
         let talks = [
             AnyCommand::new(StartRun {
+                client_tools: Vec::new(),
                 origin: origin.clone(),
                 content: "hi".into(),
                 client_id: "1".into(),

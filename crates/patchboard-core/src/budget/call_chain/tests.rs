@@ -13,7 +13,7 @@ fn top(max_tokens: Option<u64>) -> CallChain {
 #[test]
 fn nested_runs_know_their_ancestors_and_the_charged_session() {
     let outer = top(None);
-    let inner = outer.child(run(1), None).child(run(2), None);
+    let inner = outer.child(run(1), None, None).child(run(2), None, None);
     assert_eq!((outer.depth(), inner.depth()), (0, 2));
     assert_eq!(*inner.ancestors, [run(1), run(2)]);
     assert_eq!(inner.root_session, outer.root_session);
@@ -22,8 +22,8 @@ fn nested_runs_know_their_ancestors_and_the_charged_session() {
 #[test]
 fn nested_runs_spend_the_budgets_of_their_ancestors() {
     let outer = top(Some(100));
-    let inner = outer.child(run(1), Some(60));
-    let beside = outer.child(run(1), None);
+    let inner = outer.child(run(1), Some(60), None);
+    let beside = outer.child(run(1), None, None);
     assert_eq!(
         (outer.token_budget.remaining(10), inner.token_budget.remaining(10), beside.token_budget.remaining(10)),
         (Ok(90), Ok(50), Ok(90))
@@ -46,7 +46,7 @@ fn nested_runs_spend_the_budgets_of_their_ancestors() {
 
 #[test]
 fn without_limits_nothing_runs_out() {
-    let inner = top(None).child(run(1), None);
+    let inner = top(None).child(run(1), None, None);
     inner.token_budget.spend(u64::MAX / 2);
     assert_eq!(inner.token_budget.remaining(u64::MAX), Ok(u64::MAX));
 }

@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{RECORD_VERSION, call, check_fixture, decode_entry, encode_entry, every_event, every_message};
+use super::{RECORD_VERSION, call, check_fixture, client_tool, decode_entry, encode_entry, every_event, every_message};
 use crate::conversation::ConversationOrigin;
 use crate::event::{Event, ModelCallOutcome, NodeOutcome, TextChunks};
 use crate::id::{CallId, NodeId};
@@ -40,6 +40,7 @@ fn briefing() -> RunSpec {
         message: "plan a trip".into(),
         system: "You are kind.".into(),
         history: every_message(),
+        client_tools: vec![client_tool()],
     }
 }
 
@@ -58,6 +59,7 @@ fn short_briefing() -> RunSpec {
             team: None,
         },
         history: Vec::new(),
+        client_tools: Vec::new(),
         ..briefing()
     }
 }

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 use patchboard_core::conversation::ConversationOrigin;
-use patchboard_core::event::{InputRequest, ModelCallUsage};
+use patchboard_core::event::{InputAnswer, InputKind, InputRequest, ModelCallUsage};
 use patchboard_core::id::{InputId, RunId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
 use patchboard_core::run_spec::StrategyKind;
@@ -42,6 +42,7 @@ fn event_id(frame: &str) -> u64 {
 
 fn briefing(strategy: StrategyKind, thread: Option<&str>) -> Event {
     Event::RunBriefed(Arc::new(RunSpec {
+        client_tools: Vec::new(),
         folder_granted: false,
         client_id: "r".into(),
         thread: thread.map(Into::into),
@@ -147,19 +148,19 @@ fn any_event() -> impl Strategy<Value = (Option<u32>, Event)> {
             output: ToolOutput { content: "out".into(), is_error, data: None },
         }),
         1 => any_call().prop_map(|call| Event::InputRequested(InputRequest {
-            approval: InputId(run().0),
-            call,
+            input: InputId(run().0),
+            kind: InputKind::Approval { call, may_have_run: false },
             expires_at: Timestamp::UNIX_EPOCH,
-            may_have_run: false,
+            asked_by: None,
         })),
-        1 => Just(Event::InputProvided { approval: InputId(run().0), approved: true, by: "x".into() }),
+        1 => Just(Event::InputProvided { input: InputId(run().0), answer: InputAnswer::Approved, by: "x".into() }),
         1 => (any::<u64>(), any::<u64>()).prop_map(|(input, output)| Event::ModelUsage(ModelCallUsage {
             tokens: TokenCount { input, output },
             provider: "p".into(),
             model: "m".into(),
             estimated: false,
         })),
-        1 => Just(Event::RunStarted { session: SessionKey::conversation("a", "b", "c", "d"), agent: "a".into() }),
+        1 => Just(Event::RunStarted { session: SessionKey::conversation("a", "b", "c", "d"), agent: "a".into(), chat: None }),
     ];
     (prop::option::weighted(0.9, 0u32..4), event)
 }

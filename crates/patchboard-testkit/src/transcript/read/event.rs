@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{
-    Envelope, Event, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks, Topic,
+    Envelope, Event, InputAnswer, ModelCallOutcome, ModelCallUsage, NodeOutcome, RunOutcome, TextChunks, Topic,
 };
 use patchboard_core::id::{CallId, InputId, NodeId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
@@ -29,6 +29,7 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
         "run_started" => Event::RunStarted {
             session: SessionKey::conversation("default", "web", "a", "main"),
             agent: "default".into(),
+            chat: None,
         },
         "briefed" => Event::RunBriefed(Arc::new(briefing(&json)?)),
         "node_entered" => Event::NodeEntered {
@@ -69,8 +70,8 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
         },
         "approval_wanted" => Event::InputRequested(approval(&json)?),
         "approval_settled" => Event::InputProvided {
-            approval: InputId(Uuid::from_u128(number(&json["approval"]).into())),
-            approved: is_true(&json["approved"]),
+            input: InputId(Uuid::from_u128(number(&json["approval"]).into())),
+            answer: if is_true(&json["approved"]) { InputAnswer::Approved } else { InputAnswer::Refused },
             by: "gateway:local".into(),
         },
         "usage" => Event::ModelUsage(ModelCallUsage {
@@ -97,6 +98,7 @@ pub(in crate::transcript) fn event(text: &str, seq: Seq) -> Read<Envelope> {
 fn briefing(json: &Value) -> Read<RunSpec> {
     let agent = text_of(&json["agent"]);
     Ok(RunSpec {
+        client_tools: Vec::new(),
         folder_granted: false,
         client_id: arc(&json["id"]),
         thread: json["thread"].as_str().map(Into::into),

@@ -108,7 +108,7 @@ fn a_short_message_says_how_much_more_there_is() {
 /// a program, a right, or who is let in?
 const HARMLESS: &str = "adaptive affinity agent approval_timeout auth_timeout beam breadth bridge_message burst \
     call_timeout capacity close_on_error concurrent_runs connect_timeout console context_tokens context_window count daily depth \
-    description desktop drain episodic_window expiry follow_up format idle_timeout input kind level log_level max_age \
+    description desktop drain episodic_window expiry follow_up format idle_timeout input input_timeout kind level log_level max_age \
     max_connections max_memory max_model_calls max_queue max_requests max_run_tokens max_sessions max_tasks max_tokens max_turns \
     max_waiting memory_limit message metrics model monthly name orphan_grace output parallel per_minute per_second ping_interval \
     pin plugin_calls plugin_fuel plugin_memory plugin_output plugin_time policy pong_timeout queue_timeout quiet register_timeout \

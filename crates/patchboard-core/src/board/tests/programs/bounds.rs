@@ -178,8 +178,8 @@ async fn nobody_is_asked_for_longer_than_the_caller_waits() {
     let_others_run().await;
     let list = ListInputs(PageRequest::new(None, None));
     let open = bench.ask(&operator(), list).await.unwrap();
-    let approval = crate::command::InputRef::Id(open.items[0].request.approval);
-    let answer = AnswerInput { approval, approve: true };
+    let approval = crate::command::InputRef::Id(open.items[0].request.input);
+    let answer = AnswerInput { input: approval, answer: InputAnswer::Approved };
     assert!(bench.ask(&Caller { connection: ConnectionId(77), ..worker() }, answer.clone()).await.is_err());
     bench.ask(&operator(), answer).await.unwrap();
     let called = asking.await.unwrap().unwrap();

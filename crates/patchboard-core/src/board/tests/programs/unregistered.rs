@@ -162,7 +162,7 @@ async fn the_stricter_rule_of_its_two_names_holds_and_it_counts_as_writing() {
     ];
     let (bench, open) = with_open(&["py"], &[], |setup| {
         setup.policy.rules = rules.to_vec();
-        setup.limits.approval_expiry = Duration::from_secs(10);
+        setup.limits.inputs.approval = Duration::from_secs(10);
     });
     bench.ask(&program(), super::open("s")).await.unwrap();
     for name in ["deny_long", "py.deny_long", "deny_short", "py.deny_short"] {

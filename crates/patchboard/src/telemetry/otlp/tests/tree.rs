@@ -134,6 +134,7 @@ impl Bench {
             team: None,
         };
         let start = StartRun {
+            client_tools: Vec::new(),
             origin,
             content: "a private question".into(),
             client_id: "1".into(),
