@@ -58,6 +58,8 @@ pub enum Event {
         /// What a chat turn needs to be continued by another process; `None` for other runs.
         chat: Option<Arc<ChatBriefing>>,
     },
+    /// A chat turn goes on in another process. An agent run enters its open nodes again instead.
+    RunResumed,
     /// The inputs of a resumable run; follows `RunStarted`. Such runs record their nodes too.
     RunBriefed(Arc<RunSpec>),
     /// A node was entered; the record carries its number. `is_reentry`: a crash interrupted its first entry.
@@ -135,6 +137,7 @@ impl Event {
             // One per call, so that every call has a sequence number of its own on the wire.
             Self::ModelCallEnded(ModelCallOutcome::Completed { calls, .. }) => (calls.len() as u64).max(1),
             Self::RunStarted { .. }
+            | Self::RunResumed
             | Self::RunBriefed(_)
             | Self::NodeEntered { .. }
             | Self::NodeLeft(_)
@@ -177,6 +180,7 @@ impl Event {
                 Self::RunFailed { message } => message.len(),
                 Self::Message(event) => approximate_message_bytes(event),
                 Self::RunStarted { .. }
+                | Self::RunResumed
                 | Self::NodeEntered { .. }
                 | Self::NodeLeft(NodeOutcome::Done | NodeOutcome::Interrupted)
                 | Self::ToolStarted { .. }

@@ -423,6 +423,7 @@ fn record_from_seq(record: &Envelope, from: Seq) -> Envelope {
             })
         }
         whole @ (Event::RunStarted { .. }
+        | Event::RunResumed
         | Event::RunBriefed(_)
         | Event::NodeEntered { .. }
         | Event::NodeLeft(_)

@@ -433,6 +433,7 @@ fn short(record: &Envelope) -> String {
             let mark = if note.estimated { " estimated" } else { "" };
             format!("usage {}+{}{mark}", note.tokens.input, note.tokens.output)
         }
+        Event::RunResumed => "resumed".to_owned(),
         Event::RunBriefed(briefing) => format!("briefed {} for {}", briefing.strategy.name(), briefing.client_id),
         Event::NodeEntered { name, is_reentry: false, .. } => format!("enter {name}{}", number(record)),
         Event::NodeEntered { name, is_reentry: true, .. } => format!("enter {name}{} again", number(record)),

@@ -81,8 +81,18 @@ impl DeliveryTask {
                 RunState::Ended(outcome @ (RunOutcome::Completed | RunOutcome::Failed)) => {
                     return TaskStep::Done(Ok(Some((row, Some(outcome)))));
                 }
-                // Unfinished runs were taken over before unfinished deliveries.
-                RunState::Running => return TaskStep::Done(Ok(Some((row, None)))),
+                // Unfinished runs were taken over before unfinished deliveries: this one goes on.
+                RunState::Running => {
+                    if self.delivery.payload.interrupted_runs == 0 {
+                        self.delivery.payload.interrupted_runs = 1;
+                        // Recorded before the run is waited for, like the next one that is started.
+                        if let Err(error) = self.service.save_with_retry(&self.delivery).await {
+                            self.note_unrecorded(&error);
+                            return TaskStep::Suspend;
+                        }
+                    }
+                    return TaskStep::Done(Ok(Some((row, None))));
+                }
                 RunState::Ended(RunOutcome::Cancelled | RunOutcome::Interrupted) => {}
             },
         }
@@ -186,7 +196,9 @@ impl RunTranscript {
                 self.outcome = *outcome;
                 return true;
             }
-            Event::RunBriefed(_)
+            // The text so far belongs to an answer that is complete: a turn resumes between two.
+            Event::RunResumed
+            | Event::RunBriefed(_)
             | Event::NodeEntered { .. }
             | Event::NodeLeft(_)
             | Event::DraftText(_)

@@ -32,6 +32,7 @@ enum StoredEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chat: Option<Box<StoredChatBriefing>>,
     },
+    RunResumed,
     RunBriefed(Box<StoredBriefing>),
     NodeEntered {
         key: u32,
@@ -153,6 +154,7 @@ impl From<&event::Event> for StoredEvent {
                 agent: agent.clone(),
                 chat: chat.as_ref().map(|chat| Box::new((&**chat).into())),
             },
+            event::Event::RunResumed => Self::RunResumed,
             event::Event::RunBriefed(spec) => Self::RunBriefed(Box::new((&**spec).into())),
             event::Event::NodeEntered { key, name, is_reentry } => {
                 Self::NodeEntered { key: key.0, name: name.clone(), is_reentry: *is_reentry }
@@ -216,6 +218,7 @@ impl TryFrom<StoredEvent> for event::Event {
                 agent,
                 chat: chat.map(|chat| Arc::new((*chat).into())),
             },
+            StoredEvent::RunResumed => Self::RunResumed,
             StoredEvent::RunBriefed(briefing) => Self::RunBriefed(Arc::new((*briefing).try_into()?)),
             StoredEvent::NodeEntered { key, name, is_reentry } => {
                 Self::NodeEntered { key: NodeKey(key), name, is_reentry }

@@ -76,6 +76,7 @@ fn every_event() -> Vec<Event> {
                 client_tools: vec![client_tool()],
             })),
         },
+        Event::RunResumed,
         Event::AnswerText(["Hé", "", "llo"].into_iter().collect()),
         Event::ThoughtText(TextChunks::of_single("hm")),
         Event::ToolRequested(call()),

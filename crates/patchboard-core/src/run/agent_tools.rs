@@ -79,6 +79,7 @@ impl AgentToolHost {
                 Event::RunFailed { message } => failure = Some(message.clone()),
                 Event::RunEnded { outcome } => break *outcome,
                 Event::RunStarted { .. }
+                | Event::RunResumed
                 | Event::RunBriefed(_)
                 | Event::NodeEntered { .. }
                 | Event::NodeLeft(_)

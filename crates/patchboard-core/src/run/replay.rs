@@ -16,6 +16,11 @@ use crate::store::{InputRow, RunRow};
 /// may be what brings the server down.
 const MAX_INTERRUPTIONS: u32 = 16;
 
+/// The same for a chat turn, whose message may come from another service again and again.
+const MAX_CHAT_INTERRUPTIONS: u32 = 1;
+/// Under which the interruptions of a chat turn are counted; it has no nodes.
+const CHAT_NODE: NodeKey = NodeKey(0);
+
 /// The state of a run when its process died.
 #[derive(Debug)]
 pub(super) struct RunReplay {
@@ -101,7 +106,8 @@ impl RunReplay {
         if self.diverged {
             return Err("its agent is configured otherwise now, so it cannot go on where it stopped");
         }
-        if self.interruptions.values().any(|&count| count >= MAX_INTERRUPTIONS) {
+        let most = if self.chat.is_some() { MAX_CHAT_INTERRUPTIONS } else { MAX_INTERRUPTIONS };
+        if self.interruptions.values().any(|&count| count >= most) {
             return Err("the server stopped again and again in the same place");
         }
         Ok(())
@@ -130,7 +136,8 @@ impl RunReplay {
             (Event::NodeEntered { key, name, is_reentry }, Some(node), _) => {
                 self.nodes.replay_enter(*key, node, name.clone());
                 if *is_reentry {
-                    *self.interruptions.entry(*key).or_default() += 1;
+                    // A run that waits for an answer may do so across any number of restarts.
+                    *self.interruptions.entry(*key).or_default() += u32::from(self.open_inputs.is_empty());
                 } else {
                     self.expect_step(
                         |step| matches!(step, StrategyStep::Enter { node, name: expected } if node == key && *expected == &**name),
@@ -152,6 +159,10 @@ impl RunReplay {
             (Event::ModelCallEnded(outcome), Some(node), Some(key)) => {
                 let text = self.partial_text.remove(&node).unwrap_or_default();
                 self.apply_answer(key, text, outcome);
+            }
+            (Event::RunResumed, ..) => {
+                let count = self.interruptions.entry(CHAT_NODE).or_default();
+                *count += u32::from(self.open_inputs.is_empty());
             }
             (Event::FindingRecorded(recorded), _, Some(key)) => {
                 let of_node = |step: &StrategyStep| matches!(step, StrategyStep::Report { node, .. } if *node == key);
@@ -225,6 +236,7 @@ impl RunReplay {
                 return;
             };
             self.expect_step(|step| matches!(step, StrategyStep::AskModel { node: asked, .. } if *asked == node));
+            self.interruptions.clear();
             let completion = Completion { text, calls, stop: StopReason::ToolCalls };
             self.advance(StrategyInput::ModelAnswered { node, completion });
         }

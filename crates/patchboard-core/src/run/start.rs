@@ -266,6 +266,9 @@ impl StartedRun {
         // The replay does not count interrupted calls; their tokens and numbers are used up too.
         let (interrupted_calls, interrupted_tokens) = settled_calls(&writes);
         entries.extend(nodes.reenter_all());
+        if request.kind.plan().is_none() {
+            entries.push(Event::RunResumed.into());
+        }
         let writer = Arc::new(deps.log.open(Topic::Run(request.run), next));
         let setup = RunSetup {
             system: run_spec.system.clone(),

@@ -518,6 +518,7 @@ pub(super) fn event_frames(id: &str, topic: &Topic, seq: Seq, event: &Event, mut
             write(encode(&wire::EventFrame::<()> { id, event: "done", data: None, seq: Some(seq.0) }));
         }
         Event::RunStarted { .. }
+        | Event::RunResumed
         | Event::RunBriefed(_)
         | Event::NodeEntered { .. }
         | Event::NodeLeft(_)

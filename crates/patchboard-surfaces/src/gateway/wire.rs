@@ -136,6 +136,15 @@ pub(super) struct ApprovalPrompt<'a> {
     pub(super) run_id: String,
 }
 
+/// What a run waits for.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum InputPrompt<'a> {
+    Approval(ApprovalPrompt<'a>),
+    ToolCall(ClientToolCall<'a>),
+    Question(QuestionPrompt<'a>),
+}
+
 /// A call of a tool that the client has.
 #[derive(Serialize)]
 pub(super) struct ClientToolCall<'a> {

@@ -106,7 +106,7 @@ impl Projection {
         let node = record.node.or(self.latest);
         match &record.event {
             // Messages have their own topics.
-            Event::RunStarted { .. } | Event::InputProvided { .. } | Event::Message(_) => {}
+            Event::RunStarted { .. } | Event::RunResumed | Event::InputProvided { .. } | Event::Message(_) => {}
             Event::RunBriefed(spec) => self.briefed(spec, write),
             Event::NodeEntered { key, name, .. } => self.node_entered(record.node, *key, name, write),
             Event::NodeLeft(outcome) => self.node_left(node, outcome, write),

@@ -99,10 +99,10 @@ async fn an_end_that_cannot_be_stored_is_not_told_and_is_made_up_by_whoever_take
     broken.store.stop_failing();
     assert_eq!(broken.chat("alice", "again").await.last().unwrap(), "end Completed", "the session is not stuck");
 
-    assert_eq!(broken.board.adopt().await.unwrap().closed, 1);
+    assert_eq!(broken.board.adopt().await.unwrap().resumed, 1);
     let events = rest(followed).await;
-    assert_eq!(events.last().unwrap(), "end Interrupted", "the follower has waited for the end");
-    assert_eq!(broken.said("alice").await, ["again", "ok"]);
+    assert_eq!(events.last().unwrap(), "end Completed", "the follower has waited for the end");
+    assert_eq!(broken.said("alice").await, ["again", "ok", "hi", "ok"]);
     let restarted = restart(&broken);
     assert_eq!(restarted.board.adopt().await.unwrap(), AdoptionReport::default());
     assert_eq!(rest(restarted.follow(run).await).await, events);
@@ -168,11 +168,12 @@ async fn a_crash_between_two_model_calls_costs_only_what_was_settled() {
     let (run, mut followed) = dead.begin("alice", "hi").await;
     until(&mut followed, "usage").await;
     let restarted = restart(&dead);
-    assert_eq!(restarted.board.adopt().await.unwrap().closed, 1);
+    assert_eq!(restarted.board.adopt().await.unwrap().resumed, 1);
     let events = rest(restarted.follow(run).await).await;
-    let failed = "failed interrupted: the server stopped during this turn";
-    assert_eq!(events[1..], ["call waits {}", "usage 10+5", failed, "end Interrupted"]);
-    assert_eq!(restarted.spent("alice").await, [(15, 0); 3]);
+    let unknown = "error the server stopped while waits was running; whether it took effect is not known and it was not run again";
+    let rest = ["call waits {}", "usage 10+5", "resumed", unknown, "text ok", "usage 1+1", "end Completed"];
+    assert_eq!(events[1..], rest);
+    assert_eq!(restarted.spent("alice").await, [(17, 0); 3]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,7 +118,10 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
 
     let restarted = bench_with([], |setup| setup.store = store.clone());
     let interrupted = restarted.board.adopt().await.unwrap();
-    assert_eq!(interrupted.closed > 0, faulty, "{interrupted:?}");
+    assert_eq!(interrupted.closed + interrupted.resumed > 0, faulty, "{interrupted:?}");
+    while restarted.live_runs() > 0 {
+        tokio::task::yield_now().await;
+    }
     let mut completed: HashMap<SessionKey, usize> = HashMap::new();
     for run in runs {
         let row = restarted.store.run(run).await.unwrap().unwrap();

@@ -1,12 +1,9 @@
 //! What runs wait for: approvals, tools of the client, questions.
 
-use std::borrow::Cow;
-
 use patchboard_core::allowance;
 use patchboard_core::command::{AnswerInput, InputRef};
 use patchboard_core::event::{self, InputKind, InputRequest, Topic};
 use patchboard_core::id::{InputId, Seq};
-use patchboard_core::model::ToolCall;
 use patchboard_core::reply::PendingInput;
 use patchboard_core::run_spec::ClientToolSpec;
 use patchboard_core::store::ResultPage;
@@ -54,7 +51,7 @@ pub(super) fn input_answer(answer: wire::InputAnswer) -> Result<AnswerInput, Str
 pub(super) fn approval_page(page: ResultPage<PendingInput>) -> Value {
     let items = page.items.into_iter().filter(|pending| matches!(pending.request.kind, InputKind::Approval { .. }));
     list(ResultPage { items: items.collect(), next: page.next }, |pending| {
-        let mut item = prompt(&pending.request, &pending.run.to_string());
+        let mut item = json!(prompt(&pending.request, &pending.run.to_string()));
         set(&mut item, "session", pending.session.to_string().into());
         item
     })
@@ -62,7 +59,7 @@ pub(super) fn approval_page(page: ResultPage<PendingInput>) -> Value {
 
 pub(super) fn input_page(page: ResultPage<PendingInput>) -> Value {
     list(page, |pending| {
-        let mut item = prompt(&pending.request, &pending.run.to_string());
+        let mut item = json!(prompt(&pending.request, &pending.run.to_string()));
         set(&mut item, "input_id", pending.request.input.to_string().into());
         set(&mut item, "kind", pending.request.kind.name().into());
         set(&mut item, "session", pending.session.to_string().into());
@@ -84,30 +81,30 @@ pub(super) fn prompt_frame(id: &str, topic: &Topic, seq: Seq, request: &InputReq
     encode(&wire::EventFrame { id, event, data: Some(prompt(request, &run)), seq: Some(seq.0) })
 }
 
-fn prompt(request: &InputRequest, run: &str) -> Value {
+fn prompt<'a>(request: &'a InputRequest, run: &str) -> wire::InputPrompt<'a> {
     let asked_by = request.asked_by.as_deref();
     let (id, expires_at, run_id) = (request.input.to_string(), request.expires_at.to_string(), run.to_owned());
-    let shown = match &request.kind {
-        InputKind::Approval { call, may_have_run } => serde_json::to_value(wire::ApprovalPrompt {
+    match &request.kind {
+        InputKind::Approval { call, may_have_run } => wire::InputPrompt::Approval(wire::ApprovalPrompt {
             approval_id: id,
             tool_use_id: &call.id.0,
             name: &call.name,
-            input: arguments(call),
+            input: input(call),
             expires_at,
             reason: request.reason(),
             asked_by,
             session_offered: !may_have_run && allowance::is_offered(call),
             run_id,
         }),
-        InputKind::ClientToolCall(call) => serde_json::to_value(wire::ClientToolCall {
+        InputKind::ClientToolCall(call) => wire::InputPrompt::ToolCall(wire::ClientToolCall {
             input_id: id,
             tool_use_id: &call.id.0,
             name: &call.name,
-            input: arguments(call),
+            input: input(call),
             expires_at,
             run_id,
         }),
-        InputKind::Question { call, message, schema } => serde_json::to_value(wire::QuestionPrompt {
+        InputKind::Question { call, message, schema } => wire::InputPrompt::Question(wire::QuestionPrompt {
             input_id: id,
             tool_use_id: &call.0,
             question: message,
@@ -116,12 +113,7 @@ fn prompt(request: &InputRequest, run: &str) -> Value {
             expires_at,
             run_id,
         }),
-    };
-    shown.unwrap_or_else(|_| json!({}))
-}
-
-fn arguments(call: &ToolCall) -> Cow<'_, Value> {
-    input(call)
+    }
 }
 
 fn set(item: &mut Value, key: &str, value: Value) {
