@@ -39,6 +39,7 @@ mod channels;
 mod chat;
 mod cut_anywhere;
 mod cut_twice;
+mod durable_waits;
 mod endings;
 mod engine;
 mod folders;
