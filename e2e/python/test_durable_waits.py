@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import subprocess
 import time
 import unittest
 from pathlib import Path
 
 from gateway_client import Gateway
-from patchboard_server import Server, ServerTestCase
+from patchboard_server import Server, ServerTestCase, binary
 from stub_model import Call, Reply, StubModel, Text
 
 KILLS = 100
@@ -28,6 +29,11 @@ class WaitingTestCase(ServerTestCase):
     def operator(self) -> Gateway:
         token = (self.server.data_dir / "operator.token").read_text().strip()
         return Gateway(self.server, additional_headers={"Authorization": f"Bearer {token}"})
+
+    def cli(self, *words: str) -> subprocess.CompletedProcess:
+        command = [binary(), *words, "--data-dir", str(self.server.data_dir)]
+        environment = self.server.environment()
+        return subprocess.run(command, cwd=self.server.folder, env=environment, capture_output=True, text=True, timeout=30)
 
     def open_inputs(self) -> list[dict]:
         with self.operator() as operator:
@@ -177,10 +183,10 @@ class AnsweredTest(WaitingTestCase):
         gateway.close()
         self.crash()
         answer = ["approvals", "answer", question["input_id"], "--answer"]
-        wrong = self.server.cli(*answer, '{"color": "blue"}')
+        wrong = self.cli(*answer, '{"color": "blue"}')
         self.assertNotEqual(wrong.returncode, 0)
         self.assertIn("does not fit its schema", wrong.stderr)
-        right = self.server.cli(*answer, '{"colour": "blue"}')
+        right = self.cli(*answer, '{"colour": "blue"}')
         self.assertEqual((right.returncode, right.stdout), (0, "answered\n"), right.stderr)
         self.assertIn("blue it is", self.last_words())
 
