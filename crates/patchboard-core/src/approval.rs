@@ -239,5 +239,5 @@ impl Drop for ApprovalTicket<'_> {
 }
 
 fn may_answer(caller: &Caller, open: &OpenApproval) -> bool {
-    caller.connection == open.started_by || caller.grants.has(Grant::Operate)
+    caller.connection == open.started_by || caller.grants.has(Grant::Oversee)
 }

@@ -57,6 +57,7 @@ mod bridge_api;
 mod channels;
 mod handlers;
 mod housekeeping;
+mod keys;
 mod messages;
 mod models;
 mod nested_runs;
@@ -71,6 +72,7 @@ pub use adoption::AdoptionReport;
 use adoption::AdoptionState;
 pub use handlers::{BoardCommand, CommandFuture};
 pub use housekeeping::RetentionPolicy;
+pub use keys::{FileKeyChange, OpenKeysError};
 use run_permits::RunPermits;
 pub use settings::BoardSettings;
 
@@ -162,6 +164,8 @@ struct BoardShared {
     plugins: Option<Arc<dyn PluginRuntime>>,
     channels: Arc<ChannelService>,
     audit_trail: AuditTrail,
+    /// Held while a key is created or revoked, or those of the file are replaced.
+    key_changes: Arc<tokio::sync::Mutex<()>>,
     workspaces: WorkspaceService,
     queues: SessionQueues,
     /// Permits of top-level runs.
@@ -289,6 +293,7 @@ impl Board {
             clock: parts.clock.clone(),
             tenure: log.tenure().clone(),
             limits: Reloadable::new(parts.limits.tool),
+            keys: Arc::default(),
         });
         if let Some(tools) = plugin_tools {
             tools.bind(NestedCaller {
@@ -327,6 +332,7 @@ impl Board {
             plugins: parts.plugins,
             channels: Arc::new(channels),
             audit_trail,
+            key_changes: Arc::default(),
             queues,
             run_permits: RunPermits::new(parts.limits.concurrent_runs),
             nested_run_permits: RunPermits::new(parts.limits.concurrent_runs),
@@ -385,6 +391,7 @@ impl Board {
 
     fn admit(&self, caller: &Caller, command: &impl Guarded) -> Result<(), BoardError> {
         access::authorise(caller, command)?;
+        self.check_key(caller)?;
         self.check_channels(caller, command)?;
         if self.is_draining() && !is_accepted_while_draining(caller, command) {
             return Err(BoardError::shutting_down());
@@ -400,6 +407,7 @@ impl Board {
         from: Seq,
         pace: FollowerPacing,
     ) -> Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError> {
+        self.check_key(caller)?;
         let run = match &topic {
             Topic::Run(run) => run,
             Topic::Message(message) => {

@@ -45,6 +45,7 @@ mod faulty;
 pub mod hub;
 pub mod id;
 pub mod in_memory;
+pub mod keys;
 pub mod log;
 pub mod loopback;
 pub mod memory;

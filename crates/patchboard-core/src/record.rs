@@ -11,6 +11,7 @@ mod apps;
 mod deliveries;
 mod findings;
 mod hub_message_events;
+mod keys;
 mod model_messages;
 mod run_briefing;
 mod run_events;
@@ -21,6 +22,7 @@ mod workspaces;
 
 pub(crate) use apps::{decode_known_apps, encode_known_apps};
 pub(crate) use deliveries::{decode_delivery_payload, encode_delivery_payload};
+pub(crate) use keys::{decode_key, encode_key};
 pub(crate) use todos::{decode_todos, encode_todos};
 pub(crate) use training_data::{decode_training_data, encode_training_data};
 pub(crate) use variables::{decode_value, decode_variable_set, encode_value, encode_variable_set};

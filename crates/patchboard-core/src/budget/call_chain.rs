@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::caller::Principal;
 use crate::id::{RunId, SessionKey};
 
 /// Position of a run in the chain of runs that wait for each other.
@@ -12,15 +13,19 @@ pub struct CallChain {
     pub ancestors: Arc<[RunId]>,
     /// The session of the outermost run: it is charged, and its queue waits.
     pub root_session: SessionKey,
+    /// The key of the client that started the outermost run: its budget is charged, and its limits on agents and tools
+    /// apply to all runs of the chain.
+    pub key: Option<Arc<str>>,
     pub token_budget: Arc<TokenBudget>,
 }
 
 impl CallChain {
     /// The chain of a run that no other run waits for.
-    pub fn root(session: SessionKey, max_tokens: Option<u64>) -> Self {
+    pub fn root(session: SessionKey, started_by: &Principal, max_tokens: Option<u64>) -> Self {
         Self {
             ancestors: Arc::default(),
             root_session: session,
+            key: started_by.key().cloned(),
             token_budget: Arc::new(TokenBudget::new(max_tokens, None)),
         }
     }
@@ -31,6 +36,7 @@ impl CallChain {
         Self {
             ancestors: self.ancestors.iter().copied().chain([run]).collect(),
             root_session: self.root_session.clone(),
+            key: self.key.clone(),
             token_budget: Arc::new(TokenBudget::new(max_tokens, Some(self.token_budget.clone()))),
         }
     }

@@ -82,6 +82,7 @@ impl ModelRouter {
             session: &budget_session,
             agent: &agent.name,
             agent_limits: agent.budget,
+            key: None,
             text_tokens: input,
             tool_tokens: 0,
             max_output: agent.max_tokens.min(MAX_OUTPUT),
@@ -112,6 +113,7 @@ impl ModelRouter {
                 reserved: reservation.tokens,
                 first_seq: Seq::FIRST,
                 node: None,
+                key: None,
                 at,
             }),
         ];

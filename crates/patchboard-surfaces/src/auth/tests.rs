@@ -11,7 +11,7 @@ fn gate() -> AuthGate {
 }
 
 fn client() -> Result<ClientIdentity, TokenRefusal> {
-    Ok(ClientIdentity { principal: "token".into(), grants: GrantSet::CLIENT })
+    Ok(ClientIdentity::new("token".into(), GrantSet::CLIENT))
 }
 
 #[tokio::test(start_paused = true)]
@@ -21,14 +21,14 @@ async fn tokens_are_compared_whole() {
         assert_eq!(gate.check(HERE, token).await, Err(TokenRefusal::Unauthenticated), "{token}");
     }
     assert_eq!(gate.check(HERE, "right-token").await, client());
-    let operator = ClientIdentity { principal: "operator".into(), grants: GrantSet::OPERATOR };
+    let operator = ClientIdentity::new("operator".into(), GrantSet::OPERATOR);
     assert_eq!(gate.check(HERE, "operator-token").await, Ok(operator));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_token_there_is_a_local_user_who_cannot_operate() {
     let gate = AuthGate::new("gateway", None, Some("operator-token".into()), Arc::default());
-    assert_eq!(gate.anonymous(), Some(ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }));
+    assert_eq!(gate.anonymous(), Some(ClientIdentity::new("local".into(), GrantSet::CLIENT)));
     assert_eq!(gate.check(HERE, "").await, Err(TokenRefusal::Unauthenticated), "an empty token is not no token");
 }
 
