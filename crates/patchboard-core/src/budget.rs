@@ -208,9 +208,8 @@ impl Ledger {
     fn limits_for(&self, request: &ReservationRequest<'_>) -> [Option<(&'static str, u64, LimitOwner)>; 7] {
         let (general, own) = (self.limits.get(), &request.agent_limits);
         let of_all = |budget: &'static str, limit: Option<u64>| Some((budget, limit?, LimitOwner::Server));
-        let of_agent = |budget: &'static str, limit: Option<u64>| {
-            Some((budget, limit?, LimitOwner::Agent(request.agent.clone())))
-        };
+        let of_agent =
+            |budget: &'static str, limit: Option<u64>| Some((budget, limit?, LimitOwner::Agent(request.agent.clone())));
         let of_key = |budget: &'static str, limit: fn(&KeyBudget) -> Option<u64>| {
             let key = request.key.as_ref()?;
             Some((budget, limit(&key.spec.rights.budget)?, LimitOwner::of_key(key)))

@@ -24,8 +24,7 @@ pub const MAX_ENTRY_BYTES: usize = 256;
 const MAX_NAME_BYTES: usize = 64;
 
 /// The surfaces on which keys are accepted.
-pub const KEY_SURFACES: [Surface; 5] =
-    [Surface::Gateway, Surface::Runs, Surface::Mcp, Surface::Hub, Surface::Bridge];
+pub const KEY_SURFACES: [Surface; 5] = [Surface::Gateway, Surface::Runs, Surface::Mcp, Surface::Hub, Surface::Bridge];
 
 /// The surface of that name, if keys are accepted there.
 pub fn key_surface(name: &str) -> Option<Surface> {
@@ -236,7 +235,8 @@ impl KeyRing {
     /// Whether these keys of the file can stand beside the created ones.
     pub(crate) fn check_file_keys(&self, file: &[KeySpec]) -> Result<(), KeyNameClash> {
         let keys = self.read();
-        let is_created = |name: &str| keys.get(name).is_some_and(|key| matches!(key.spec.source, KeySource::Created(_)));
+        let is_created =
+            |name: &str| keys.get(name).is_some_and(|key| matches!(key.spec.source, KeySource::Created(_)));
         match file.iter().find(|spec| is_created(&spec.name)) {
             Some(spec) => Err(KeyNameClash { name: spec.name.clone() }),
             None => Ok(()),

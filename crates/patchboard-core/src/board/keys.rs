@@ -162,7 +162,11 @@ impl Board {
             return Ok(());
         }
         let allowed: Vec<&str> = key.spec.rights.agents.iter().flatten().map(|agent| &**agent).collect();
-        let advice = if allowed.is_empty() { "it may start none".to_owned() } else { format!("name one of {}", allowed.join(", ")) };
+        let advice = if allowed.is_empty() {
+            "it may start none".to_owned()
+        } else {
+            format!("name one of {}", allowed.join(", "))
+        };
         Err(BoardError::forbidden(format!("the key `{name}` may not start the agent `{agent}`: {advice}")))
     }
 }

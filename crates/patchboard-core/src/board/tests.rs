@@ -42,6 +42,7 @@ mod cut_twice;
 mod endings;
 mod engine;
 mod folders;
+mod keys;
 mod limits;
 mod models;
 mod plugin_host;

@@ -111,7 +111,8 @@ impl Driver {
         let tool_set =
             deps.registry.tool_set_for_agent(agent.tools_for(caller.surface).as_deref(), setup.folder.as_deref());
         let owner = origin.memory_owner();
-        let call_chain = call_chain.unwrap_or_else(|| CallChain::root(session.clone(), &caller.principal, agent.max_run_tokens));
+        let call_chain =
+            call_chain.unwrap_or_else(|| CallChain::root(session.clone(), &caller.principal, agent.max_run_tokens));
         let tool_set = deps.tool_executor.tools_of_key(call_chain.key.as_deref(), tool_set);
         Self {
             context: CallContext {

@@ -47,7 +47,7 @@ struct CreateArgs {
     name: String,
     #[command(flatten)]
     target: ServerTarget,
-    /// Agents it may start [default: all].
+    /// Agents it may start, with commas between them [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     agents: Option<Vec<String>>,
     /// Where it is accepted: gateway, runs, mcp, hub, bridge [default: everywhere].
