@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from bridge_client import Bridge, grpc, wire
 from gateway_client import Gateway, eventually, exceptions
 from patchboard_server import Server, ServerTestCase, binary
 from stub_model import Hold, Reply, StubModel, Text
@@ -90,6 +91,8 @@ class CreatedKeyTest(KeysTestCase):
         shown = json.loads(self.command(server, "status", "--json").stdout)
         self.assertEqual([(key["key"], key["monthly"]) for key in shown["budget"]["keys"]], [("ci", line)])
         self.assertIn("ci: today 42 tokens used", self.command(server, "status").stdout)
+        usage = self.command(server, "usage").stdout
+        self.assertIn("key ci: 42 tokens today, 42 of 100,000 tokens this month", usage)
         other = Gateway(server, token=TOKEN)
         self.addCleanup(other.close)
         self.assertNotIn("keys", other.result("budget.status"), "other clients see no keys")
@@ -145,6 +148,32 @@ class CreatedKeyTest(KeysTestCase):
         listed = self.command(server, "keys", "list", "--json").stdout.splitlines()
         self.assertEqual([json.loads(line)["surfaces"] for line in listed], [["runs"], ["mcp"]])
 
+    def test_an_open_call_over_mcp_and_a_stream_of_the_bridge_end_with_it(self) -> None:
+        server = self.serve(more='\n[tools.approval]\n"bash" = "ask"\n', bridge="127.0.0.1:0")
+        secret = self.create(server, "ci")
+        bridge = Bridge(server.address("bridge"), token=secret)
+        self.addCleanup(bridge.close)
+        bridge.open()
+        listener = bridge.listen()
+        self.addCleanup(listener.close)
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+        call["params"] = {"name": "bash", "arguments": {"command": "true"}}
+        headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+        headers["Accept"] = "application/json, text/event-stream"
+        initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+        post = lambda message: urllib.request.Request(f"{server.http_url}/mcp", json.dumps(message).encode(), headers)
+        with urllib.request.urlopen(post(initialize), timeout=60) as begun:
+            headers["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
+        # It waits for an approval, up to two minutes.
+        with urllib.request.urlopen(post(call), timeout=60) as open_call:
+            before = time.monotonic()
+            self.assertEqual(self.command(server, "keys", "revoke", "ci").stdout, "revoked\n")
+            self.assertNotIn(b"data:", open_call.read())
+        eventually(lambda: listener.ending is not None, "the stream ends")
+        self.assertLess(time.monotonic() - before, 60, "not the expiry of the approval")
+        refused = bridge.refused("Ping", wire.PingRequest(message="x"))
+        self.assertEqual(refused.code, grpc.StatusCode.UNAUTHENTICATED)
+
     def test_mistakes_are_told(self) -> None:
         server = self.serve()
         self.create(server, "ci")
@@ -167,6 +196,20 @@ EYE = '\n[[keys]]\nname = "eye"\nsecret = "env:EYE_SECRET"\noversee = true\n'
 
 
 class FileKeyTest(KeysTestCase):
+    def test_the_hub_over_http(self) -> None:
+        server = self.serve(more='\n[hub]\npairing = "token"\n' + CI, hub="127.0.0.1:0")
+
+        def status(secret: str) -> int:
+            headers = {"Authorization": f"Bearer {secret}"}
+            request = urllib.request.Request(f"http://{server.address('hub')}/v1/clients", headers=headers)
+            try:
+                with urllib.request.urlopen(request, timeout=60) as response:
+                    return response.status
+            except urllib.error.HTTPError as refused:
+                return refused.code
+
+        self.assertEqual((status(CI_SECRET), status("wrong")), (200, 401))
+
     def test_a_budget_is_the_keys_alone(self) -> None:
         server = self.serve(more=CI)
         self.model.fallback = lambda request: Reply(Text("yes"), input_tokens=30, output_tokens=10)

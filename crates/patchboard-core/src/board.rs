@@ -35,6 +35,7 @@ use crate::hub::notice::{NoticeOptions, Notifier};
 use crate::hub::{AppToolHost, MAX_CONCURRENT_CALLS, ModelRouter};
 use crate::hub::{Hub, HubOptions, HubParts};
 use crate::id::{RunId, Seq};
+use crate::keys::KeyRing;
 use crate::log::{EventLog, FollowerPacing};
 use crate::memory::{Memory, MemoryOptions};
 use crate::port::{
@@ -214,6 +215,7 @@ impl Board {
         let ledger = Arc::new(Ledger::new(parts.budgets, parts.store.clone(), parts.clock.clone()));
         let queues = SessionQueues::new(parts.limits.session_queue);
         let held_runs = HeldRuns::default();
+        let keys: Arc<KeyRing> = Arc::default();
         let approvals = Arc::new(ApprovalQueue::new(
             parts.clock.clone(),
             parts.ids.clone(),
@@ -242,6 +244,7 @@ impl Board {
             clock: parts.clock.clone(),
             ids: parts.ids.clone(),
             call_permits: Semaphore::new(MAX_CONCURRENT_CALLS),
+            keys: keys.clone(),
         });
         let hub = Hub::new(HubParts {
             options: parts.hub,
@@ -293,7 +296,7 @@ impl Board {
             clock: parts.clock.clone(),
             tenure: log.tenure().clone(),
             limits: Reloadable::new(parts.limits.tool),
-            keys: Arc::default(),
+            keys,
         });
         if let Some(tools) = plugin_tools {
             tools.bind(NestedCaller {

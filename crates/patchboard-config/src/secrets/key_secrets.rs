@@ -20,6 +20,10 @@ pub(super) fn check(config: &Config, secrets: &Secrets) -> Vec<ConfigProblem> {
     let mut seen: Vec<(String, &str)> = tokens.map(|(key, token)| (key, token.expose_secret())).collect();
     let mut problems = Vec::new();
     for (index, key) in config.keys.iter().enumerate() {
+        // A repeated name is a problem of its own; its secrets cannot be told apart here.
+        if config.keys.iter().take(index).any(|earlier| earlier.name == key.name) {
+            continue;
+        }
         let Some(secret) = secrets.key_secrets.get(&key.name).map(ExposeSecret::expose_secret) else { continue };
         let path = KeyPath::dotted("keys").index(index).key("secret");
         if secret.len() < MIN_TOKEN_BYTES {

@@ -112,7 +112,7 @@ handlers! {
     ListMessages(board, _, request, _) => board.0.hub.list(request.state, request.page).await;
     ResendMessage(board, caller, request, _) => board.0.hub.resend(caller, request.message, request.app).await;
     CancelMessage(board, caller, CancelMessage(message), _) => board.0.hub.cancel(caller, message).await;
-    ExplainRouting(board, _, request, stop) => Ok(Arc::new(board.0.hub.explain(&request.text, &stop).await?));
+    ExplainRouting(board, caller, request, stop) => Ok(Arc::new(board.0.hub.explain(caller, &request.text, &stop).await?));
     RegisterApp(board, caller, request, _) => board.0.hub.register(caller, request).await;
     NextInboxEvent(board, caller, _, stop) => board.0.hub.next_inbox_item(caller, &stop).await;
     ConfirmAppAlive(board, caller, _, _) => board.0.hub.confirm_alive(caller);
