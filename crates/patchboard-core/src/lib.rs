@@ -5,6 +5,7 @@
 //!
 //! - [`id`], [`tool`], [`model`], [`conversation`], [`worker`], [`webhook`], [`plugin`], [`run_spec`], [`app`],
 //!   [`caller`], [`error`].
+//! - [`keys`]: keys of clients, what each may do, and which are in force.
 //! - [`event`]: what is recorded and streamed; [`command`]: what can be asked, each command with the type of its reply;
 //!   [`reply`]: replies without a type elsewhere.
 //! - [`store`]: rows and the port of the database; [`port`]: all other ports; [`record`]: the stored forms.
