@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     section::{
-        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, GatewayConfig, HubConfig, LimitsConfig,
-        LocalModelConfig, LogConfig, McpConfig, MemoryConfig, NotificationsConfig, PluginConfig, PriceConfig,
-        ProviderConfig, RunsConfig, StorageConfig, TelemetryConfig, ToolsConfig, WasmConfig, WorkerConfig,
+        AgentConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, GatewayConfig, HubConfig, KeyConfig,
+        LimitsConfig, LocalModelConfig, LogConfig, McpConfig, MemoryConfig, NotificationsConfig, PluginConfig,
+        PriceConfig, ProviderConfig, RunsConfig, StorageConfig, TelemetryConfig, ToolsConfig, WasmConfig, WorkerConfig,
     },
     types::{SystemUser, TimeSpan},
 };
@@ -56,6 +56,8 @@ pub struct Config {
     /// Assigns chats to agents. A binding matches when all its fields do; among matching bindings, peer takes
     /// precedence over guild, guild over team, team over account and account over channel.
     pub bindings: Vec<BindingConfig>,
+    /// Keys of clients, besides those that `patchboard keys create` makes.
+    pub keys: Vec<KeyConfig>,
     /// Token limits of the whole server, input and output together. Left out means unlimited.
     pub budgets: BudgetsConfig,
     /// US dollars per million tokens by model pattern, for usage reports. Models that match no pattern have built-in
@@ -105,6 +107,7 @@ impl Default for Config {
             local_model: LocalModelConfig::default(),
             agents: BTreeMap::new(),
             bindings: Vec::new(),
+            keys: Vec::new(),
             budgets: BudgetsConfig::default(),
             prices: BTreeMap::new(),
             memory: MemoryConfig::default(),

@@ -9,10 +9,10 @@ use super::{
     Config,
     section::{
         AgentConfig, BashConfig, BindingConfig, BridgeConfig, BudgetsConfig, ChannelConfig, GatewayConfig, GotConfig,
-        HubConfig, LimitsConfig, LocalModelConfig, LogConfig, McpConfig, MemoryConfig, NotificationsConfig, NtfyConfig,
-        PluginConfig, PriceConfig, ProviderConfig, ProviderModelConfig, RateLimitConfig, RetentionConfig,
-        RoutingRuleConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig, TlsConfig, ToolsConfig, TotConfig,
-        WasmConfig, WebhookConfig, WebhookRateConfig, WorkerConfig,
+        HubConfig, KeyBudgetConfig, KeyConfig, LimitsConfig, LocalModelConfig, LogConfig, McpConfig, MemoryConfig,
+        NotificationsConfig, NtfyConfig, PluginConfig, PriceConfig, ProviderConfig, ProviderModelConfig,
+        RateLimitConfig, RetentionConfig, RoutingRuleConfig, RunsConfig, SearchConfig, StorageConfig, TelemetryConfig,
+        TlsConfig, ToolsConfig, TotConfig, WasmConfig, WebhookConfig, WebhookRateConfig, WorkerConfig,
     },
 };
 
@@ -36,6 +36,8 @@ pub(crate) fn declared_order(names: &BTreeSet<&str>) -> Option<Vec<&'static str>
         fields_of::<TotConfig>(),
         fields_of::<GotConfig>(),
         fields_of::<BindingConfig>(),
+        fields_of::<KeyConfig>(),
+        fields_of::<KeyBudgetConfig>(),
         fields_of::<BudgetsConfig>(),
         fields_of::<PriceConfig>(),
         fields_of::<MemoryConfig>(),

@@ -88,6 +88,7 @@ pub(crate) const RELOAD_CLASSES: &[(&str, ReloadClass)] = &[
     ("agents.*.tot.**", Live),
     ("agents.*.got.**", Live),
     ("bindings", Live),
+    ("keys", Live),
     ("budgets.**", Live),
     ("prices.**", Live),
     ("memory.**", Restart),
@@ -235,7 +236,11 @@ impl ConfigDiff<'_> {
                     self.compare_named(child, field(old, name), field(new, name), &path.key(name));
                 }
             }
-            ValueShape::List(_) | ValueShape::Leaf(_) => {
+            ValueShape::List(item) => {
+                let is_taken = class_of(path) == Live && self.has_readable_secrets(item, new);
+                self.entries.push(KeyDifference { path: path.clone(), is_live: is_taken });
+            }
+            ValueShape::Leaf(_) => {
                 let is_taken = class_of(path) == Live && self.is_readable_secret(entry, new);
                 self.entries.push(KeyDifference { path: path.clone(), is_live: is_taken });
             }
@@ -262,6 +267,15 @@ impl ConfigDiff<'_> {
         } else {
             self.entries.extend(found);
         }
+    }
+
+    /// Whether all secrets of a list's elements may be read. A list is taken as a whole or not at all.
+    fn has_readable_secrets(&self, item: &SchemaEntry, new: Option<&Value>) -> bool {
+        let elements = new.and_then(Value::as_array).into_iter().flatten();
+        let ValueShape::Table { keys, .. } = &item.shape else { return true };
+        elements
+            .into_iter()
+            .all(|element| keys.iter().all(|(key, entry)| self.is_readable_secret(entry, field(Some(element), key))))
     }
 
     fn is_readable_secret(&self, entry: &SchemaEntry, new: Option<&Value>) -> bool {

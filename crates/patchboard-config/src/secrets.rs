@@ -15,6 +15,7 @@ use super::{
     types::{SecretError, SecretRef},
 };
 
+mod key_secrets;
 mod token_length;
 
 /// Secrets by purpose. Zeroed on drop and never displayed.
@@ -41,6 +42,8 @@ pub struct Secrets {
     pub plugin_secrets: BTreeMap<String, BTreeMap<String, SecretString>>,
     /// Secrets that verify webhooks, by channel.
     pub channel_secrets: BTreeMap<String, SecretString>,
+    /// Secrets of clients' keys, by name.
+    pub key_secrets: BTreeMap<String, SecretString>,
     /// Values of environment variables that are references.
     pub referenced_env: Vec<SecretString>,
 }
@@ -57,6 +60,7 @@ impl Secrets {
             .chain(self.webhook_tokens.values())
             .chain(self.plugin_secrets.values().flat_map(BTreeMap::values))
             .chain(self.channel_secrets.values())
+            .chain(self.key_secrets.values())
             .chain(&self.referenced_env)
     }
 }
@@ -79,7 +83,8 @@ impl Config {
         let channels = self.channels.values().map(|channel| &channel.secret);
         let references = tokens.into_iter().chain(keys).chain(mcp).chain(search).chain(notices).chain(channels);
         let plugins = self.plugins.iter().flat_map(|plugin| plugin.secrets.values());
-        let references = references.flatten().chain(plugins).cloned();
+        let keys = self.keys.iter().filter_map(|key| key.secret.as_ref());
+        let references = references.flatten().chain(plugins).chain(keys).cloned();
         let environments = self.mcp.values().map(|server| &server.env);
         let environments = environments.chain(self.workers.iter().map(|worker| &worker.env));
         let variables = environments.flat_map(|env| env.values().filter_map(|value| parse_reference(value)));
@@ -163,9 +168,15 @@ pub(crate) fn resolve(
             .channel_secrets
             .extend(reader.read_verifier(channel.secret.as_ref(), path).map(|read| (name.clone(), read)));
     }
+    for (index, key) in config.keys.iter().enumerate() {
+        let path = || at("keys").index(index).key("secret");
+        // A key whose file waits to be trusted is accepted from nobody.
+        secrets.key_secrets.extend(reader.read(key.secret.as_ref(), path).map(|read| (key.name.clone(), read)));
+    }
     secrets.referenced_env = reader.referenced_env;
     let mut problems = reader.problems;
     problems.extend(token_length::check(config, &secrets));
+    problems.extend(key_secrets::check(config, &secrets));
     (secrets, problems)
 }
 

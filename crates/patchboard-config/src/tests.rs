@@ -5,6 +5,7 @@ mod bridge;
 mod channels;
 mod example;
 mod generated;
+mod keys;
 mod layers;
 mod lookup;
 mod merging;

@@ -6,6 +6,7 @@ mod channels;
 mod extensions;
 mod files;
 mod hub;
+mod keys;
 mod listeners;
 pub(crate) mod plugins;
 mod providers;
@@ -31,6 +32,7 @@ pub(crate) fn validate(config: &Config) -> Vec<ConfigProblem> {
     plugins::validate(config, &mut problems);
     channels::validate(config, &mut problems);
     workers::validate(config, &mut problems);
+    keys::validate(config, &mut problems);
     files::validate(config, &mut problems);
     problems
 }

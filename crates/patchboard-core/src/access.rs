@@ -14,6 +14,7 @@ use crate::command::{
     RegisterTools, ReloadSettings, RemoveWorkspaceThread, ResendMessage, SearchMemory, SessionRef, SetModel, StartRun,
     SubmitMessage, SummariseUsage, TouchSession, UnloadPlugin,
 };
+use crate::command::{CreateKey, ListKeys, RevokeKey};
 use crate::error::{BoardError, ErrorKind};
 
 /// A command with its row in the access table.
@@ -71,6 +72,11 @@ grants! {
     Operate (while draining: false): ReloadSettings, ApproveTools, LoadPlugin, ApprovePlugin, UnloadPlugin, ApproveApp,
         PairApp, ForgetApp;
     Operate (while draining: true): DescribeServer;
+}
+
+grants! {
+    Operate (while draining: false): CreateKey, ListKeys;
+    Operate (while draining: true): RevokeKey;
 }
 
 impl Guarded for StartRun {
@@ -164,10 +170,15 @@ pub const RESERVED_CHANNELS: &[&str] = &[
 /// The channel of the operator's command line.
 pub const OPERATOR_CHANNEL: &str = "cli";
 
-/// May this caller read, steer or clear a session created by `owner`?
+/// May this caller continue or clear a session created by `owner`?
 pub fn owns_session(caller: &Caller, owner: Option<&str>) -> bool {
     let is_owner = |principal: &Arc<str>| owner == Some(&**principal);
     caller.grants.has(Grant::Operate) || session_owners(caller).iter().any(is_owner)
+}
+
+/// May this caller read a session created by `owner`?
+pub fn may_read_session(caller: &Caller, owner: Option<&str>) -> bool {
+    caller.grants.has(Grant::Oversee) || owns_session(caller, owner)
 }
 
 /// The principals whose sessions belong to this caller. When a gateway gets a token later, its clients keep the
@@ -182,12 +193,12 @@ pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
 
 /// May this caller see and steer anybody's runs, and answer anybody's approvals?
 pub fn may_oversee(caller: &Caller) -> bool {
-    caller.grants.has(Grant::Operate)
+    caller.grants.has(Grant::Oversee)
 }
 
 /// May this caller see or steer what `principal` started?
 pub fn can_control(caller: &Caller, principal: &str) -> bool {
-    *caller.principal.text() == *principal || caller.grants.has(Grant::Operate)
+    *caller.principal.text() == *principal || caller.grants.has(Grant::Oversee)
 }
 
 fn name(grant: Grant) -> &'static str {
@@ -195,6 +206,7 @@ fn name(grant: Grant) -> &'static str {
         Grant::Converse => "converse",
         Grant::Inspect => "inspect",
         Grant::Manage => "manage",
+        Grant::Oversee => "oversee",
         Grant::Operate => "operate",
     }
 }

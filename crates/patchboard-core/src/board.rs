@@ -37,6 +37,7 @@ use crate::hub::{AppToolHost, MAX_CONCURRENT_CALLS, ModelRouter};
 use crate::hub::{Hub, HubOptions, HubParts};
 use crate::id::{RunId, Seq};
 use crate::input::{InputExpiries, InputQueue};
+use crate::keys::KeyRing;
 use crate::log::{EventLog, FollowerPacing};
 use crate::memory::{Memory, MemoryOptions};
 use crate::port::{
@@ -59,6 +60,7 @@ mod bridge_api;
 mod channels;
 mod handlers;
 mod housekeeping;
+mod keys;
 mod messages;
 mod models;
 mod nested_runs;
@@ -74,6 +76,7 @@ pub use adoption::AdoptionReport;
 use adoption::AdoptionState;
 pub use handlers::{BoardCommand, CommandFuture};
 pub use housekeeping::RetentionPolicy;
+pub use keys::{FileKeyChange, OpenKeysError};
 use run_permits::RunPermits;
 pub use settings::BoardSettings;
 
@@ -165,6 +168,8 @@ struct BoardShared {
     plugins: Option<Arc<dyn PluginRuntime>>,
     channels: Arc<ChannelService>,
     audit_trail: AuditTrail,
+    /// Held while a key is created or revoked, or those of the file are replaced.
+    key_changes: Arc<tokio::sync::Mutex<()>>,
     workspaces: WorkspaceService,
     queues: SessionQueues,
     /// Permits of top-level runs.
@@ -213,6 +218,7 @@ impl Board {
         let ledger = Arc::new(Ledger::new(parts.budgets, parts.store.clone(), parts.clock.clone()));
         let queues = SessionQueues::new(parts.limits.session_queue);
         let held_runs = HeldRuns::default();
+        let keys: Arc<KeyRing> = Arc::default();
         let inputs = Arc::new(InputQueue::new(
             parts.clock.clone(),
             parts.ids.clone(),
@@ -243,6 +249,7 @@ impl Board {
             clock: parts.clock.clone(),
             ids: parts.ids.clone(),
             call_permits: Semaphore::new(MAX_CONCURRENT_CALLS),
+            keys: keys.clone(),
         });
         let hub = Hub::new(HubParts {
             options: parts.hub,
@@ -296,6 +303,7 @@ impl Board {
             clock: parts.clock.clone(),
             tenure: log.tenure().clone(),
             limits: Reloadable::new(parts.limits.tool),
+            keys,
         });
         if let Some(tools) = plugin_tools {
             tools.bind(NestedCaller {
@@ -334,6 +342,7 @@ impl Board {
             plugins: parts.plugins,
             channels: Arc::new(channels),
             audit_trail,
+            key_changes: Arc::default(),
             queues,
             run_permits: RunPermits::new(parts.limits.concurrent_runs),
             nested_run_permits: RunPermits::new(parts.limits.concurrent_runs),
@@ -392,6 +401,7 @@ impl Board {
 
     fn admit(&self, caller: &Caller, command: &impl Guarded) -> Result<(), BoardError> {
         access::authorise(caller, command)?;
+        self.check_key(caller)?;
         self.check_channels(caller, command)?;
         if self.is_draining() && !is_accepted_while_draining(caller, command) {
             return Err(BoardError::shutting_down());
@@ -407,6 +417,7 @@ impl Board {
         from: Seq,
         pace: FollowerPacing,
     ) -> Result<BoxStream<Result<Arc<Envelope>, BoardError>>, BoardError> {
+        self.check_key(caller)?;
         let run = match &topic {
             Topic::Run(run) => run,
             Topic::Message(message) => {

@@ -1,7 +1,7 @@
 //! Token budgets: the only module that decides whether a model call may start. Tokens are reserved before a call and
 //! settled after it, so that concurrent calls cannot spend the same tokens.
 
-use crate::reply::{BudgetReport, BudgetUsage};
+use crate::reply::{BudgetReport, BudgetUsage, KeyBudgetUsage};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 
 use crate::error::{BoardError, ErrorKind};
 use crate::id::SessionKey;
+use crate::keys::{Key, KeyBudget, KeySource};
 use crate::port::Clock;
 use crate::reloadable::Reloadable;
 use crate::store::{BudgetScope, Store};
@@ -60,6 +61,8 @@ pub struct ReservationRequest<'a> {
     pub session: &'a SessionKey,
     pub agent: &'a Arc<str>,
     pub agent_limits: BudgetLimits,
+    /// The key that pays for it too.
+    pub key: Option<Key>,
     /// Estimate for the conversation alone; without room for this the call is refused.
     pub text_tokens: u64,
     /// Estimate for the tools' schemas. If only the conversation fits, the call is made without tools.
@@ -89,13 +92,40 @@ pub struct Headroom {
     /// Used and reserved so far.
     pub committed: u64,
     pub limit: u64,
-    /// The configuration key of the limit.
-    pub key: String,
+    pub owner: LimitOwner,
+}
+
+/// Whose limit it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LimitOwner {
+    Server,
+    Agent(Arc<str>),
+    FileKey(Arc<str>),
+    CreatedKey(Arc<str>),
+}
+
+impl LimitOwner {
+    fn of_key(key: &Key) -> Self {
+        let name = key.spec.name.clone();
+        match key.spec.source {
+            KeySource::File => Self::FileKey(name),
+            KeySource::Created(_) => Self::CreatedKey(name),
+        }
+    }
 }
 
 impl Headroom {
     pub fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.committed)
+    }
+
+    /// Which budget it is, as messages name it.
+    pub fn name(&self) -> String {
+        let budget = self.budget;
+        match &self.owner {
+            LimitOwner::Server | LimitOwner::Agent(_) => budget.to_owned(),
+            LimitOwner::FileKey(key) | LimitOwner::CreatedKey(key) => format!("{budget} of the key `{key}`"),
+        }
     }
 
     /// What the operator or user can do so that the next call is allowed.
@@ -105,13 +135,24 @@ impl Headroom {
             "daily" => "or wait until midnight UTC",
             _ => "or wait for the next month (UTC)",
         };
-        format!("raise `{}` {otherwise}", self.key)
+        let budget = self.budget;
+        match &self.owner {
+            LimitOwner::Server => format!("raise `budgets.{budget}` {otherwise}"),
+            LimitOwner::Agent(agent) => format!("raise `agents.{agent}.budget.{budget}` {otherwise}"),
+            LimitOwner::FileKey(key) => {
+                format!("raise `budget.{budget}` in the entry of `[[keys]]` named `{key}` {otherwise}")
+            }
+            LimitOwner::CreatedKey(key) => {
+                format!("revoke the key `{key}` and create it anew with a larger `--{budget}` {otherwise}")
+            }
+        }
     }
 
     fn exceeded_error(&self, needed: u64) -> BoardError {
-        let Self { budget, committed, limit, .. } = self;
+        let Self { committed, limit, .. } = self;
         let message = format!(
-            "token budget exceeded ({budget}: {committed}/{limit}): this call needs about {needed} tokens and {} are left; {}",
+            "token budget exceeded ({}: {committed}/{limit}): this call needs about {needed} tokens and {} are left; {}",
+            self.name(),
             self.remaining(),
             self.remedy()
         );
@@ -131,15 +172,16 @@ impl Ledger {
 
     /// Reserves tokens; the error names the limit that is exceeded.
     pub async fn reserve(self: &Arc<Self>, request: ReservationRequest<'_>) -> Result<Reservation, BoardError> {
-        let scopes = budget_scopes(request.session, request.agent, self.clock.now());
+        let key = request.key.as_ref().map(|key| &key.spec.name);
+        let scopes = budget_scopes(request.session, request.agent, key, self.clock.now());
         let limits = self.limits_for(&request);
         let mut accounts = self.load(&scopes).await?;
         let mut tightest: Option<Headroom> = None;
         for (scope, limit) in scopes.iter().zip(limits) {
-            let Some((budget, limit, key)) = limit else { continue };
+            let Some((budget, limit, owner)) = limit else { continue };
             let account = accounts.account(scope);
             let committed = account.used.saturating_add(account.reserved);
-            let headroom = Headroom { budget, committed, limit, key };
+            let headroom = Headroom { budget, committed, limit, owner };
             // At least one output token must fit, else the call would cost tokens without producing an answer.
             if committed.saturating_add(request.text_tokens) >= limit {
                 return Err(headroom.exceeded_error(request.text_tokens.saturating_add(1)));
@@ -162,12 +204,15 @@ impl Ledger {
         Ok(Reservation { ledger: self.clone(), scopes, tokens, max_output, tools_fit, tightest_limit: tightest })
     }
 
-    /// The limits of a call in the order of its scopes: name of the budget, tokens, configuration key.
-    fn limits_for(&self, request: &ReservationRequest<'_>) -> [Option<(&'static str, u64, String)>; 5] {
-        let (general, own, agent) = (self.limits.get(), &request.agent_limits, request.agent);
-        let of_all = |budget: &'static str, limit: Option<u64>| Some((budget, limit?, format!("budgets.{budget}")));
-        let of_agent = |budget: &'static str, limit: Option<u64>| {
-            Some((budget, limit?, format!("agents.{agent}.budget.{budget}")))
+    /// The limits of a call in the order of its scopes: name of the budget, tokens, whose limit it is.
+    fn limits_for(&self, request: &ReservationRequest<'_>) -> [Option<(&'static str, u64, LimitOwner)>; 7] {
+        let (general, own) = (self.limits.get(), &request.agent_limits);
+        let of_all = |budget: &'static str, limit: Option<u64>| Some((budget, limit?, LimitOwner::Server));
+        let of_agent =
+            |budget: &'static str, limit: Option<u64>| Some((budget, limit?, LimitOwner::Agent(request.agent.clone())));
+        let of_key = |budget: &'static str, limit: fn(&KeyBudget) -> Option<u64>| {
+            let key = request.key.as_ref()?;
+            Some((budget, limit(&key.spec.rights.budget)?, LimitOwner::of_key(key)))
         };
         let session = match (general.session, own.session) {
             (Some(all), Some(own)) if own < all => of_agent("session", Some(own)),
@@ -180,25 +225,38 @@ impl Ledger {
             of_all("monthly", general.monthly),
             of_agent("daily", own.daily),
             of_agent("monthly", own.monthly),
+            of_key("daily", |budget| budget.daily),
+            of_key("monthly", |budget| budget.monthly),
         ]
     }
 
-    pub async fn report(&self, session: Option<&SessionKey>) -> Result<BudgetReport, BoardError> {
+    pub async fn report(&self, session: Option<&SessionKey>, keys: &[Key]) -> Result<BudgetReport, BoardError> {
         let now = self.clock.now();
         let (day, month) = (day_scope(now), month_scope(now));
         let mut scopes = vec![day.clone(), month.clone()];
         let session_scope = session.map(|session| BudgetScope::Session(session.clone()));
         scopes.extend(session_scope.clone());
+        scopes.extend(keys.iter().flat_map(|key| key_scopes(&key.spec.name, now)));
         let accounts = self.load(&scopes).await?;
         let limits = self.limits.get();
         let usage = |scope: &BudgetScope, limit| {
             let account = accounts.account(scope);
             BudgetUsage { used: account.used, reserved: account.reserved, limit }
         };
+        let of_key = |key: &Key| {
+            let [day, month] = key_scopes(&key.spec.name, now);
+            let budget = key.spec.rights.budget;
+            KeyBudgetUsage {
+                key: key.spec.name.clone(),
+                daily: usage(&day, budget.daily),
+                monthly: usage(&month, budget.monthly),
+            }
+        };
         Ok(BudgetReport {
             session: session_scope.map(|scope| usage(&scope, limits.session)),
             daily: usage(&day, limits.daily),
             monthly: usage(&month, limits.monthly),
+            keys: keys.iter().map(of_key).collect(),
         })
     }
 
@@ -278,15 +336,28 @@ impl Drop for Reservation {
 }
 
 /// Every scope a call is charged to, always in this order.
-pub fn budget_scopes(session: &SessionKey, agent: &Arc<str>, at: Timestamp) -> Vec<BudgetScope> {
+pub fn budget_scopes(
+    session: &SessionKey,
+    agent: &Arc<str>,
+    key: Option<&Arc<str>>,
+    at: Timestamp,
+) -> Vec<BudgetScope> {
     let date = at.to_zoned(TimeZone::UTC).date();
-    vec![
+    let mut scopes = vec![
         BudgetScope::Session(session.clone()),
         day_scope(at),
         month_scope(at),
         BudgetScope::AgentDay(agent.clone(), date),
         BudgetScope::AgentMonth { agent: agent.clone(), year: date.year(), month: date.month() },
-    ]
+    ];
+    scopes.extend(key.into_iter().flat_map(|key| key_scopes(key, at)));
+    scopes
+}
+
+fn key_scopes(key: &Arc<str>, at: Timestamp) -> [BudgetScope; 2] {
+    let date = at.to_zoned(TimeZone::UTC).date();
+    let month = BudgetScope::KeyMonth { key: key.clone(), year: date.year(), month: date.month() };
+    [BudgetScope::KeyDay(key.clone(), date), month]
 }
 
 fn day_scope(at: Timestamp) -> BudgetScope {

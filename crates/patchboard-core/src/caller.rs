@@ -77,6 +77,13 @@ impl Principal {
     }
 }
 
+impl Principal {
+    /// The name of the client's key.
+    pub fn key(&self) -> Option<&Arc<str>> {
+        if let Self::Key(name) = self { Some(name) } else { None }
+    }
+}
+
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.prefix() {
@@ -152,7 +159,9 @@ pub enum Grant {
     Inspect,
     /// Clear sessions.
     Manage,
-    /// Change the server itself; answer any caller's approvals; see any caller's runs.
+    /// See and steer any caller's runs and read their conversations, answer any caller's approvals, read the audit trail.
+    Oversee,
+    /// Change the server itself.
     Operate,
 }
 
@@ -187,6 +196,7 @@ impl GrantSet {
             Grant::Inspect => 2,
             Grant::Manage => 4,
             Grant::Operate => 8,
+            Grant::Oversee => 16,
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::store::PageCursor;
 
 mod bridge;
 mod hub;
+mod keys;
 mod plugins;
 mod runs;
 mod server;
@@ -22,6 +23,7 @@ pub use hub::{
     AnswerMessage, ApproveApp, CancelMessage, ConfirmAppAlive, DeregisterApp, ExplainRouting, ForgetApp, ListApps,
     ListMessages, NextInboxEvent, PairApp, ReadMessage, RegisterApp, ResendMessage, SubmitMessage,
 };
+pub use keys::{CreateKey, ListKeys, RevokeKey};
 pub use plugins::{ApprovePlugin, ListPlugins, LoadPlugin, ReceiveWebhook, UnloadPlugin};
 pub use runs::{
     AnswerInput, CancelRun, DetachRun, FindRun, FolderChoice, InputRef, ListInputs, MAX_CONTENT, RunKind, RunPlan,

@@ -20,6 +20,7 @@ use crate::error::BoardError;
 use crate::event::{Event, InputAnswer, InputKind, NewEvent};
 use crate::id::{CallId, NodeId, RunId};
 use crate::input::{InputOrigin, InputQueue};
+use crate::keys::{Key, KeyRing};
 use crate::log::TopicWriter;
 use crate::model::{ToolCall, ToolInput};
 use crate::port::ToolScope;
@@ -106,6 +107,8 @@ pub struct ToolExecutor {
     pub clock: Arc<dyn Clock>,
     pub tenure: Arc<Tenure>,
     pub limits: Reloadable<ToolLimits>,
+    /// Their limits on tools hold for every call of a chain that a key's client began.
+    pub keys: Arc<KeyRing>,
 }
 
 /// The caller, the run and the tools of a call.
@@ -353,6 +356,31 @@ impl ToolExecutor {
         Ok(output)
     }
 
+    /// The tools that a key leaves of a set; none if it was revoked.
+    pub fn tools_of_key(&self, key: Option<&str>, tools: ToolSet) -> ToolSet {
+        let Some(name) = key else { return tools };
+        match self.keys.get(name) {
+            Some(key) if key.spec.rights.tools.is_none() => tools,
+            Some(key) => tools.filter(|spec| key.spec.may_use(&spec.name)),
+            None => ToolSet::default(),
+        }
+    }
+
+    /// The key whose budget pays for the chain's model calls; an error if it was revoked.
+    pub fn charged_key(&self, chain: &CallChain) -> Result<Option<Key>, BoardError> {
+        chain.key.as_ref().map(|name| self.keys.require(name)).transpose()
+    }
+
+    /// Why the key that began the chain of calls may not use the tool.
+    fn key_refusal(&self, context: &CallContext, spec: &ToolSpec) -> Option<String> {
+        let name = context.call_chain.key.as_ref()?;
+        match self.keys.require(name) {
+            Ok(key) if key.spec.may_use(&spec.name) => None,
+            Ok(_) => Some(format!("{} is not among the tools of the key `{name}`", spec.name)),
+            Err(revoked) => Some(revoked.message),
+        }
+    }
+
     /// Validates the arguments, applies the policy and, if required, asks for approval.
     async fn admit(
         &self,
@@ -362,6 +390,9 @@ impl ToolExecutor {
         outcome_unknown: bool,
         stop: &CancellationToken,
     ) -> Result<CallAdmission, BoardError> {
+        if let Some(refusal) = self.key_refusal(context, spec) {
+            return Ok(CallAdmission::Refused(refusal));
+        }
         let arguments = match &call.input {
             ToolInput::Json(arguments) => arguments.clone(),
             ToolInput::Malformed(_) => {

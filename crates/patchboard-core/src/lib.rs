@@ -5,6 +5,7 @@
 //!
 //! - [`id`], [`tool`], [`model`], [`conversation`], [`worker`], [`webhook`], [`plugin`], [`run_spec`], [`app`], [`allowance`],
 //!   [`caller`], [`error`].
+//! - [`keys`]: keys of clients, what each may do, and which are in force.
 //! - [`event`]: what is recorded and streamed; [`command`]: what can be asked, each command with the type of its reply;
 //!   [`reply`]: replies without a type elsewhere.
 //! - [`store`]: rows and the port of the database; [`port`]: all other ports; [`record`]: the stored forms.
@@ -47,6 +48,7 @@ pub mod hub;
 pub mod id;
 pub mod in_memory;
 pub mod input;
+pub mod keys;
 pub mod log;
 pub mod loopback;
 pub mod memory;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::app::{AppDelivery, AppProfile};
 use crate::event::InputRequest;
 use crate::id::{RunId, Seq, SessionKey};
+use crate::keys::{KeyRights, KeySource, KeySpec};
 use crate::model::MessageRole;
 use crate::run_spec::AgentSource;
 use crate::store::{ResultPage, TurnRow};
@@ -170,9 +171,33 @@ pub struct BudgetUsage {
     pub limit: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetReport {
     pub session: Option<BudgetUsage>,
     pub daily: BudgetUsage,
     pub monthly: BudgetUsage,
+    /// By name: all keys for an overseer or the operator, its own for the client of a key.
+    pub keys: Vec<KeyBudgetUsage>,
+}
+
+/// What clients of a key used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyBudgetUsage {
+    pub key: Arc<str>,
+    pub daily: BudgetUsage,
+    pub monthly: BudgetUsage,
+}
+
+/// A key without its secret or its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyReport {
+    pub name: Arc<str>,
+    pub source: KeySource,
+    pub rights: KeyRights,
+}
+
+impl KeyReport {
+    pub(crate) fn of(key: &KeySpec) -> Self {
+        Self { name: key.name.clone(), source: key.source, rights: key.rights.clone() }
+    }
 }

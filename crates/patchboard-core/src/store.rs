@@ -532,6 +532,8 @@ pub struct ModelCallRow {
     pub first_seq: Seq,
     /// The node that made the call; several nodes of a run may call models concurrently.
     pub node: Option<NodeId>,
+    /// The key whose budget it is charged to.
+    pub key: Option<Arc<str>>,
     pub at: Timestamp,
 }
 
@@ -566,6 +568,13 @@ pub enum BudgetScope {
         year: i16,
         month: i8,
     },
+    /// All runs that clients of a key started.
+    KeyDay(Arc<str>, jiff::civil::Date),
+    KeyMonth {
+        key: Arc<str>,
+        year: i16,
+        month: i8,
+    },
 }
 
 impl BudgetScope {
@@ -577,6 +586,8 @@ impl BudgetScope {
             Self::Month { year, month } => format!("month/{year:04}-{month:02}"),
             Self::AgentDay(agent, date) => format!("agent-day/{date}/{agent}"),
             Self::AgentMonth { agent, year, month } => format!("agent-month/{year:04}-{month:02}/{agent}"),
+            Self::KeyDay(key, date) => format!("key-day/{date}/{key}"),
+            Self::KeyMonth { key, year, month } => format!("key-month/{year:04}-{month:02}/{key}"),
         }
     }
 }

@@ -151,6 +151,7 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
             reserved: 1064,
             first_seq: Seq(2),
             node: None,
+            key: None,
             at,
         }),
     ];

@@ -3,16 +3,19 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::Response;
-use patchboard_core::caller::{GrantSet, Principal};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use patchboard_core::caller::{GrantSet, Principal, Surface};
+use patchboard_core::keys::{Key, KeyRing};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
 mod failed_attempts;
+mod key_secret;
 mod pending_sign_ins;
 
 pub use failed_attempts::FailedAttempts;
+pub use key_secret::{key_hash, new_key_secret};
 pub use pending_sign_ins::{PendingSignIns, SignInPermit};
 
 use crate::{listen, telemetry};
@@ -22,6 +25,8 @@ use crate::{listen, telemetry};
 pub struct ClientIdentity {
     pub principal: Principal,
     pub grants: GrantSet,
+    /// The key that it showed.
+    pub key: Option<Key>,
 }
 
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub struct AuthGate {
     token: Option<SecretString>,
     /// The operator's token, which the server generates.
     operator: Option<SecretString>,
+    /// Keys of clients, accepted besides the tokens.
+    keys: Option<Arc<KeyRing>>,
     failed_attempts: Arc<FailedAttempts>,
 }
 
@@ -42,6 +49,8 @@ pub enum TokenRefusal {
     /// The token is wrong, and the limit of delayed answers for its address is reached: the connection is closed
     /// without a response or, on the bridge, the call reset.
     CloseUnanswered,
+    /// The token is a key's that is not accepted on this surface.
+    WrongSurface,
 }
 
 impl TokenRefusal {
@@ -50,6 +59,23 @@ impl TokenRefusal {
         match self {
             Self::Unauthenticated => unauthenticated(),
             Self::CloseUnanswered => listen::close_without_response(),
+            Self::WrongSurface => (StatusCode::FORBIDDEN, format!("{WRONG_SURFACE}\n")).into_response(),
+        }
+    }
+}
+
+pub(crate) const WRONG_SURFACE: &str = "this key is not accepted here; `patchboard keys list` shows its surfaces";
+
+impl ClientIdentity {
+    pub fn new(principal: Principal, grants: GrantSet) -> Self {
+        Self { principal, grants, key: None }
+    }
+
+    /// Resolves when the client's key is revoked; pending forever for a client without a key.
+    pub(crate) async fn revoked(&self) {
+        match &self.key {
+            Some(key) => key.revoked.cancelled().await,
+            None => std::future::pending().await,
         }
     }
 }
@@ -80,7 +106,13 @@ impl AuthGate {
         operator: Option<SecretString>,
         failed_attempts: Arc<FailedAttempts>,
     ) -> Self {
-        Self { surface, token, operator, failed_attempts }
+        Self { surface, token, operator, keys: None, failed_attempts }
+    }
+
+    /// Accepts keys too.
+    #[must_use]
+    pub fn with_keys(self, keys: Arc<KeyRing>) -> Self {
+        Self { keys: Some(keys), ..self }
     }
 
     pub fn needs_token(&self) -> bool {
@@ -91,7 +123,7 @@ impl AuthGate {
     pub fn anonymous(&self) -> Option<ClientIdentity> {
         match self.token {
             Some(_) => None,
-            None => Some(ClientIdentity { principal: Principal::Local, grants: GrantSet::CLIENT }),
+            None => Some(ClientIdentity::new(Principal::Local, GrantSet::CLIENT)),
         }
     }
 
@@ -99,23 +131,29 @@ impl AuthGate {
         &self.failed_attempts
     }
 
-    /// `None` if the request has no token: each surface decides whether it requires one.
+    /// `None` if the request has no token: each surface decides whether it requires one. `surface` is the one that the
+    /// client uses; a listener may serve several.
     pub(crate) async fn identify(
         &self,
         address: IpAddr,
         shown: ShownToken<'_>,
+        surface: Surface,
     ) -> Result<Option<ClientIdentity>, TokenRefusal> {
         match shown {
             ShownToken::Missing => Ok(None),
             // No guess at the token, so no penalty.
             ShownToken::Malformed => Err(TokenRefusal::Unauthenticated),
-            ShownToken::Token(token) => self.check(address, token).await.map(Some),
+            ShownToken::Token(token) => self.check(address, token, surface).await.map(Some),
         }
     }
 
     /// Returns at once for a correct token, and after the penalty delay of its address for a wrong one.
-    pub async fn check(&self, address: IpAddr, token: &str) -> Result<ClientIdentity, TokenRefusal> {
+    pub async fn check(&self, address: IpAddr, token: &str, surface: Surface) -> Result<ClientIdentity, TokenRefusal> {
         match self.find_identity(token) {
+            Some(ClientIdentity { key: Some(key), .. }) if !key.is_accepted_on(surface) => {
+                telemetry::refused(self.surface, "key");
+                Err(TokenRefusal::WrongSurface)
+            }
             Some(identity) => Ok(identity),
             None => {
                 telemetry::refused(self.surface, "token");
@@ -135,7 +173,7 @@ impl AuthGate {
         }
     }
 
-    /// Always makes both comparisons, each in constant time, so that timing does not reveal how much of a guess is
+    /// Always makes all comparisons, each in constant time, so that timing does not reveal how much of a guess is
     /// correct.
     fn find_identity(&self, token: &str) -> Option<ClientIdentity> {
         let matches = |secret: &Option<SecretString>| {
@@ -143,10 +181,16 @@ impl AuthGate {
         };
         let is_operator = matches(&self.operator);
         let is_client = matches(&self.token);
+        let keys = self.keys.as_ref().filter(|keys| !keys.is_empty());
+        let key = keys.and_then(|keys| keys.authenticate(&key_hash(token)));
         if is_operator {
-            return Some(ClientIdentity { principal: Principal::Operator, grants: GrantSet::OPERATOR });
+            return Some(ClientIdentity::new(Principal::Operator, GrantSet::OPERATOR));
         }
-        is_client.then_some(ClientIdentity { principal: Principal::Token, grants: GrantSet::CLIENT })
+        if is_client {
+            return Some(ClientIdentity::new(Principal::Token, GrantSet::CLIENT));
+        }
+        let key = key?;
+        Some(ClientIdentity { principal: key.principal(), grants: key.grants(), key: Some(key) })
     }
 }
 

@@ -143,7 +143,7 @@ impl Gateway {
     /// needed.
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<ClientIdentity>, Response> {
         let gate = &self.context.gate;
-        let identified = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let identified = gate.identify(peer.address, ShownToken::in_header(headers), Surface::Gateway).await;
         let identity = identified.map_err(|refusal| refusal.into_response(unauthorised))?;
         Ok(identity.or_else(|| gate.anonymous()))
     }

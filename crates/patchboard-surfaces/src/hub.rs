@@ -198,7 +198,7 @@ impl Hub {
             failed_attempts: wrong_tokens,
         };
         // Every connection is the local user's; the registration identifies the app.
-        let identity = ClientIdentity { principal: Principal::Local, grants: GrantSet::CLIENT };
+        let identity = ClientIdentity::new(Principal::Local, GrantSet::CLIENT);
         let plan = SocketPlan {
             context: self.0.context.clone(),
             dialect: dialect(options),

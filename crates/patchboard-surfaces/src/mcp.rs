@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use patchboard_core::caller::{Caller, Grant, Surface};
 use patchboard_core::{Board, BoardError};
 use serde_json::Value;
@@ -107,6 +108,25 @@ async fn message(State(mcp): State<McpService>, Extension(peer): Extension<Peer>
         Ok(identity) => identity,
         Err(refused) => return refused,
     };
+    let answered = tokio::select! {
+        biased;
+        () = identity.revoked() => return unauthorised(),
+        answered = answer(&mcp, identity.clone(), &head, body) => answered,
+    };
+    match identity.key {
+        Some(key) if is_event_stream(&answered) => answered.map(|body| {
+            // Dropping the stream cancels the call.
+            Body::from_stream(body.into_data_stream().take_until(key.revoked.cancelled_owned()))
+        }),
+        Some(_) | None => answered,
+    }
+}
+
+fn is_event_stream(response: &Response) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(|value| value == EVENT_STREAM_CONTENT_TYPE)
+}
+
+async fn answer(mcp: &McpService, identity: ClientIdentity, head: &Parts, body: Body) -> Response {
     let format = match ResponseFormat::of(&head.headers) {
         Ok(format) => format,
         Err(refused) => return refused.into_response(),
@@ -197,7 +217,7 @@ fn media_type(text: &str) -> String {
 impl McpService {
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<ClientIdentity, Response> {
         let gate = &self.0.gate;
-        let identified = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let identified = gate.identify(peer.address, ShownToken::in_header(headers), Surface::Mcp).await;
         let identity = identified.map_err(|refusal| refusal.into_response(unauthorised))?;
         identity.or_else(|| gate.anonymous()).ok_or_else(unauthorised)
     }
@@ -237,7 +257,9 @@ impl McpService {
         };
         let session = id.to_str().ok().and_then(|id| self.0.sessions.find(id, self.0.started.elapsed()));
         // The same error for both cases, so that the existence of another principal's session does not leak.
-        let own = session.filter(|session| session.caller.principal == identity.principal);
+        // A key that gained or lost rights since begins anew.
+        let is_own = |caller: &Caller| caller.principal == identity.principal && caller.grants == identity.grants;
+        let own = session.filter(|session| is_own(&session.caller));
         own.ok_or((StatusCode::NOT_FOUND, "no such session; begin again with `initialize`\n"))
     }
 

@@ -94,6 +94,8 @@ struct Pump<D: Dialect> {
     connection: ConnectionId,
     trace: Option<Arc<str>>,
     identity: Option<ClientIdentity>,
+    /// Fires when the client's key is revoked; `None` for a client without a key.
+    revocation: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Held until the client has signed in.
     sign_in_permit: Option<SignInPermit>,
     opened: Instant,
@@ -180,6 +182,7 @@ pub async fn run<D: Dialect>(context: PumpContext, socket: WebSocket, dialect: D
         connection,
         trace,
         identity: None,
+        revocation: None,
         sign_in_permit,
         opened: now,
         last_received: now,
@@ -195,7 +198,7 @@ pub async fn run<D: Dialect>(context: PumpContext, socket: WebSocket, dialect: D
         unflushed: false,
         handled: 0,
     };
-    pump.identity.clone_from(&identity);
+    pump.set_identity(identity.as_ref());
     pump.dialect.opened(identity, Duration::ZERO, &mut pump.steps);
     let cause = pump.run_until_closed().await;
     pump.finish(cause).await;
@@ -204,8 +207,24 @@ pub async fn run<D: Dialect>(context: PumpContext, socket: WebSocket, dialect: D
 impl<D: Dialect> Pump<D> {
     async fn run_until_closed(&mut self) -> CloseCause {
         loop {
-            if let ControlFlow::Break(cause) = self.run_once().await {
-                return cause;
+            let Some(mut revocation) = self.revocation.take() else {
+                if let ControlFlow::Break(cause) = self.run_once().await {
+                    return cause;
+                }
+                continue;
+            };
+            let flow = tokio::select! {
+                biased;
+                () = &mut revocation => None,
+                flow = self.run_once() => Some(flow),
+            };
+            match flow {
+                Some(ControlFlow::Continue(())) => self.revocation = Some(revocation),
+                Some(ControlFlow::Break(cause)) => return cause,
+                None => {
+                    self.close(close::POLICY, "the key was revoked").await;
+                    return CloseCause::Server;
+                }
             }
         }
     }
@@ -509,18 +528,24 @@ impl<D: Dialect> Pump<D> {
     }
 
     async fn authenticate(&mut self, token: &str) -> Flow {
-        let identity = match self.context.gate.check(self.peer.address, token).await {
+        let identity = match self.context.gate.check(self.peer.address, token, self.context.surface).await {
             Ok(identity) => Some(identity),
-            Err(TokenRefusal::Unauthenticated) => None,
+            Err(TokenRefusal::Unauthenticated | TokenRefusal::WrongSurface) => None,
             Err(TokenRefusal::CloseUnanswered) => return ControlFlow::Break(CloseCause::Server),
         };
         if identity.is_some() {
             self.peer.read_budget.lift_limit();
             self.sign_in_permit = None;
         }
-        self.identity.clone_from(&identity);
+        self.set_identity(identity.as_ref());
         self.dialect.authenticated(identity, self.opened.elapsed(), &mut self.steps);
         ControlFlow::Continue(())
+    }
+
+    fn set_identity(&mut self, identity: Option<&ClientIdentity>) {
+        self.identity = identity.cloned();
+        let key = identity.and_then(|identity| identity.key.as_ref());
+        self.revocation = key.map(|key| Box::pin(key.revoked.clone().cancelled_owned()));
     }
 
     /// No command is issued before the dialect has an identity; a caller without one has no grants.

@@ -126,7 +126,7 @@ async fn upgrade(
 impl Runs {
     async fn identify(&self, peer: &Peer, token: ShownToken<'_>) -> Result<ClientIdentity, Response> {
         let gate = &self.context.gate;
-        let identified = gate.identify(peer.address, token).await;
+        let identified = gate.identify(peer.address, token, Surface::Runs).await;
         let identity = identified.map_err(|refusal| refusal.into_response(unauthorised))?;
         identity.or_else(|| gate.anonymous()).ok_or_else(unauthorised)
     }

@@ -114,7 +114,7 @@ impl<D: Dialect> Player<D> {
             Some('?') => {
                 let identity = match rest {
                     "client" => Some(client()),
-                    "operator" => Some(ClientIdentity { principal: "operator".into(), grants: GrantSet::OPERATOR }),
+                    "operator" => Some(ClientIdentity::new("operator".into(), GrantSet::OPERATOR)),
                     _ => None,
                 };
                 self.step(|steps| dialect.authenticated(identity, now, steps));
@@ -187,7 +187,7 @@ impl<D: Dialect> Player<D> {
 }
 
 fn client() -> ClientIdentity {
-    ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }
+    ClientIdentity::new("local".into(), GrantSet::CLIENT)
 }
 
 /// Splits an input line into its mark and the rest; `None` for outputs, comments and blank lines.

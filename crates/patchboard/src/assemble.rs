@@ -53,6 +53,7 @@ use crate::trust::guarded_files::{agent_folders, content_files, guarded_files, t
 
 mod builtins;
 mod folders;
+pub(crate) mod keys;
 mod live_embedder;
 mod mcp;
 mod plugins;
@@ -146,6 +147,7 @@ pub(crate) async fn open_board(
         version: crate::VERSION,
         store,
     });
+    board.open_keys(keys::file_keys(config, secrets)).await?;
     let AdoptionReport { resumed, closed, messages, deliveries } =
         board.adopt().await.context("cannot resume the unfinished work of the previous process")?;
     if closed > 0 {

@@ -26,6 +26,7 @@ mod explain;
 mod failure;
 mod help;
 mod hub;
+mod keys;
 mod local_model;
 mod logs;
 mod markdown;
@@ -84,6 +85,8 @@ enum CliCommand {
     Approvals(approvals::ApprovalsArgs),
     /// Show conversations, or clear one.
     Sessions(sessions::SessionsArgs),
+    /// Create, list or revoke keys of clients.
+    Keys(keys::KeysArgs),
     /// Show what models were used and what they cost.
     Usage(usage::UsageArgs),
     /// List the tools agents can use, or call one.
@@ -247,6 +250,7 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Hub(args) => hub::run(args),
         CliCommand::Approvals(args) => approvals::run(args),
         CliCommand::Sessions(args) => sessions::run(args),
+        CliCommand::Keys(args) => keys::run(args),
         CliCommand::Usage(args) => usage::run(args),
         CliCommand::Tools(args) => tools::run(args),
         CliCommand::Plugins(args) => plugins::run(args),

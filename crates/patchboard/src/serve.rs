@@ -15,6 +15,7 @@ use patchboard_core::board::{DrainReport, RetentionPolicy};
 use patchboard_core::caller::{Caller, GrantSet, Principal, Surface};
 
 use patchboard_core::command::ReloadSettings;
+use patchboard_core::keys::KeyRing;
 use patchboard_core::reloadable::Reloadable;
 use patchboard_core::{Board, BoardError};
 use patchboard_http::ClientPool;
@@ -121,6 +122,7 @@ impl Server {
             operator,
             local_users,
             clients: clients.clone(),
+            keys: board.keys().clone(),
             wrong_tokens: Arc::default(),
             draining: &draining,
             connections: &connections,
@@ -304,6 +306,7 @@ struct SurfaceContext<'a> {
     operator: SecretString,
     local_users: LocalUsers,
     clients: LiveLimits,
+    keys: Arc<KeyRing>,
     /// Shared by all listeners.
     wrong_tokens: Arc<FailedAttempts>,
     draining: &'a CancellationToken,
@@ -338,6 +341,7 @@ impl SurfaceContext<'_> {
 
     fn gate(&self, surface: &'static str, token: Option<SecretString>) -> AuthGate {
         AuthGate::new(surface, token, Some(self.operator.clone()), self.wrong_tokens.clone())
+            .with_keys(self.keys.clone())
     }
 
     /// Shared by everything on the gateway's listener.

@@ -46,6 +46,12 @@ pub fn secret_changes(old: &Secrets, new: &Secrets) -> Vec<KeyPath> {
     if !all_same(&old.plugin_secrets, &new.plugin_secrets) {
         changed.push(at("plugins"));
     }
+    if names(&old.key_secrets, &new.key_secrets)
+        .into_iter()
+        .any(|name| !same(old.key_secrets.get(name), new.key_secrets.get(name)))
+    {
+        changed.push(at("keys"));
+    }
     let webhooks = names(&old.webhook_tokens, &new.webhook_tokens);
     if webhooks.into_iter().any(|index| !same(old.webhook_tokens.get(index), new.webhook_tokens.get(index))) {
         changed.push(at("notifications.webhooks"));

@@ -214,10 +214,11 @@ fn secrets_that_changed_behind_their_reference_are_named() {
         provider_keys: one("main", "b"),
         mcp_env: [("files".to_owned(), one("TOKEN", "b"))].into_iter().collect(),
         worker_env: [("py".to_owned(), one("TOKEN", "b"))].into_iter().collect(),
+        key_secrets: one("ci", "b"),
         ..Secrets::default()
     };
     assert_eq!(
         shown(&secret_changes(&old, &new)),
-        ["gateway.token", "providers.main.api_key", "mcp.files.env", "workers"]
+        ["gateway.token", "providers.main.api_key", "mcp.files.env", "workers", "keys"]
     );
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// In bytes. 95 bits for random letters and digits.
-const MIN_TOKEN_BYTES: usize = 16;
+pub(super) const MIN_TOKEN_BYTES: usize = 16;
 
 pub(super) fn check(config: &Config, secrets: &Secrets) -> Vec<ConfigProblem> {
     let runs = if config.runs.token.is_some() { "runs.token" } else { "gateway.token" };

@@ -83,7 +83,8 @@ fn sample_with_everything_on_is_understood() {
         .env("WEBHOOK_TOKEN", "t")
         .env("NTFY_TOKEN", "t")
         .env("HOOKS_API_KEY", "k")
-        .env("HOOK_SECRET", "s");
+        .env("HOOK_SECRET", "s")
+        .env("CI_KEY", "0123456789abcdef");
     let problems = bench.problems();
     let found: Vec<(&str, String)> =
         problems.iter().map(|problem| (problem.code.as_str(), problem.path.to_string())).collect();

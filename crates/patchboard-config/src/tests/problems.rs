@@ -47,7 +47,7 @@ message = "16M"
 error[PB0105] drain (patchboard.toml:1): must be a duration, but is a whole number
   hint: write it with a unit, in quotes: "10s"
 error[PB0103] colour (patchboard.toml:2): unknown key
-  hint: known keys here: data_dir, data_dir_group, trusted_users, drain, gateway, runs, hub, notifications, bridge, providers, local_model, agents, bindings, budgets, prices, memory, plugins, wasm, channels, workers, mcp, tools, storage, limits, log, telemetry
+  hint: known keys here: data_dir, data_dir_group, trusted_users, drain, gateway, runs, hub, notifications, bridge, providers, local_model, agents, bindings, keys, budgets, prices, memory, plugins, wasm, channels, workers, mcp, tools, storage, limits, log, telemetry
 error[PB0103] gateway.lisen (patchboard.toml:5): unknown key
   hint: did you mean `gateway.listen`?
 error[PB0107] gateway.token (patchboard.toml:6): a secret is written into the configuration
@@ -208,7 +208,7 @@ fn variables_and_flags_are_named() {
         bench.complaints(),
         r#"
 error[PB0103] "" (env PATCHBOARD__): unknown key
-  hint: known keys here: data_dir, data_dir_group, trusted_users, drain, gateway, runs, hub, notifications, bridge, providers, local_model, agents, bindings, budgets, prices, memory, plugins, wasm, channels, workers, mcp, tools, storage, limits, log, telemetry
+  hint: known keys here: data_dir, data_dir_group, trusted_users, drain, gateway, runs, hub, notifications, bridge, providers, local_model, agents, bindings, keys, budgets, prices, memory, plugins, wasm, channels, workers, mcp, tools, storage, limits, log, telemetry
 error[PB0103] agents."" (env PATCHBOARD__AGENTS____MODEL): `agents` has no keys below it
   hint: a list is set as a whole, in TOML: ["one", "two"]
 error[PB0103] drain.more (env PATCHBOARD__DRAIN__MORE): `drain` has no keys below it

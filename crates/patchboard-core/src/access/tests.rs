@@ -115,6 +115,9 @@ fn server_commands() -> Vec<Box<dyn AccessRow>> {
         DescribeNode,
         DescribeServer,
         ReloadSettings,
+        CreateKey { name: "k".into(), hash: crate::keys::KeyHash([0; 32]), rights: Default::default() },
+        ListKeys,
+        RevokeKey { name: "k".into() },
         ListPlugins,
         LoadPlugin { named: "p".into() },
         UnloadPlugin { name: "p".into() },
@@ -186,4 +189,16 @@ fn runs_belong_to_their_principal() {
     assert!(can_control(&caller(GrantSet::CLIENT), "local"));
     assert!(!can_control(&caller(GrantSet::CLIENT), "token"));
     assert!(can_control(&caller(GrantSet::OPERATOR), "token"));
+    assert!(can_control(&caller(GrantSet::CLIENT.with(Grant::Oversee)), "token"));
+}
+
+#[test]
+fn an_overseer_has_no_other_grant() {
+    let overseer = GrantSet::NONE.with(Grant::Oversee);
+    for grant in [Grant::Converse, Grant::Inspect, Grant::Manage, Grant::Operate] {
+        assert!(!overseer.has(grant), "{grant:?}");
+    }
+    assert!(overseer.has(Grant::Oversee) && GrantSet::OPERATOR.has(Grant::Oversee));
+    assert!(!GrantSet::CLIENT.has(Grant::Oversee));
+    assert!(may_read_session(&caller(overseer), Some("token")) && !owns_session(&caller(overseer), Some("token")));
 }

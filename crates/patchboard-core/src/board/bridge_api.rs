@@ -161,7 +161,7 @@ impl Board {
             call_chain: session_call
                 .call_chain
                 .take()
-                .unwrap_or_else(|| CallChain::root(session_call.scope.session.clone(), None)),
+                .unwrap_or_else(|| CallChain::root(session_call.scope.session.clone(), &caller.principal, None)),
             scope: ToolScope {
                 session: session_call.scope.session.clone(),
                 owner: session_call.scope.owner.clone(),

@@ -11,6 +11,7 @@ use crate::command::{
     RemoveWorkspaceThread, ResendMessage, SearchMemory, SetModel, StartRun, SubmitMessage, SummariseUsage,
     TouchSession, UnloadPlugin,
 };
+use crate::command::{CreateKey, ListKeys, RevokeKey};
 use crate::reply::{BudgetReport, SessionHistory, ThreadPage};
 use crate::store::{FactRow, SessionRow, UsageGroup};
 use crate::tool::{ToolOutput, ToolSpec};
@@ -81,14 +82,14 @@ handlers! {
     BudgetStatus(board, caller, request, _) => board.budget_status(caller, request).await;
     SummariseUsage(board, caller, request, _) => board.summarise_usage(caller, request).await;
 
-    ListTools(board, _, request, _) => board.list_tools(request).await;
+    ListTools(board, caller, request, _) => board.list_tools(caller, request).await;
     CallTool(board, caller, request, stop) => board.call_tool(caller, request, stop).await;
     ApproveTools(board, caller, request, _) => board.approve_tools(caller, &request.server).await;
-    ListAgents(board, _, _, _) => Ok(board.agents());
+    ListAgents(board, caller, _, _) => Ok(board.agents_of(caller));
     ListModels(board, _, request, stop) => board.list_models(request.agent.as_deref(), &stop).await;
     SetModel(board, caller, request, stop) => board.set_model(caller, request, &stop).await;
     DescribeNode(board, _, _, _) => board.describe_node().await;
-    DescribeServer(board, _, _, _) => board.describe_server().await;
+    DescribeServer(board, caller, _, _) => board.describe_server(caller).await;
     ReloadSettings(board, caller, _, _) => board.reload_settings(caller).await;
 
     ListWorkspaces(board, caller, _, _) => board.0.workspaces.list(&caller.principal.text()).await;
@@ -111,7 +112,7 @@ handlers! {
     ListMessages(board, _, request, _) => board.0.hub.list(request.state, request.page).await;
     ResendMessage(board, caller, request, _) => board.0.hub.resend(caller, request.message, request.app).await;
     CancelMessage(board, caller, CancelMessage(message), _) => board.0.hub.cancel(caller, message).await;
-    ExplainRouting(board, _, request, stop) => Ok(Arc::new(board.0.hub.explain(&request.text, &stop).await?));
+    ExplainRouting(board, caller, request, stop) => Ok(Arc::new(board.0.hub.explain(caller, &request.text, &stop).await?));
     RegisterApp(board, caller, request, _) => board.0.hub.register(caller, request).await;
     NextInboxEvent(board, caller, _, stop) => board.0.hub.next_inbox_item(caller, &stop).await;
     ConfirmAppAlive(board, caller, _, _) => board.0.hub.confirm_alive(caller);
@@ -130,6 +131,12 @@ handlers! {
     ListHostTools(board, _, _, _) => Ok(board.host_tools());
     CallInSession(board, caller, request, stop) => board.call_in_session(caller, request, stop).await;
     ListWorkers(board, _, _, _) => Ok(board.0.bridge.workers());
+}
+
+handlers! {
+    CreateKey(board, caller, request, _) => board.create_key(caller, request).await;
+    ListKeys(board, _, _, _) => Ok(board.list_keys());
+    RevokeKey(board, caller, request, _) => board.revoke_key(caller, &request.name).await;
 }
 
 impl BoardCommand for StartRun {
@@ -154,7 +161,7 @@ impl Board {
         request: ListSessions,
     ) -> Result<ResultPage<SessionRow>, BoardError> {
         let ListSessions { mut filter, page } = request;
-        if !caller.grants.has(Grant::Operate) {
+        if !caller.grants.has(Grant::Oversee) {
             filter.owners = Some(access::session_owners(caller));
         }
         Ok(self.0.store.sessions(filter, page.limit, page.cursor).await?)
@@ -163,7 +170,7 @@ impl Board {
     async fn read_history(&self, caller: &Caller, request: ReadHistory) -> Result<SessionHistory, BoardError> {
         let ReadHistory { session, page } = request;
         let session = self.session_key(session)?;
-        self.check_session(caller, &session).await?;
+        self.check_session_read(caller, &session).await?;
         let query = TurnQuery { session: session.clone(), limit: page.limit, before: page.cursor };
         Ok(SessionHistory { turns: self.0.store.turns(query).await?, session })
     }
@@ -174,7 +181,7 @@ impl Board {
             SessionRef::Key(key) => key,
             SessionRef::Origin(origin) => origin.session_key(AgentTable::DEFAULT),
         };
-        self.check_session(caller, &session).await?;
+        self.check_session_read(caller, &session).await?;
         messages::read_messages(&self.0.store, session, request.before, request.limit).await
     }
 
@@ -198,9 +205,9 @@ impl Board {
     async fn budget_status(&self, caller: &Caller, request: BudgetStatus) -> Result<BudgetReport, BoardError> {
         let session = request.session.map(|session| self.session_key(session)).transpose()?;
         if let Some(session) = &session {
-            self.check_session(caller, session).await?;
+            self.check_session_read(caller, session).await?;
         }
-        self.0.ledger.report(session.as_ref()).await
+        self.0.ledger.report(session.as_ref(), &self.keys_seen_by(caller)).await
     }
 
     async fn summarise_usage(
@@ -210,15 +217,17 @@ impl Board {
     ) -> Result<ResultPage<UsageGroup>, BoardError> {
         let SummariseUsage { since, group_by, page } = request;
         // Session keys reveal accounts and peers.
-        let is_by_session = group_by == UsageGrouping::Session && !caller.grants.has(Grant::Operate);
+        let is_by_session = group_by == UsageGrouping::Session && !caller.grants.has(Grant::Oversee);
         let owners = is_by_session.then(|| access::session_owners(caller));
         let query = UsageQuery { since, group_by, owners, limit: page.limit, cursor: page.cursor };
         Ok(self.0.store.usage(query).await?)
     }
 
-    async fn list_tools(&self, request: ListTools) -> Result<ResultPage<ToolSpec>, BoardError> {
+    async fn list_tools(&self, caller: &Caller, request: ListTools) -> Result<ResultPage<ToolSpec>, BoardError> {
         let folder = self.admit_folder(request.folder.as_deref()).await?;
         let tool_set = self.0.run_deps.registry.tool_set(None, Some(&folder));
+        let key = caller.principal.key().map(|name| &**name);
+        let tool_set = self.0.run_deps.tool_executor.tools_of_key(key, tool_set);
         Ok(paginate(tool_set.specs.to_vec(), &request.page)?)
     }
 
@@ -275,7 +284,7 @@ impl Board {
         let context = CallContext {
             caller: caller.clone(),
             run: RunId(inner.ids.next()),
-            call_chain: CallChain::root(session.clone(), None),
+            call_chain: CallChain::root(session.clone(), &caller.principal, None),
             scope: ToolScope {
                 session,
                 owner: origin.memory_owner(),
@@ -292,6 +301,15 @@ impl Board {
             stored_inputs: StoredInputs::default(),
         };
         self.call_tracked(&context, call, stop).await
+    }
+
+    /// All agents or, for the client of a key, those that the key may start.
+    fn agents_of(&self, caller: &Caller) -> Vec<AgentSummary> {
+        let Some(key) = caller.principal.key() else { return self.agents() };
+        let Some(key) = self.keys().get(key) else { return Vec::new() };
+        let agents = self.0.agents.get();
+        let starts = |name: &str| agents.select_for_run(name).is_ok_and(|(agent, _)| key.spec.may_start(&agent.name));
+        self.agents().into_iter().filter(|agent| starts(&agent.name)).collect()
     }
 
     fn agents(&self) -> Vec<AgentSummary> {

@@ -50,6 +50,7 @@ impl Board {
         }
         let agents = inner.agents.get();
         let agent = agents.agent(&name).ok_or_else(|| BoardError::not_found(format!("no agent named `{name}`")))?;
+        self.check_key_agent(context.call_chain.key.as_ref(), &agent.name)?;
         let run = RunId(inner.ids.next());
         let client_id: Arc<str> = format!("run-{run}").into();
         let peer = thread.clone().unwrap_or_else(|| client_id.clone());

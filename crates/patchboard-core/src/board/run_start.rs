@@ -97,6 +97,7 @@ impl Board {
                 (agent, strategy, origin.session_key(AgentTable::DEFAULT))
             }
         };
+        self.check_key_agent(caller.principal.key(), &agent.name)?;
         if session.as_str().len() > SessionKey::MAX_BYTES {
             return Err(BoardError::invalid("channel, account and peer are too long"));
         }

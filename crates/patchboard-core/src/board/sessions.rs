@@ -24,12 +24,13 @@ impl Board {
 
     fn check_channel(&self, caller: &Caller, channel: &str, usage: ChannelUse) -> Result<(), BoardError> {
         let is_operator = caller.grants.has(Grant::Operate);
-        if channel == access::OPERATOR_CHANNEL && !is_operator {
+        let may_read_all = usage == ChannelUse::Read && caller.grants.has(Grant::Oversee);
+        if channel == access::OPERATOR_CHANNEL && !is_operator && !may_read_all {
             let message = format!("channel `{channel}` is the operator's: it takes the operator's token");
             return Err(BoardError::forbidden(message));
         }
         let is_reserved = access::RESERVED_CHANNELS.contains(&channel) || self.0.channels.channel(channel).is_some();
-        if is_reserved && (usage == ChannelUse::Write || !is_operator) {
+        if is_reserved && !may_read_all {
             let message = format!("channel `{channel}` is reserved for conversations of another surface: name another");
             return Err(BoardError::forbidden(message));
         }
@@ -48,6 +49,11 @@ impl Board {
             )),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Refuses to read a session of another owner, but for overseers.
+    pub(super) async fn check_session_read(&self, caller: &Caller, session: &SessionKey) -> Result<(), BoardError> {
+        if access::may_read_session(caller, None) { Ok(()) } else { self.check_session(caller, session).await }
     }
 
     pub(super) async fn find_run(&self, caller: &Caller, run: RunRef) -> Result<RunSummary, BoardError> {

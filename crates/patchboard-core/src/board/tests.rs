@@ -43,6 +43,7 @@ mod durable_waits;
 mod endings;
 mod engine;
 mod folders;
+mod keys;
 mod limits;
 mod models;
 mod plugin_host;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::caller::Principal;
 use crate::id::{RunId, SessionKey};
 use crate::waits::{RunWaits, WorkSlot};
 
@@ -13,6 +14,9 @@ pub struct CallChain {
     pub ancestors: Arc<[RunId]>,
     /// The session of the outermost run: it is charged, and its queue waits.
     pub root_session: SessionKey,
+    /// The key of the client that started the outermost run: its budget is charged, and its limits on agents and tools
+    /// apply to all runs of the chain.
+    pub key: Option<Arc<str>>,
     pub token_budget: Arc<TokenBudget>,
     /// The answers that the run, or the call, waits for.
     pub waits: Arc<RunWaits>,
@@ -20,16 +24,22 @@ pub struct CallChain {
 
 impl CallChain {
     /// The chain of a run that no other run waits for.
-    pub fn root(session: SessionKey, max_tokens: Option<u64>) -> Self {
-        Self::with_slot(session, max_tokens, None)
+    pub fn root(session: SessionKey, started_by: &Principal, max_tokens: Option<u64>) -> Self {
+        Self::with_slot(session, started_by, max_tokens, None)
     }
 
     /// The same for a run that holds a permit to work.
-    pub fn with_slot(session: SessionKey, max_tokens: Option<u64>, slot: Option<Arc<dyn WorkSlot>>) -> Self {
+    pub fn with_slot(
+        session: SessionKey,
+        started_by: &Principal,
+        max_tokens: Option<u64>,
+        slot: Option<Arc<dyn WorkSlot>>,
+    ) -> Self {
         Self {
             waits: RunWaits::root(slot),
             ancestors: Arc::default(),
             root_session: session,
+            key: started_by.key().cloned(),
             token_budget: Arc::new(TokenBudget::new(max_tokens, None)),
         }
     }
@@ -41,6 +51,7 @@ impl CallChain {
             waits: self.waits.child(slot),
             ancestors: self.ancestors.iter().copied().chain([run]).collect(),
             root_session: self.root_session.clone(),
+            key: self.key.clone(),
             token_budget: Arc::new(TokenBudget::new(max_tokens, Some(self.token_budget.clone()))),
         }
     }

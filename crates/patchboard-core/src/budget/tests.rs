@@ -55,7 +55,8 @@ impl Fixture {
         max_output: u32,
     ) -> Result<Reservation, BoardError> {
         let session = &session(name);
-        let request = ReservationRequest { session, agent, agent_limits, text_tokens, tool_tokens: 0, max_output };
+        let key = None;
+        let request = ReservationRequest { session, agent, agent_limits, key, text_tokens, tool_tokens: 0, max_output };
         self.ledger.reserve(request).await
     }
 
@@ -79,6 +80,7 @@ impl Fixture {
             reserved: 0,
             first_seq: Seq::FIRST,
             node: None,
+            key: None,
             at,
         };
         let usage = UsageRow {
@@ -100,7 +102,7 @@ impl Fixture {
 
     /// `used+reserved` of session, day and month.
     async fn lines(&self, name: &str) -> [(u64, u64); 3] {
-        let report = self.ledger.report(Some(&session(name))).await.unwrap();
+        let report = self.ledger.report(Some(&session(name)), &[]).await.unwrap();
         [report.session.unwrap(), report.daily, report.monthly].map(|line| (line.used, line.reserved))
     }
 }
@@ -253,6 +255,7 @@ async fn the_answer_is_cut_to_what_is_left() {
             session,
             agent: &fixture.agent,
             agent_limits: BudgetLimits::default(),
+            key: None,
             text_tokens: text,
             tool_tokens: tools,
             max_output: output,

@@ -17,6 +17,7 @@ use crate::error::BoardError;
 use crate::event::RunOutcome;
 use crate::hub::routing::model_prompt::{MAX_OUTPUT, ModelPicks, RoutingPrompt};
 use crate::id::{RunId, Seq, SessionKey};
+use crate::keys::KeyRing;
 use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount, ToolInput};
 use crate::port::{Clock, IdGenerator};
 use crate::reloadable::Reloadable;
@@ -41,6 +42,7 @@ pub(crate) struct ModelRouter {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) call_permits: Semaphore,
+    pub(crate) keys: Arc<KeyRing>,
 }
 
 /// What was received from the stream, complete or not.
@@ -62,6 +64,7 @@ impl ModelRouter {
         text: &str,
         apps: &[Arc<AppProfile>],
         refusals: &[(Arc<str>, Arc<str>)],
+        key: Option<Arc<str>>,
         stop: &CancellationToken,
     ) -> Result<ModelPicks, BoardError> {
         // One configuration for the whole call, whatever is reloaded meanwhile.
@@ -82,6 +85,8 @@ impl ModelRouter {
             session: &budget_session,
             agent: &agent.name,
             agent_limits: agent.budget,
+            // The message of a key that was revoked since is still routed.
+            key: key.as_ref().and_then(|name| self.keys.get(name)),
             text_tokens: input,
             tool_tokens: 0,
             max_output: agent.max_tokens.min(MAX_OUTPUT),
@@ -113,6 +118,7 @@ impl ModelRouter {
                 reserved: reservation.tokens,
                 first_seq: Seq::FIRST,
                 node: None,
+                key,
                 at,
             }),
         ];

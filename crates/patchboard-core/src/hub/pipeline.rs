@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Hub, check_text, lock};
 use crate::app::AppProfile;
 use crate::app::message::{AppNotice, MessageReport, RoutingDecision, RoutingStage, ScoredApp};
+use crate::caller::{Caller, Principal, Surface};
 use crate::error::{BoardError, ErrorKind};
 use crate::hub::routing::{LocalOutcome, RoutingRequest};
 use crate::id::MessageId;
@@ -118,7 +119,7 @@ impl Hub {
             }
         }
         if let Some(router) = self.0.router.as_ref().filter(|_| !view.untried.is_empty()) {
-            match router.choose_apps(text, &view.untried, &report.refusals(), stop).await {
+            match router.choose_apps(text, &view.untried, &report.refusals(), submitting_key(report), stop).await {
                 Ok(choice) => {
                     let question = question(text, report, view);
                     if let Some(decision) = self.0.local_router.decision_from_model(&question, &choice, &closest) {
@@ -147,6 +148,7 @@ impl Hub {
     /// How a text would be routed now.
     pub(crate) async fn explain(
         &self,
+        caller: &Caller,
         text: &Arc<str>,
         stop: &CancellationToken,
     ) -> Result<RoutingDecision, BoardError> {
@@ -156,7 +158,7 @@ impl Hub {
             input: crate::app::InputMethod::Text,
             confidence: None,
             only_app: None,
-            principal: "".into(),
+            principal: caller.principal.text(),
             surface: "hub".into(),
             expires_at: self.0.clock.now(),
         };
@@ -263,6 +265,13 @@ fn no_match_decision(view: &RoutingContext, candidates: Vec<ScoredApp>) -> Routi
 }
 
 /// All local programs act for the one user of this machine, so they share a follow-up window.
+/// The key of the client that submitted a message over the hub: it pays for the routing model.
+fn submitting_key(report: &MessageReport) -> Option<Arc<str>> {
+    let utterance = &report.utterance;
+    // On other surfaces the text may be that of an account, which a client chooses.
+    Principal::from(&*utterance.principal).key().filter(|_| &*utterance.surface == Surface::Hub.name()).cloned()
+}
+
 fn user_key(surface: &str, principal: &Arc<str>) -> Arc<str> {
     if surface == "hub" || surface == "cli" { "user".into() } else { principal.clone() }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::message::{MessageReport, MessageState};
 use crate::app::{AppProfile, InputMethod};
-use crate::caller::{Caller, GrantSet, Surface};
+use crate::caller::{Caller, GrantSet, Principal, Surface};
 use crate::command::SubmitMessage;
 use crate::error::BoardError;
 use crate::hub::Hub;
@@ -96,7 +96,7 @@ impl AppToolHost {
         // Follow-ups are tracked per principal, so the call acts for the owner of the agent.
         let caller = Caller {
             surface: Surface::Runs,
-            principal: scope.owner.as_str().into(),
+            principal: Principal::Account(scope.owner.as_str().into()),
             connection: ConnectionId(0),
             grants: GrantSet::CLIENT,
         };

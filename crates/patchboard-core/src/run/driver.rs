@@ -123,8 +123,10 @@ impl Driver {
         })?;
         let owner = origin.memory_owner();
         let made_by = call_chain.as_ref().map(|_| format!("agent {}", agent.name).into());
-        let call_chain =
-            call_chain.unwrap_or_else(|| CallChain::with_slot(session.clone(), agent.max_run_tokens, request.slot));
+        let call_chain = call_chain.unwrap_or_else(|| {
+            CallChain::with_slot(session.clone(), &caller.principal, agent.max_run_tokens, request.slot)
+        });
+        let tool_set = deps.tool_executor.tools_of_key(call_chain.key.as_deref(), tool_set);
         Ok(Self {
             context: CallContext {
                 caller,

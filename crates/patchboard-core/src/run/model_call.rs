@@ -128,6 +128,7 @@ impl Driver {
             session: &self.context.call_chain.root_session,
             agent: &agent.name,
             agent_limits: agent.budget,
+            key: self.deps.tool_executor.charged_key(&self.context.call_chain)?,
             text_tokens,
             tool_tokens,
             max_output: self.remaining_output(message_tokens + schema_tokens)?,
@@ -224,6 +225,7 @@ impl Driver {
             reserved: call.reservation.tokens,
             first_seq,
             node: call.node,
+            key: self.context.call_chain.key.clone(),
             at: self.deps.clock.now(),
         })
     }

@@ -168,7 +168,7 @@ async fn settle_open_calls(
             tokens,
             cost_nanousd: deps.prices.get().cost_nanousd(&call.model, tokens),
             estimated: true,
-            scopes: budget_scopes(&call.session, &call.agent, call.at),
+            scopes: budget_scopes(&call.session, &call.agent, call.key.as_ref(), call.at),
         }));
     }
     Ok((events, writes))

@@ -165,11 +165,7 @@ fn responses_are_read_as_the_hub_does() {
 /// The hub itself, as far as a connection of it goes.
 fn real_hub() -> impl Dialect {
     let mut hub = hub::dialect(HubDialectOptions::default());
-    hub.opened(
-        Some(ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT }),
-        Duration::ZERO,
-        &mut Vec::new(),
-    );
+    hub.opened(Some(ClientIdentity::new("local".into(), GrantSet::CLIENT)), Duration::ZERO, &mut Vec::new());
     hub
 }
 

@@ -81,6 +81,7 @@ pub(super) fn model_call(number: u64, call: u32, session: &SessionKey) -> ModelC
         reserved: 512,
         first_seq: Seq(2),
         node: None,
+        key: None,
         at: at(2),
     }
 }

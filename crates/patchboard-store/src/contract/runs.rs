@@ -55,7 +55,7 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
     for number in 1..=4 {
         commit(&*store, vec![StoreWrite::OpenRun(run(number, &session))]).await;
     }
-    let call = |number, node| ModelCallRow { node, ..model_call(3, number, &session) };
+    let call = |number, node| ModelCallRow { node, key: node.map(|_| "ci".into()), ..model_call(3, number, &session) };
     let calls = [
         call(1, None),
         call(2, Some(NodeId(0))),

@@ -20,18 +20,20 @@ pub async fn model_calls_are_settled_once(store: Arc<dyn Store>) {
         BudgetScope::Month { year: 2025, month: 6 },
         BudgetScope::AgentDay("main".into(), date(2025, 6, 15)),
         BudgetScope::AgentMonth { agent: "main".into(), year: 2025, month: 6 },
+        BudgetScope::KeyDay("main".into(), date(2025, 6, 15)),
+        BudgetScope::KeyMonth { key: "main".into(), year: 2025, month: 6 },
     ];
-    assert_eq!(expect_ok(store.tokens_spent(scopes.clone()).await), [0; 5]);
+    assert_eq!(expect_ok(store.tokens_spent(scopes.clone()).await), [0; 7]);
     let call = model_call(1, 1, &key);
     let usage = settlement(&call, TokenCount { input: 30, output: 12 }, scopes.clone());
     let settle = || StoreWrite::SettleModelCall(usage.clone());
     commit_refused(&*store, vec![settle()]).await;
     commit(&*store, vec![StoreWrite::OpenModelCall(call.clone())]).await;
     commit_refused(&*store, vec![StoreWrite::OpenModelCall(call)]).await;
-    assert_eq!(expect_ok(store.tokens_spent(scopes.clone()).await), [0; 5], "an open call has cost nothing yet");
+    assert_eq!(expect_ok(store.tokens_spent(scopes.clone()).await), [0; 7], "an open call has cost nothing yet");
     commit(&*store, vec![settle()]).await;
     commit_refused(&*store, vec![settle()]).await;
-    assert_eq!(expect_ok(store.tokens_spent(scopes).await), [42; 5]);
+    assert_eq!(expect_ok(store.tokens_spent(scopes).await), [42; 7]);
 
     let second = model_call(1, 2, &key);
     let same_day = vec![BudgetScope::Day(date(2025, 6, 15))];

@@ -68,6 +68,8 @@ CREATE TABLE open_calls (
     -- The node that made the call; several nodes of a run may wait for the model at once.
     node            INTEGER,
     at              INTEGER NOT NULL,
+    -- The key whose budget it is charged to.
+    key             TEXT,
     PRIMARY KEY (run, call)
 ) STRICT, WITHOUT ROWID;
 

@@ -27,8 +27,8 @@ pub(super) fn open_call(
     let topic = topics.get_or_create_run(db, call.run)?.number;
     db.prepare_cached(
         "INSERT INTO open_calls
-            (run, call, session, agent, provider, model, estimated_input, reserved, first_seq, at, node)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            (run, call, session, agent, provider, model, estimated_input, reserved, first_seq, at, node, key)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
     .execute(params![
         topic,
@@ -42,6 +42,7 @@ pub(super) fn open_call(
         to_stored_count(call.first_seq.0),
         call.at.as_microsecond(),
         call.node.map(|node| node.0),
+        call.key.as_deref(),
     ])?;
     Ok(())
 }
@@ -102,7 +103,7 @@ pub(super) fn add_spent(
 pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<Vec<ModelCallRow>, SqliteError> {
     let mut statement = db.prepare_cached(
         "SELECT call, session.name, agent.name, provider.name, model.name, estimated_input, reserved, first_seq, at,
-            node
+            node, key
          FROM open_calls
          JOIN names AS session ON session.number = open_calls.session
          JOIN names AS agent ON agent.number = open_calls.agent
@@ -125,6 +126,7 @@ pub(super) fn open_calls_of(db: &Connection, run: RunId, topic: i64) -> Result<V
             first_seq: Seq(from_stored_count(row.get(7)?)),
             at: timestamp(row.get(8)?)?,
             node: row.get::<_, Option<u32>>(9)?.map(NodeId),
+            key: row.get(10)?,
         });
     }
     Ok(calls)

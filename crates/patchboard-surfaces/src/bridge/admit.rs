@@ -24,7 +24,7 @@ use super::connection::{ConnectionKind, PeerConnection};
 use super::metered_body::{DownloadBody, MemoryCharge, UploadBody};
 use super::rpc_counters::{RpcCounters, RpcMethod as Rpc, RpcOutcome};
 use super::service::BridgeRpc;
-use crate::auth::{ClientIdentity, ShownToken, TokenRefusal};
+use crate::auth::{ClientIdentity, ShownToken, TokenRefusal, WRONG_SURFACE};
 use crate::guard::GuardRejection;
 use crate::telemetry;
 
@@ -72,6 +72,7 @@ impl From<TokenRefusal> for CallRefusal {
                 Status::unauthenticated("missing or wrong token: send `authorization: Bearer <token>`").into()
             }
             TokenRefusal::CloseUnanswered => Self::Reset,
+            TokenRefusal::WrongSurface => Status::permission_denied(WRONG_SURFACE).into(),
         }
     }
 }
@@ -89,6 +90,9 @@ pub(super) async fn handle(peer: Arc<PeerConnection>, request: Request<Incoming>
         Err(CallRefusal::Reset) => return Err(CallReset),
     };
     peer.mark_admitted();
+    if let Some(key) = &identity.key {
+        peer.end_with(key);
+    }
     let largest = peer.bridge.0.limits.message;
     match target {
         RpcTarget::Bridge(rpc) => {
@@ -218,11 +222,11 @@ async fn identify(
                 return Err(Status::unauthenticated(message).into());
             }
             let grants = GrantSet::NONE.with(Grant::Converse).with(Grant::Inspect);
-            return Ok(ClientIdentity { principal: principal.clone(), grants });
+            return Ok(ClientIdentity::new(principal.clone(), grants));
         }
     };
     let bridge = &peer.bridge.0;
-    if let Some(identity) = bridge.gate.identify(address, ShownToken::in_header(headers)).await? {
+    if let Some(identity) = bridge.gate.identify(address, ShownToken::in_header(headers), Surface::Bridge).await? {
         return Ok(identity);
     }
     let is_local = is_loopback_address(address);
@@ -230,7 +234,7 @@ async fn identify(
     // Monitoring on this machine may check the health without a token.
     let monitor_identity = || {
         let is_health_check = target == RpcTarget::HealthCheck && is_local;
-        is_health_check.then_some(ClientIdentity { principal: Principal::Local, grants: GrantSet::NONE })
+        is_health_check.then(|| ClientIdentity::new(Principal::Local, GrantSet::NONE))
     };
     match anonymous {
         Some(identity) if is_certified => Ok(ClientIdentity { principal: Principal::Certificate, ..identity }),

@@ -16,6 +16,7 @@ use hyper_util::server::conn::auto;
 use patchboard_core::bridge::WorkerSecret;
 use patchboard_core::caller::Principal;
 use patchboard_core::id::ConnectionId;
+use patchboard_core::keys::Key;
 use patchboard_core::worker::WorkerId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -77,6 +78,10 @@ pub(super) struct PeerConnection {
     pub(super) kind: ConnectionKind,
     pub(super) connection: ConnectionId,
     is_admitted: AtomicBool,
+    /// Cancelled when a key that was shown on it is revoked, and at its end.
+    ended: CancellationToken,
+    /// The names of the keys that end it.
+    keys: Mutex<Vec<Arc<str>>>,
     /// Held until the connection has an admitted request.
     sign_in_permit: Mutex<Option<SignInPermit>>,
 }
@@ -90,6 +95,8 @@ impl PeerConnection {
             kind,
             connection,
             is_admitted: AtomicBool::new(false),
+            ended: CancellationToken::new(),
+            keys: Mutex::default(),
             sign_in_permit: Mutex::new(sign_in_permit),
         })
     }
@@ -102,6 +109,23 @@ impl PeerConnection {
         }
     }
 
+    /// Ends the connection, with all its calls, when the key is revoked.
+    pub(super) fn end_with(&self, key: &Key) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = &key.spec.name;
+        if keys.contains(name) {
+            return;
+        }
+        keys.push(name.clone());
+        let (revoked, ended) = (key.revoked.clone(), self.ended.clone());
+        self.bridge.0.tracker.spawn(async move {
+            tokio::select! {
+                () = revoked.cancelled() => ended.cancel(),
+                () = ended.cancelled() => {}
+            }
+        });
+    }
+
     /// Marks that a request has been admitted.
     pub(super) fn mark_admitted(&self) {
         if !self.is_admitted.load(Ordering::Relaxed) && !self.is_admitted.swap(true, Ordering::Relaxed) {
@@ -112,6 +136,7 @@ impl PeerConnection {
 
 impl Drop for PeerConnection {
     fn drop(&mut self) {
+        self.ended.cancel();
         telemetry::connection_closed(SURFACE);
     }
 }
@@ -141,6 +166,9 @@ pub(super) async fn serve(io: TransportStream, peer: Arc<PeerConnection>, stop: 
     let timeout = loop {
         tokio::select! {
             ended = serving.as_mut() => return log_end(ended),
+            () = peer.ended.cancelled() => {
+                return tracing::debug!(surface = SURFACE, "connection closed: its key was revoked");
+            }
             () = stop.cancelled() => break bridge.0.drain_timeout,
             () = first.as_mut(), if is_new => {
                 is_new = false;

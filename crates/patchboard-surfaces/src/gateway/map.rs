@@ -10,6 +10,7 @@ use patchboard_core::command::{
     ListAgents, ListInputs, ListModels, ListPlugins, ListSessions, ListTools, ListWorkers, LoadPlugin, PageRequest,
     ReadHistory, ReloadSettings, RunKind, RunRef, SearchMemory, SessionRef, StartRun, SummariseUsage, UnloadPlugin,
 };
+use patchboard_core::command::{ListKeys, RevokeKey};
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::{Event, ModelCallOutcome, Topic};
 use patchboard_core::id::{Seq, SessionKey};
@@ -32,6 +33,8 @@ mod inputs;
 
 use super::wire;
 use crate::dialect::BoardRequest;
+
+mod keys;
 
 /// The session that scopes todos and facts for `tool.call` requests without a conversation.
 const TOOL_CHANNEL: &str = "gateway";
@@ -174,6 +177,11 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         "plugin.approve" => parse_params(method, params, |plugin: wire::PluginName| {
             Ok(plugin_call(ApprovePlugin { name: plugin.name }, |plugin| plugin_item(&plugin)))
         }),
+        "key.list" => call(ListKeys, keys::list),
+        "key.create" => parse_params(method, params, keys::create),
+        "key.revoke" => {
+            parse_params(method, params, |key: wire::KeyName| Ok(call(RevokeKey { name: key.name.into() }, done)))
+        }
         unknown => GatewayRequest::Refused(format!("unknown method: {unknown}")),
     }
 }
@@ -348,7 +356,10 @@ fn server_report(report: &ServerReport) -> Value {
         "version": node.version, "state": if *is_draining { "stopping" } else { "ready" },
         "plugins": node.plugins, "sessions": node.sessions, "runs": node.live_runs, "approvals": approvals,
         "agents": agents, "workers": pools, "apps": { "connected": connected_apps, "known": known_apps },
-        "budget": { "daily": budget_line(&budget.daily), "monthly": budget_line(&budget.monthly) },
+        "budget": keys::with_keys(
+            json!({ "daily": budget_line(&budget.daily), "monthly": budget_line(&budget.monthly) }),
+            budget,
+        ),
     })
 }
 
@@ -464,11 +475,12 @@ fn role(role: MessageRole) -> &'static str {
 }
 
 fn budget_report(report: &BudgetReport) -> Value {
-    json!({
+    let general = json!({
         "session": report.session.as_ref().map(budget_line),
         "daily": budget_line(&report.daily),
         "monthly": budget_line(&report.monthly),
-    })
+    });
+    keys::with_keys(general, report)
 }
 
 fn budget_line(line: &BudgetUsage) -> Value {

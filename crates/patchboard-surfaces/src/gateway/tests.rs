@@ -11,7 +11,7 @@ use crate::dialect::Step;
 
 fn signed_in() -> GatewayDialect {
     let mut dialect = GatewayDialect::new("0.1.0", RateLimit { per_second: 1000.0, burst: 1000.0 });
-    let identity = ClientIdentity { principal: "local".into(), grants: patchboard_core::caller::GrantSet::CLIENT };
+    let identity = ClientIdentity::new("local".into(), patchboard_core::caller::GrantSet::CLIENT);
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
     dialect
 }

@@ -316,6 +316,23 @@ pub(super) struct ApprovalAnswer {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct KeyCreate {
+    pub(super) name: String,
+    pub(super) agents: Option<Vec<String>>,
+    pub(super) surfaces: Option<Vec<String>>,
+    pub(super) tools: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) oversee: bool,
+    pub(super) daily: Option<u64>,
+    pub(super) monthly: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct KeyName {
+    pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct PluginLoad {
     pub(super) name: Option<String>,
     pub(super) path: Option<String>,

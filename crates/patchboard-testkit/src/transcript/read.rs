@@ -224,6 +224,7 @@ fn budget(json: &Value) -> BudgetReport {
         session: json["session"].is_object().then(|| line(&json["session"])),
         daily: line(&json["daily"]),
         monthly: line(&json["monthly"]),
+        keys: Vec::new(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 use patchboard_config::problem::{ConfigProblem, ConfigProblems, ProblemCode, Severity};
+use patchboard_core::keys::KeyNameClash;
 use patchboard_core::text::did_you_mean;
 use patchboard_local_model as local_model;
 
@@ -113,6 +114,11 @@ impl CommandFailure {
         }
         if is(|cause| cause.is::<patchboard_store::OpenError>()) {
             return failure.code("PB0204").hint("`patchboard doctor` checks the database");
+        }
+        if is(|cause| cause.is::<KeyNameClash>()) {
+            let hint =
+                "rename it in `[[keys]]`, or start without it and revoke the created one with `patchboard keys revoke`";
+            return failure.code("PB0207").hint(hint);
         }
         if is(|cause| cause.is::<patchboard_tools::Error>()) {
             return failure.code("PB0206").hint("start in another folder, or set `runs.working_folder`");

@@ -11,7 +11,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["serve", "chat", "run", "onboard", "doctor"]),
     ("Work", &["hub", "tools", "approvals", "runs", "attach", "sessions"]),
     ("Look", &["status", "models", "workers", "plugins", "usage", "logs"]),
-    ("Run the server", &["config", "trust", "reload", "stop"]),
+    ("Run the server", &["config", "trust", "keys", "reload", "stop"]),
     ("More", &["mcp", "completions", "explain"]),
 ];
 /// The column of descriptions.

@@ -115,4 +115,16 @@ fn show_budget(budget: &Value) {
             output::print_line(&format!("budget {words}: {} of {} tokens", shown(used), shown(limit)));
         }
     }
+    for key in budget.get("keys").and_then(Value::as_array).into_iter().flatten() {
+        let name = output::one_line(key.get("key").and_then(Value::as_str).unwrap_or_default());
+        let spent = |period: &str| {
+            let line = key.get(period).unwrap_or(&Value::Null);
+            let used = shown(line.get("used").and_then(Value::as_u64).unwrap_or_default());
+            match line.get("limit").and_then(Value::as_u64) {
+                Some(limit) => format!("{used} of {} tokens", shown(limit)),
+                None => format!("{used} tokens"),
+            }
+        };
+        output::print_line(&format!("key {name}: {} today, {} this month", spent("daily"), spent("monthly")));
+    }
 }

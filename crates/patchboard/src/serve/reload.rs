@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use patchboard_config::key_path::KeyPath;
 use patchboard_config::reload::{self, MergedConfig, ReloadClass, class_of, secret_changes};
 use patchboard_config::{Config, LoadRequest, LoadedConfig, Secrets};
-use patchboard_core::board::BoardSettings;
+use patchboard_core::board::{BoardSettings, FileKeyChange};
 use patchboard_core::port::ServerControl;
 use patchboard_core::reply::ReloadReport;
 use patchboard_core::{Board, BoardError};
@@ -124,6 +124,7 @@ struct PreparedReload {
     /// With the provider that was chosen where none is configured.
     effective: EffectiveConfig,
     settings: BoardSettings,
+    keys: FileKeyChange,
     filter: LogFilter,
     tls: Option<LiveTls>,
     embedder: Option<patchboard_providers::HttpEmbedder>,
@@ -156,8 +157,14 @@ impl ReloadTask {
             loaded.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let merged = self.merge_with_running(&configured)?;
         let configured_secrets = self.merged_secrets(&merged, &secrets);
-        let mut report = self
-            .reload_report(&merged, &Secrets { provider_keys: configured_secrets.provider_keys.clone(), ..secrets });
+        let mut report = self.reload_report(
+            &merged,
+            &Secrets {
+                provider_keys: configured_secrets.provider_keys.clone(),
+                key_secrets: configured_secrets.key_secrets.clone(),
+                ..secrets
+            },
+        );
         report.notes = configured.warnings.iter().map(|warning| warning.to_string().into()).collect();
         configured.config = merged.config;
         let mut effective = EffectiveConfig::new(configured.clone(), configured_secrets.clone());
@@ -172,7 +179,13 @@ impl ReloadTask {
         let filter = LogFilter::parse(&effective.loaded.config.log.directives(&effective.loaded.env))
             .map_err(|error| vec![error])?;
         let tls = self.certificates(&effective.loaded, &mut report)?;
-        Ok(PreparedReload { configured, configured_secrets, effective, settings, filter, tls, embedder, report })
+        let keys = assemble::keys::file_keys(&effective.loaded.config, &effective.secrets);
+        let keys = self.parts.board.prepare_file_keys(keys).await;
+        let keys = keys.map_err(|clash| {
+            let hint = "rename it in `[[keys]]`, or revoke the created one with `patchboard keys revoke`";
+            vec![format!("error[PB0207] {clash}\n  hint: {hint}")]
+        })?;
+        Ok(PreparedReload { configured, configured_secrets, effective, settings, keys, filter, tls, embedder, report })
     }
 
     fn merge_with_running(&self, new: &LoadedConfig) -> Result<MergedConfig, Vec<String>> {
@@ -192,7 +205,8 @@ impl ReloadTask {
         Err(broken.into_iter().map(|problem| format!("{problem}\n  hint: {hint}")).collect())
     }
 
-    /// New keys for providers whose changes are applied, the previous secrets for everything else. If a key file waits
+    /// New keys for providers whose changes are applied and new secrets of clients' keys, the previous secrets for
+    /// everything else. If a key file waits
     /// for trust it is not read, and the provider keeps its previous key.
     fn merged_secrets(&self, merged: &MergedConfig, new: &Secrets) -> Secrets {
         let (old, before) = (&self.source.secrets, &self.source.loaded.config.providers);
@@ -205,7 +219,11 @@ impl ReloadTask {
             };
             Some((name.clone(), key?.clone()))
         });
-        Secrets { provider_keys: keys.collect(), ..old.clone() }
+        let key_secrets = match merged.needs_restart.contains(&KeyPath::dotted("keys")) {
+            true => old.key_secrets.clone(),
+            false => new.key_secrets.clone(),
+        };
+        Secrets { provider_keys: keys.collect(), key_secrets, ..old.clone() }
     }
 
     fn reload_report(&self, merged: &MergedConfig, new: &Secrets) -> ReloadReport {
@@ -258,7 +276,7 @@ impl ReloadTask {
     /// Applies the changes. No failure here leaves the settings half applied.
     fn apply(&mut self, prepared: PreparedReload) -> ReloadReport {
         let PreparedReload { configured, configured_secrets, effective, settings, filter, tls, .. } = prepared;
-        let (embedder, mut report) = (prepared.embedder, prepared.report);
+        let (embedder, keys, mut report) = (prepared.embedder, prepared.keys, prepared.report);
         // Before anything else, since later log lines may contain the new secrets.
         self.source.logs.redactor.add_secrets(effective.secrets.all());
         if let (Some(live), Some(read)) = (&mut self.parts.tls, tls) {
@@ -271,6 +289,7 @@ impl ReloadTask {
             live.replace(embedder);
         }
         self.parts.board.apply_settings(settings);
+        self.parts.board.apply_file_keys(keys);
         self.parts.clients.set(client_limits(&effective.loaded.config));
         if let Err(error) = self.source.logs.set_filter(filter) {
             report.notes.push(format!("the log filter stays as it was: {error}").into());

@@ -9,7 +9,7 @@ const MASK: &str = "[redacted]";
 /// Shorter values would redact ordinary words.
 const MIN_SECRET_LEN: usize = 6;
 /// Prefixes of common keys.
-const KEY_PREFIXES: &[&str] = &["sk-", "Bearer ", "bearer."];
+const KEY_PREFIXES: &[&str] = &["sk-", "pbk-", "Bearer ", "bearer."];
 /// Minimum length of a key after its prefix.
 const MIN_KEY_LEN: usize = 8;
 

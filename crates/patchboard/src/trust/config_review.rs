@@ -180,6 +180,7 @@ fn risk_of(path: &str) -> RiskKind {
                 "api_key",
                 "secret",
                 "secrets",
+                "keys",
                 "tls",
                 "server",
                 "topic",

@@ -292,7 +292,7 @@ fn a_conversation_has_one_agent_session_that_is_not_counted() {
 #[test]
 fn calls_of_workers_continue_the_call_chain_of_their_run() {
     let (mut sessions, now) = (SessionTable::new(HOUR, 1), Instant::now());
-    let top = CallChain::root(scope().session, None);
+    let top = CallChain::root(scope().session, &crate::caller::Principal::Local, None);
     let deep = top.child(crate::id::RunId(uuid::Uuid::nil()), None, None);
     let (id, number) = sessions.agent_session(scope(), Some(deep), || "agent-1".into(), at(0), now);
     assert_eq!(sessions.begin_call(&id, WORKER, now).unwrap().call_chain.unwrap().depth(), 1);

@@ -7,7 +7,11 @@ fn run(number: u128) -> RunId {
 }
 
 fn top(max_tokens: Option<u64>) -> CallChain {
-    CallChain::root(SessionKey::conversation("default", "web", "alice", "main"), max_tokens)
+    CallChain::root(
+        SessionKey::conversation("default", "web", "alice", "main"),
+        &Principal::Key("ci".into()),
+        max_tokens,
+    )
 }
 
 #[test]

@@ -8,13 +8,16 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::app::InputMethod;
 use crate::app::message::{MessageState, RoutingStage};
 use crate::budget::BudgetLimits;
-use crate::command::{BudgetStatus, ExplainRouting};
+use crate::caller::{Caller, Principal, Surface};
+use crate::command::{BudgetStatus, CreateKey, ExplainRouting, SubmitMessage};
 use crate::faulty::FaultyStore;
 use crate::hub::tests::test_hub::{
-    GIBBERISH, TestHub, let_others_run, on_store, profile, test_hub_with, user, with_model,
+    GIBBERISH, TestHub, let_others_run, on_store, operator, profile, test_hub_with, user, with_model,
 };
+use crate::keys::{KeyHash, KeyRights};
 use crate::model::ModelError;
 use crate::scripted::{Script, ScriptStep, answering, call, say};
 use crate::store::{BudgetScope, RunRow, Store, StoreWrite, UsageGroup, UsageGrouping, UsageQuery};
@@ -343,4 +346,29 @@ async fn an_app_that_comes_does_not_wait_for_messages_a_model_is_asked_about() {
     let zeta = test_hub.register(3, "zeta").await;
     assert_eq!(zeta.delivery().await.message, sent.id);
     assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_of_whoever_asks_over_the_hub_pays() {
+    let test_hub = with_model([chooses(&["lamp"]), chooses(&["lamp"]), chooses(&["lamp"]), chooses(&["lamp"])]);
+    test_hub.try_register(1, profile("lamp", "light"), None).await.unwrap();
+    let create = CreateKey { name: "ci".into(), hash: KeyHash([1; 32]), rights: KeyRights::default() };
+    test_hub.ask(&operator(), create).await.unwrap();
+    let key = Caller { principal: Principal::Key("ci".into()), ..user() };
+    let spent = async || {
+        let month = BudgetScope::KeyMonth { key: "ci".into(), year: 2026, month: 11 };
+        test_hub.store.tokens_spent(vec![month]).await.unwrap()[0]
+    };
+    // An agent's tool speaks for an account, whose name a client may choose.
+    let account = Caller { surface: Surface::Runs, principal: Principal::Account("key:ci".into()), ..user() };
+    for (caller, costs) in [(&user(), false), (&account, false), (&key, true)] {
+        let before = spent().await;
+        let text = SubmitMessage { text: GIBBERISH.into(), input: InputMethod::Text, confidence: None, only_app: None };
+        test_hub.ask(caller, text).await.unwrap();
+        let_others_run().await;
+        assert_eq!(spent().await > before, costs, "{caller:?}");
+    }
+    let before = spent().await;
+    test_hub.ask(&key, ExplainRouting { text: GIBBERISH.into() }).await.unwrap();
+    assert!(spent().await > before, "an explanation too");
 }

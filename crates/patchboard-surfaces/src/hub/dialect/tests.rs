@@ -16,7 +16,7 @@ struct Client {
 impl Client {
     fn new() -> Self {
         let mut dialect = HubDialect::new(HubDialectOptions::default());
-        let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
+        let identity = ClientIdentity::new("local".into(), GrantSet::CLIENT);
         dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
         Self { dialect, now: Duration::ZERO }
     }

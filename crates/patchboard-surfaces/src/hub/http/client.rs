@@ -12,6 +12,7 @@ use patchboard_core::board::BoardCommand;
 use patchboard_core::caller::{Caller, Grant, Surface};
 use patchboard_core::command::ReadMessage;
 use patchboard_core::id::{MessageId, Seq};
+use patchboard_core::keys::Key;
 use patchboard_core::{BoardError, ErrorKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,8 @@ use crate::trace::traceparent;
 pub(super) struct Client {
     hub: Hub,
     caller: Caller,
+    /// The key of its client.
+    key: Option<Key>,
     traceparent: Option<String>,
 }
 
@@ -45,7 +48,8 @@ impl FromRequestParts<Hub> for Client {
             connection: pump::next_connection(),
             grants: identity.grants,
         };
-        Ok(Self { hub: hub.clone(), caller, traceparent: traceparent(&parts.headers).map(str::to_owned) })
+        let key = identity.key;
+        Ok(Self { hub: hub.clone(), caller, key, traceparent: traceparent(&parts.headers).map(str::to_owned) })
     }
 }
 
@@ -53,7 +57,7 @@ impl Hub {
     async fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<ClientIdentity, Response> {
         let unauthenticated = || ApiError::unauthenticated().into_response();
         let gate = &self.0.context.gate;
-        let shown = gate.identify(peer.address, ShownToken::in_header(headers)).await;
+        let shown = gate.identify(peer.address, ShownToken::in_header(headers), Surface::Hub).await;
         let identity = shown.map_err(|refusal| refusal.into_response(unauthenticated))?;
         let anonymous = || gate.anonymous().filter(|_| !self.0.http_needs_token);
         identity.or_else(anonymous).ok_or_else(unauthenticated)
@@ -113,8 +117,15 @@ impl Client {
         let _stop_on_drop = stop.clone().drop_guard();
         let command = ReadMessage { message, newer_than: Some(seen) };
         let mut answer = pin!(self.hub.0.context.board.ask(&self.caller, command, stop.clone()));
+        let revoked = async {
+            match &self.key {
+                Some(key) => key.revoked.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
         let early = tokio::select! {
             answer = answer.as_mut() => Some(answer),
+            () = revoked => return Err(ApiError::unauthenticated()),
             () = tokio::time::sleep_until(until) => None,
             () = self.hub.0.context.draining.cancelled() => None,
         };

@@ -14,7 +14,7 @@ use super::*;
 
 fn opened() -> RunsDialect {
     let mut dialect = RunsDialect::new(RunsDialectOptions::default());
-    let identity = ClientIdentity { principal: "local".into(), grants: GrantSet::CLIENT };
+    let identity = ClientIdentity::new("local".into(), GrantSet::CLIENT);
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
     dialect
 }

@@ -71,6 +71,12 @@ pub(super) fn lines(
             row(title, budget(line));
         }
     }
+    let keys = all.get("budget").and_then(|budget| budget.get("keys")).and_then(Value::as_array);
+    for key in keys.into_iter().flatten() {
+        let of = |period: &str| key.get(period).map(budget).unwrap_or_default();
+        let name = text(key, "key").unwrap_or_default();
+        row("key", format!("{name}: today {}; month {}", of("daily"), of("monthly")));
+    }
     lines
 }
 
