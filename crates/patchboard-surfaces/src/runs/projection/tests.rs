@@ -4,7 +4,7 @@ use patchboard_core::event::{ApprovalRequest, ModelCallUsage};
 use patchboard_core::id::{ApprovalId, RunId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
 use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::finding::PlannedTask;
+use patchboard_core::run_spec::finding::{PlannedTask, ThoughtId};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -98,14 +98,23 @@ fn any_finding() -> impl Strategy<Value = StrategyFinding> {
             constraints: vec!["x".into()],
             context: "y".into()
         }),
-        (0u32..4, prop::collection::vec(any_name(), 0..4))
-            .prop_map(|(depth, candidates)| StrategyFinding::Expanded { depth, candidates }),
+        (0u32..4, prop::collection::vec(any_name(), 0..4)).prop_map(|(depth, candidates)| {
+            let (of, first) = (ThoughtId::ROOT, ThoughtId(1));
+            StrategyFinding::Expanded { of, first, depth, candidates }
+        }),
         (
             0u32..5,
             prop::collection::vec(prop::sample::select(vec![0.0, 0.25, 0.9, 1.0, f32::NAN, f32::INFINITY]), 0..4)
         )
-            .prop_map(|(chosen, scores)| StrategyFinding::Evaluated { chosen, scores }),
-        (0u32..5).prop_map(|to_depth| StrategyFinding::Backtracked { reason: "no".into(), to_depth }),
+            .prop_map(|(chosen, scores)| {
+                let (of, first) = (ThoughtId::ROOT, ThoughtId(1));
+                StrategyFinding::Evaluated { of, first, chosen, scores }
+            }),
+        (0u32..9).prop_map(|thought| StrategyFinding::Followed { thought: ThoughtId(thought) }),
+        (0u32..5).prop_map(|to_depth| {
+            let (from, to) = (ThoughtId(1), ThoughtId::ROOT);
+            StrategyFinding::Backtracked { from, to, reason: "no".into(), to_depth }
+        }),
         (any_tasks(), edges()).prop_map(|(tasks, edges)| StrategyFinding::Planned { tasks, edges }),
         any_name().prop_map(|task| StrategyFinding::TaskStarted { task }),
         (any_name(), "\\PC{0,300}")
