@@ -347,16 +347,14 @@ impl Store for InMemoryStore {
                 let ended = state.runs.values().filter(move |run| run.ended_at.is_some_and(|at| at < before));
                 ended.map(|run| run.row.run).collect::<Vec<_>>()
             };
-            let (runs, runs_to_strip) = (ended_before(retention.runs_before), ended_before(retention.events_before));
+            let runs = ended_before(retention.runs_before);
             for run in runs.iter().take(MAX_PRUNED_RUNS) {
                 state.delete_run(*run);
             }
-            for run in runs_to_strip {
-                state.events.remove(&Topic::Run(run));
-            }
+            let has_more_to_fold = state.fold_runs(retention.events_before);
             let has_more_messages = state.prune_messages(retention.runs_before);
             state.deliveries.retain(|_, row| !row.state.is_final() || row.changed_at >= retention.runs_before);
-            Ok(runs.len() > MAX_PRUNED_RUNS || has_more_messages)
+            Ok(runs.len() > MAX_PRUNED_RUNS || has_more_messages || has_more_to_fold)
         })
     }
 

@@ -163,7 +163,8 @@ pub enum StoreError {
 pub struct RetentionCutoffs {
     /// Runs and messages that ended before this are deleted with all their data.
     pub runs_before: Timestamp,
-    /// The events of runs that ended before this are deleted: the turn holds the whole answer.
+    /// The events of runs that ended before this are folded: adjacent records of streamed text become one, which keeps
+    /// numbers and pieces and has the time of the first.
     pub events_before: Timestamp,
 }
 

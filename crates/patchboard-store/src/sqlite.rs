@@ -23,6 +23,7 @@ mod batch;
 mod deliveries;
 mod events;
 mod facts;
+mod folding;
 mod inspect;
 mod interner;
 mod kv;

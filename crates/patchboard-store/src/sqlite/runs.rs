@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::events::{self, TopicCache};
 use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, run_id, session_key, timestamp};
-use super::{kv, sessions, usage};
+use super::{folding, kv, sessions, usage};
 
 /// The indexes by client id and by session are partitioned into blocks of this many runs (see the schema).
 const BLOCK_BITS: u32 = 13;
@@ -130,31 +130,7 @@ pub(super) fn purge(db: &Connection, session: i64) -> Result<(), SqliteError> {
 }
 
 pub(super) fn prune(db: &Connection, retention: RetentionCutoffs) -> Result<bool, SqliteError> {
-    Ok(prune_runs(db, retention.runs_before)? || delete_events_of_old_runs(db, retention.events_before)?)
-}
-
-/// Deletes the events of ended runs in the order the runs ended; the position is stored, so that no run is visited
-/// twice.
-fn delete_events_of_old_runs(db: &Connection, ended_before: Timestamp) -> Result<bool, SqliteError> {
-    let mut update_position = db.prepare_cached("UPDATE silenced SET ended_at = ?1, run = ?2")?;
-    let mut find = db.prepare_cached(
-        "SELECT runs.ended_at, runs.number FROM runs, silenced
-         WHERE runs.ended_at < ?1 AND (runs.ended_at, runs.number) > (silenced.ended_at, silenced.run)
-         ORDER BY runs.ended_at, runs.number LIMIT ?2",
-    )?;
-    let limit = i64::try_from(MAX_PRUNED_RUNS).unwrap_or(0) + 1;
-    let found = find.query_map(params![ended_before.as_microsecond(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let found = found.collect::<Result<Vec<(i64, i64)>, _>>()?;
-    let mut deleted_events = 0;
-    for (pruned, (ended_at, run)) in found.into_iter().enumerate() {
-        if pruned == MAX_PRUNED_RUNS || deleted_events >= PRUNE_EVENTS {
-            return Ok(true);
-        }
-        deleted_events += events::delete(db, run)?;
-        // Persisted in the same transaction, so that the next call continues after this run.
-        update_position.execute([ended_at, run])?;
-    }
-    Ok(false)
+    Ok(prune_runs(db, retention.runs_before)? || folding::fold_old_runs(db, retention.events_before)?)
 }
 
 fn prune_runs(db: &Connection, finished_before: Timestamp) -> Result<bool, SqliteError> {

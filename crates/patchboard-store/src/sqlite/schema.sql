@@ -44,12 +44,13 @@ CREATE INDEX runs_by_end ON runs (ended_at);
 CREATE INDEX runs_by_client ON runs (number >> 13, principal, client_id);
 CREATE INDEX runs_by_session ON runs (number >> 13, session);
 
--- One row: the last ended run whose events were deleted because they were old.
-CREATE TABLE silenced (
+-- One row: how far old events are folded. All runs that ended before this one, and of it the numbers up to `seq`.
+CREATE TABLE folded (
     ended_at INTEGER NOT NULL,
-    run      INTEGER NOT NULL
+    run      INTEGER NOT NULL,
+    seq      INTEGER NOT NULL
 ) STRICT;
-INSERT INTO silenced VALUES (-9223372036854775808, 0);
+INSERT INTO folded VALUES (-9223372036854775808, 0, 0);
 
 -- Model calls under way: opened, not settled.
 CREATE TABLE open_calls (
