@@ -73,6 +73,12 @@ grants! {
     Operate (while draining: true): DescribeServer;
 }
 
+use crate::command::{DescribeRun, ListRuns, ReadEvents};
+
+grants! {
+    Inspect (while draining: false): ListRuns, DescribeRun, ReadEvents;
+}
+
 impl Guarded for StartRun {
     fn required_grant(&self) -> Grant {
         grant_for_folder(&self.folder)
@@ -182,7 +188,12 @@ pub fn session_owners(caller: &Caller) -> Vec<Arc<str>> {
 
 /// May this caller see or steer what `principal` started?
 pub fn can_control(caller: &Caller, principal: &str) -> bool {
-    *caller.principal.text() == *principal || caller.grants.has(Grant::Operate)
+    *caller.principal.text() == *principal || can_control_all(caller)
+}
+
+/// May this caller see and steer what anybody started?
+pub fn can_control_all(caller: &Caller) -> bool {
+    caller.grants.has(Grant::Operate)
 }
 
 fn name(grant: Grant) -> &'static str {

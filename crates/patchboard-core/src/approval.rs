@@ -23,6 +23,7 @@ use crate::reply::PendingApproval;
 use crate::session::SessionQueues;
 
 pub mod policy;
+mod waits;
 
 /// How long an approval may stay open while another request waits for its session.
 const CONTENDED_EXPIRY: Duration = Duration::from_secs(120);

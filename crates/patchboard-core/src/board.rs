@@ -63,6 +63,7 @@ mod nested_runs;
 mod plugins;
 mod readiness;
 mod run_permits;
+mod run_queries;
 mod run_start;
 mod sessions;
 mod settings;
@@ -407,16 +408,8 @@ impl Board {
                 return Ok(self.0.log.follow(&topic, from, pace));
             }
         };
-        let live = self.live_runs().get(run).map(|live| live.principal.clone());
-        let principal = match live {
-            Some(principal) => Some(principal),
-            None => self.0.store.run(*run).await?.map(|row| row.principal),
-        };
-        match principal {
-            Some(principal) if access::can_control(caller, &principal) => Ok(self.0.log.follow(&topic, from, pace)),
-            // The same error for both, so that existence does not leak.
-            Some(_) | None => Err(BoardError::not_found("run expired or unknown")),
-        }
+        self.check_run(caller, *run).await?;
+        Ok(self.0.log.follow(&topic, from, pace))
     }
 
     /// Refuses new commands, gives active work `timeout` to end, cancels the rest, then closes the store.

@@ -8,6 +8,7 @@ use crate::store::PageCursor;
 mod bridge;
 mod hub;
 mod plugins;
+mod run_list;
 mod runs;
 mod server;
 mod sessions;
@@ -23,6 +24,7 @@ pub use hub::{
     ListMessages, NextInboxEvent, PairApp, ReadMessage, RegisterApp, ResendMessage, SubmitMessage,
 };
 pub use plugins::{ApprovePlugin, ListPlugins, LoadPlugin, ReceiveWebhook, UnloadPlugin};
+pub use run_list::{DescribeRun, ListRuns, MAX_EVENTS, ReadEvents, RunListFilter, RunStateFilter};
 pub use runs::{
     AnswerApproval, ApprovalRef, CancelRun, DetachRun, FindRun, FolderChoice, ListApprovals, MAX_CONTENT, RunKind,
     RunPlan, RunRef, StartRun,

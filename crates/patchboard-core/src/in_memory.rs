@@ -19,11 +19,13 @@ use crate::store::{
     Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
     UsageQuery, UsageRow, WriteBatch,
 };
+use crate::store::{ListedRun, RunQuery};
 use crate::webhook::DeliveryId;
 
 /// Upper bound of every list, whatever limit the caller gives.
 const MAX_ITEMS: usize = 1000;
 
+mod run_list;
 mod tables;
 
 use tables::{MAX_PRUNED_RUNS, StoreTables, StoredSession};
@@ -180,6 +182,14 @@ impl Store for InMemoryStore {
 
     fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
         self.with_tables(|state| Ok(state.newest_run(|run| run.session == *session)))
+    }
+
+    fn runs(&self, query: RunQuery) -> BoxFuture<'_, Result<ResultPage<ListedRun>, StoreError>> {
+        self.with_tables(|state| {
+            let before = query.cursor.as_ref().map(|cursor| number::<u64>(&cursor.0)).transpose()?.unwrap_or(u64::MAX);
+            let listed = state.list_runs(&query.filter, before);
+            Ok(page(listed.into_iter(), query.limit, |number| number.to_string()))
+        })
     }
 
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {

@@ -24,6 +24,7 @@ mod fixtures;
 mod folding;
 mod kv;
 mod messages;
+mod run_list;
 mod runs;
 mod sessions;
 mod usage;
@@ -48,6 +49,7 @@ pub use messages::{
     events_of_messages_are_stored_with_them, final_messages_are_pruned, messages_and_runs_share_no_topic,
     messages_are_listed, open_messages_are_listed,
 };
+pub use run_list::{listed_runs_show_what_they_took, lists_of_runs_are_paged, lists_of_runs_are_restricted};
 pub use runs::{finished_runs_are_pruned, runs_are_found, runs_open_and_close_once, unfinished_runs_are_listed};
 pub use sessions::{
     cleared_sessions_hide, purged_sessions_are_gone, sessions_are_listed, sessions_belong_to_their_creator,
@@ -65,6 +67,9 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     runs_open_and_close_once(make().await).await;
     unfinished_runs_are_listed(make().await).await;
     finished_runs_are_pruned(make().await).await;
+    listed_runs_show_what_they_took(make().await).await;
+    lists_of_runs_are_restricted(make().await).await;
+    lists_of_runs_are_paged(make().await).await;
     old_events_are_folded(make().await).await;
     long_runs_are_folded_step_by_step(make().await).await;
     sessions_are_listed(make().await).await;

@@ -5,6 +5,7 @@ use crate::app::message::AppResponse;
 use crate::app::{AppProfile, InputMethod};
 use crate::caller::GrantSet;
 use crate::command::{ApprovalRef, PageRequest, RunKind, RunRef, ToolFilter};
+use crate::command::{DescribeRun, ListRuns, ReadEvents, RunListFilter};
 use crate::conversation::ConversationOrigin;
 use crate::id::{ApprovalId, ConnectionId, MessageId, RunId};
 use crate::store::{SessionFilter, UsageGrouping};
@@ -65,6 +66,9 @@ fn run_commands() -> Vec<Box<dyn AccessRow>> {
         FindRun(RunRef::ClientId { id: "1".into(), within: None }),
         AnswerApproval { approval: ApprovalRef::Id(ApprovalId(uuid::Uuid::nil())), approve: true },
         ListApprovals(PageRequest::new(None, None)),
+        ListRuns { filter: RunListFilter::default(), page: PageRequest::new(None, None) },
+        DescribeRun(run),
+        ReadEvents { run, from: crate::id::Seq::FIRST, limit: 1 },
         call_tool(FolderChoice::Configured),
         call_tool(FolderChoice::Granted("/srv".to_owned())),
         ListTools { folder: None, page: PageRequest::new(None, None) },

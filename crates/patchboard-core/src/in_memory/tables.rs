@@ -12,6 +12,7 @@ use crate::store::{
     AuditRow, DeliveryRow, FactQuery, FactRow, KvEntry, KvNamespace, MessageRow, ModelCallRow, NewFact, NewTurn,
     NodeRole, RunRow, RunState, SessionRow, StoreError, StoreWrite, TurnRow, UnfinishedRun, UsageRow,
 };
+use crate::store::{RunModel, RunUsage};
 use crate::webhook::DeliveryId;
 
 /// Most runs deleted by one call of `prune`; the same for messages.
@@ -49,6 +50,9 @@ pub(super) struct StoredRun {
     /// Its session was purged while it ran; it is deleted when it ends.
     pub(super) delete_at_end: bool,
     pub(super) is_folded: bool,
+    /// Of its settled model calls.
+    pub(super) usage: RunUsage,
+    pub(super) model: Option<RunModel>,
 }
 
 #[derive(Debug)]
@@ -199,6 +203,7 @@ impl StoreTables {
                         let spent = self.spent.entry(scope.key()).or_default();
                         *spent = spent.saturating_add(usage.tokens.total());
                     }
+                    self.count_usage(&usage);
                     self.usage.push(usage);
                 }
                 StoreWrite::AddTurn(turn) => self.add_turn(turn),
@@ -277,7 +282,18 @@ impl StoreTables {
         };
         let number = self.next_number();
         let (run, key, at) = (row.run, row.session.clone(), row.started_at);
-        self.runs.insert(run, StoredRun { row, number, ended_at, delete_at_end: false, is_folded: false });
+        self.runs.insert(
+            run,
+            StoredRun {
+                row,
+                number,
+                ended_at,
+                delete_at_end: false,
+                is_folded: false,
+                usage: RunUsage::default(),
+                model: None,
+            },
+        );
         let session = self.session_used(&key, run, at);
         session.used_at = at;
         session.cleared = false;

@@ -101,10 +101,13 @@ pub async fn long_runs_are_folded_step_by_step(store: Arc<dyn Store>) {
     let large = "x".repeat(200_000);
     let large: Vec<_> = (1..=10).map(|seq| event(2, seq, text(&[&large]))).collect();
     store_run(&*store, 2, &large, Some(11)).await;
+    let mut writes = Vec::new();
     for number in 3..1_100 {
-        let short = [event(number, 1, text(&["a"])), event(number, 2, text(&["b"]))];
-        store_run(&*store, number, &short, Some(12)).await;
+        writes.push(StoreWrite::OpenRun(run(number, &session("fold"))));
+        writes.extend([(1, "a"), (2, "b")].map(|(seq, piece)| StoreWrite::Event(event(number, seq, text(&[piece])))));
+        writes.push(close_run(number, 12));
     }
+    commit(&*store, writes).await;
     let mut calls = 1;
     while expect_ok(store.prune(events_before(100)).await) {
         calls += 1;

@@ -13,7 +13,7 @@ use super::sql_error::{SqliteError, from_stored_count, row_limit, timestamp};
 
 /// A topic has 67 million sequence numbers: at a hundred text chunks per second, a week of continuous output. Further
 /// records are refused.
-const SEQ_BITS: u32 = 26;
+pub(super) const SEQ_BITS: u32 = 26;
 pub(super) const MAX_SEQ: u64 = (1 << SEQ_BITS) - 1;
 
 /// Cached topics. When the cache is full it is cleared, and topics are looked up again.

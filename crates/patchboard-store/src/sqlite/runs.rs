@@ -6,26 +6,28 @@ use jiff::Timestamp;
 use patchboard_core::event::RunOutcome;
 use patchboard_core::id::{RunId, SessionKey};
 use patchboard_core::store::{RetentionCutoffs, RunRow, RunState, UnfinishedRun};
+use patchboard_core::text;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::events::{self, TopicCache};
 use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, run_id, session_key, timestamp};
-use super::{folding, kv, sessions, usage};
+use super::{folding, kv, run_list, sessions, usage};
 
 /// The indexes by client id and by session are partitioned into blocks of this many runs (see the schema).
-const BLOCK_BITS: u32 = 13;
+pub(super) const BLOCK_BITS: u32 = 13;
 /// Rows deleted per `prune` call, so that the writer is not blocked for long.
 const MAX_PRUNED_RUNS: usize = 500;
 const PRUNE_EVENTS: usize = 20_000;
 
 const COLUMNS: &str = "SELECT topics.id, session.name, principal.name, surface.name,
-        runs.client_id, runs.started_at, runs.outcome, runs.input, runs.number
+        runs.client_id, runs.started_at, runs.outcome, runs.input, runs.number, agent.name, runs.strategy
     FROM runs
     JOIN topics ON topics.number = runs.number
     JOIN names AS session ON session.number = runs.session
     JOIN names AS principal ON principal.number = runs.principal
-    JOIN names AS surface ON surface.number = runs.surface";
+    JOIN names AS surface ON surface.number = runs.surface
+    JOIN names AS agent ON agent.number = runs.agent";
 
 pub(super) fn open(
     db: &Connection,
@@ -41,8 +43,9 @@ pub(super) fn open(
         RunState::Ended(outcome) => (Some(row.started_at.as_microsecond()), Some(outcome_code(outcome))),
     };
     db.prepare_cached(
-        "INSERT INTO runs (number, session, principal, surface, started_at, ended_at, outcome, client_id, input)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO runs
+            (number, session, principal, surface, started_at, ended_at, outcome, agent, strategy, title, client_id, input)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
     .execute(params![
         topic,
@@ -52,6 +55,9 @@ pub(super) fn open(
         row.started_at.as_microsecond(),
         ended_at,
         outcome,
+        names.intern(db, &row.agent)?,
+        run_list::strategy_code(row.strategy),
+        text::title(&row.input),
         row.client_id,
         row.input,
     ])?;
@@ -92,6 +98,7 @@ pub(super) fn close(
 pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, SqliteError> {
     db.prepare_cached("DELETE FROM open_calls WHERE run = ?1")?.execute([topic])?;
     db.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([topic])?;
+    db.prepare_cached("DELETE FROM run_totals WHERE run = ?1")?.execute([topic])?;
     db.prepare_cached("DELETE FROM topics WHERE number = ?1")?.execute([topic])?;
     events::delete(db, topic)
 }
@@ -195,7 +202,7 @@ fn find_newest_run(db: &Connection, sql: &str, filter_values: &[&dyn ToSql]) -> 
 }
 
 /// All blocks of runs, newest first.
-fn blocks(db: &Connection) -> Result<impl Iterator<Item = i64>, SqliteError> {
+pub(super) fn blocks(db: &Connection) -> Result<impl Iterator<Item = i64>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT (SELECT min(number) FROM runs), (SELECT max(number) FROM runs)")?;
     let (oldest, newest): (Option<i64>, Option<i64>) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let blocks = match (oldest, newest) {
@@ -226,10 +233,12 @@ fn run_row(row: &Row<'_>) -> Result<RunRow, SqliteError> {
             Some(code) => RunState::Ended(outcome(code)?),
         },
         input: text(7)?,
+        agent: text(9)?,
+        strategy: run_list::strategy(row.get(10)?)?,
     })
 }
 
-fn outcome_code(outcome: RunOutcome) -> u8 {
+pub(super) fn outcome_code(outcome: RunOutcome) -> u8 {
     match outcome {
         RunOutcome::Completed => 0,
         RunOutcome::Failed => 1,
@@ -238,7 +247,7 @@ fn outcome_code(outcome: RunOutcome) -> u8 {
     }
 }
 
-fn outcome(code: u8) -> Result<RunOutcome, SqliteError> {
+pub(super) fn outcome(code: u8) -> Result<RunOutcome, SqliteError> {
     Ok(match code {
         0 => RunOutcome::Completed,
         1 => RunOutcome::Failed,

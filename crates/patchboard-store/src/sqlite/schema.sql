@@ -34,6 +34,10 @@ CREATE TABLE runs (
     outcome    INTEGER,
     -- Its session was purged while it ran: deleted when it ends.
     purge_on_close INTEGER NOT NULL DEFAULT 0,
+    agent      INTEGER NOT NULL,
+    strategy   INTEGER NOT NULL,
+    -- The first words of the input; lists never read the input itself, which may be long and stands last.
+    title      TEXT NOT NULL,
     client_id  TEXT NOT NULL,
     input      TEXT NOT NULL
 ) STRICT;
@@ -43,6 +47,18 @@ CREATE INDEX runs_by_end ON runs (ended_at);
 -- of a large index; a search looks at one block after the other, newest first.
 CREATE INDEX runs_by_client ON runs (number >> 13, principal, client_id);
 CREATE INDEX runs_by_session ON runs (number >> 13, session);
+
+-- What the settled model calls of a run took, and the model of the newest. Beside the runs, because an update would
+-- write a run's whole input anew. run = the number of the run's topic.
+CREATE TABLE run_totals (
+    run          INTEGER PRIMARY KEY,
+    calls        INTEGER NOT NULL,
+    input        INTEGER NOT NULL,
+    output       INTEGER NOT NULL,
+    cost_nanousd INTEGER NOT NULL,
+    provider     INTEGER NOT NULL,
+    model        INTEGER NOT NULL
+) STRICT;
 
 -- One row: how far old events are folded. All runs that ended before this one, and of it the numbers up to `seq`.
 CREATE TABLE folded (

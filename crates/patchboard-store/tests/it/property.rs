@@ -9,6 +9,7 @@ use patchboard_core::event::fold::fold;
 use patchboard_core::event::{Envelope, Event, ModelCallOutcome, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{CallId, MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
 use patchboard_core::in_memory::InMemoryStore;
+use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::store::{
     Durability, FactQuery, MessageQuery, MessageRow, NewFact, RetentionCutoffs, RunRow, RunState, Store, StoreWrite,
     WriteBatch,
@@ -163,6 +164,8 @@ async fn check_folding(store: &dyn Store, records: &[(u8, usize, u32, bool)], cu
             principal: "local".into(),
             client_id: "1".into(),
             surface: "gateway".into(),
+            agent: "main".into(),
+            strategy: StrategyKind::React,
             started_at: at(1),
             input: "hi".into(),
             state: RunState::Running,
