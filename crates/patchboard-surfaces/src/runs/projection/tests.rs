@@ -1,5 +1,6 @@
 use jiff::Timestamp;
 use patchboard_core::conversation::ConversationOrigin;
+use patchboard_core::event::fold::fold;
 use patchboard_core::event::{ApprovalRequest, ModelCallUsage};
 use patchboard_core::id::{ApprovalId, RunId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
@@ -233,6 +234,17 @@ proptest! {
         match end["type"].as_str() {
             Some("run_end") => prop_assert_eq!(end["event_id"].as_u64(), Some(events.len() as u64 + 1)),
             other => prop_assert_eq!(other, Some("error")),
+        }
+    }
+
+    #[test]
+    fn a_folded_run_is_told_alike(records in any_run(), after in 0u64..80) {
+        let folded = fold(records.iter().cloned().map(Arc::new));
+        let folded: Vec<Envelope> = folded.iter().map(|record| (**record).clone()).collect();
+        for client_level in [ClientLevel::Full, ClientLevel::Strict] {
+            for after in [0, after] {
+                prop_assert_eq!(frames_of(&folded, after, client_level), frames_of(&records, after, client_level));
+            }
         }
     }
 
