@@ -12,7 +12,7 @@ use patchboard_core::run_spec::{RunSpec, StrategyKind};
 use patchboard_core::store::{PageCursor, RunState};
 use serde_json::{Map, Value, json};
 
-use super::{GatewayRequest, PageRequest, approval, call, input, list, parse_key, wire};
+use super::{GatewayRequest, PageRequest, approval, call, input, list, parse_key, rounded, wire};
 
 const DEFAULT_EVENTS: usize = 100;
 
@@ -234,6 +234,7 @@ fn finding_data(finding: &StrategyFinding) -> Value {
             "candidates": candidates.iter().map(|candidate| &**candidate).collect::<Vec<_>>(),
         }),
         StrategyFinding::Evaluated { of, first, chosen, scores } => {
+            let scores: Vec<f64> = scores.iter().map(|score| rounded(*score)).collect();
             json!({ "kind": "evaluated", "of": of.0, "first": first.0, "chosen": chosen, "scores": scores })
         }
         StrategyFinding::Followed { thought } => json!({ "kind": "followed", "thought": thought.0 }),
