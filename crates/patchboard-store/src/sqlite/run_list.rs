@@ -60,14 +60,13 @@ pub(super) fn list(db: &Connection, query: &RunQuery) -> Result<ResultPage<Liste
     if query.filter.among.is_some() {
         found = conditions.rows(db, 0, before, limit + 1)?;
     } else {
-        let mut visited = 0;
-        for block in blocks(db)?.filter(|block| block << BLOCK_BITS < before) {
+        let blocks = blocks(db)?.filter(|block| block << BLOCK_BITS < before);
+        for (visited, block) in blocks.enumerate() {
             let first = block << BLOCK_BITS;
             if visited == MAX_BLOCKS {
                 next = Some(first + (1 << BLOCK_BITS));
                 break;
             }
-            visited += 1;
             let end = before.min(first + (1 << BLOCK_BITS));
             found.extend(conditions.rows(db, first, end, limit + 1 - found.len())?);
             if found.len() > limit {

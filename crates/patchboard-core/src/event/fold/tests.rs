@@ -180,7 +180,7 @@ proptest! {
         for from in 1..=last + 1 {
             prop_assert_eq!(told(&read_from(&folded, Seq(from))), told(&read_from(&records, Seq(from))), "from {}", from);
         }
-        prop_assert_eq!(fold(folded.clone()), folded.clone(), "folded once, it is folded");
+        prop_assert_eq!(&fold(folded.clone()), &folded, "folded once, it is folded");
         for pair in folded.windows(2) {
             prop_assert_eq!(pair[0].last_seq().next(), pair[1].seq);
         }

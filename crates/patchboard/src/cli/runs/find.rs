@@ -236,7 +236,7 @@ fn event_line(item: &Value) -> String {
     };
     let shown = patchboard_core::text::cut_chars(&shown, SHOWN_DATA).into_owned();
     let line = format!("{:>6} {time} {node:>4} {:<18} {shown}", count(item, "seq"), text(item, "event"));
-    output::one_line(line.trim_end()).to_string()
+    output::one_line(line.trim_end())
 }
 
 /// The agent, and its strategy where that is not the usual one.

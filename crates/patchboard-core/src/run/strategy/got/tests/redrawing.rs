@@ -50,7 +50,11 @@ fn redraw(findings: &[StrategyFinding]) -> DrawnGraph {
             StrategyFinding::TaskFailed { task, error } => {
                 assert_eq!(graph.results.insert(task.to_string(), Err(error.to_string())), None);
             }
-            other => panic!("not of a graph: {other:?}"),
+            StrategyFinding::Understood { .. }
+            | StrategyFinding::Expanded { .. }
+            | StrategyFinding::Evaluated { .. }
+            | StrategyFinding::Followed { .. }
+            | StrategyFinding::Backtracked { .. } => panic!("not of a graph: {finding:?}"),
         }
     }
     for (from, to) in &graph.edges {

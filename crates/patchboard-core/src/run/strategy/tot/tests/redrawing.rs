@@ -72,7 +72,12 @@ fn redraw(findings: &[StrategyFinding]) -> Vec<DrawnThought> {
                 }
                 assert_eq!(returned_to.replace(index(*to)), None, "it went back twice without going on");
             }
-            other => panic!("not of a search: {other:?}"),
+            StrategyFinding::Understood { .. }
+            | StrategyFinding::Planned { .. }
+            | StrategyFinding::TaskStarted { .. }
+            | StrategyFinding::TaskCompleted { .. }
+            | StrategyFinding::TaskFailed { .. }
+            | StrategyFinding::TaskExpanded { .. } => panic!("not of a search: {finding:?}"),
         }
     }
     assert_eq!(returned_to, None, "it went back and did not go on");
@@ -152,7 +157,12 @@ fn told(finding: &StrategyFinding) -> String {
         StrategyFinding::Evaluated { of, first, .. } => format!("scores of {} from {}", of.0, first.0),
         StrategyFinding::Followed { thought } => format!("on with {}", thought.0),
         StrategyFinding::Backtracked { from, to, .. } => format!("back from {} to {}", from.0, to.0),
-        other => panic!("not of a search: {other:?}"),
+        StrategyFinding::Understood { .. }
+        | StrategyFinding::Planned { .. }
+        | StrategyFinding::TaskStarted { .. }
+        | StrategyFinding::TaskCompleted { .. }
+        | StrategyFinding::TaskFailed { .. }
+        | StrategyFinding::TaskExpanded { .. } => panic!("not of a search: {finding:?}"),
     }
 }
 
