@@ -9,7 +9,7 @@ import unittest
 from gateway_case import GatewayTestCase
 from gateway_client import TIMEOUT, eventually
 from patchboard_server import binary
-from stub_model import Call, Failure, Reply, Text
+from stub_model import Call, Failure, Hold, Reply, Text
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 
@@ -51,8 +51,7 @@ class FindRunsTest(GatewayTestCase):
         shown = self.patchboard("runs", "show", newest["run"])
         self.assertIn("the third", shown.stdout)
         self.assertEqual(self.patchboard("runs", "show", newest["id"]).stdout, shown.stdout, "by the client's id")
-        read = self.patchboard("runs", "show", newest["run"], "--events", "--json")
-        events = [json.loads(line) for line in read.stdout.splitlines()]
+        events = self.events(newest["run"])
         self.assertEqual((events[0]["event"], events[-1]["event"]), ("run_started", "done"))
         pieces = [piece for event in events if event["event"] == "answer_text" for piece in event["data"]["pieces"]]
         self.assertEqual("".join(pieces), "three")
@@ -87,6 +86,50 @@ class FindRunsTest(GatewayTestCase):
         self.server.kill()
         self.server.restart()
         self.assertEqual(self.listed(), before)
+
+    def test_a_run_is_all_there_after_its_text_is_folded(self) -> None:
+        held = [self.held() for _ in range(3)]
+        steps = [step for number, hold in enumerate(held) for step in (Text(f"piece {number}, "), Hold(hold))]
+        gateway = self.connect(Reply(*steps, Text("end")), before='[storage.retention]\nfold_deltas = "1s"\n')
+        request = gateway.start("talk")
+        for hold in held:
+            gateway.next_of(request)
+            hold.set()
+        whole = gateway.turn(request)
+        eventually(lambda: len(self.listed("--state", "completed")) == 1, "the run has ended")
+        (run,) = self.listed()
+        numbered = self.numbered(run["run"])
+        self.assertGreater(self.records(run["run"]), 1, "streamed in several records")
+
+        def is_folded() -> bool:
+            # Old events are folded at a start and then once an hour.
+            self.server.kill()
+            self.server.restart()
+            return self.records(run["run"]) == 1
+
+        eventually(is_folded, "the text is folded")
+        self.assertEqual(self.numbered(run["run"]), numbered)
+        self.assertEqual(self.listed(), [run])
+        again = self.another()
+        attached = again.turn(again.ask("chat.attach", {"id": run["id"]}))
+        self.assertEqual(attached.text, "piece 0, piece 1, piece 2, end")
+        self.assertEqual(attached.frames[-1]["seq"], whole.frames[-1]["seq"])
+
+    def events(self, run: str) -> list[dict]:
+        read = self.patchboard("runs", "show", run, "--events", "--json")
+        return [json.loads(line) for line in read.stdout.splitlines()]
+
+    def records(self, run: str) -> int:
+        return sum(event["event"] == "answer_text" for event in self.events(run))
+
+    def numbered(self, run: str) -> dict[int, object]:
+        """What each number stands for, whatever record it is in."""
+        numbered: dict[int, object] = {}
+        for event in self.events(run):
+            pieces = event["data"].get("pieces")
+            for offset, data in enumerate([event["data"]] if pieces is None else pieces):
+                numbered[event["seq"] + offset] = (event["event"], data)
+        return numbered
 
 
 if __name__ == "__main__":
