@@ -79,6 +79,12 @@ grants! {
     Operate (while draining: true): RevokeKey;
 }
 
+use crate::command::{DescribeRun, ListRuns, ReadEvents};
+
+grants! {
+    Inspect (while draining: false): ListRuns, DescribeRun, ReadEvents;
+}
+
 impl Guarded for StartRun {
     fn required_grant(&self) -> Grant {
         grant_for_folder(&self.folder)
@@ -198,7 +204,7 @@ pub fn may_oversee(caller: &Caller) -> bool {
 
 /// May this caller see or steer what `principal` started?
 pub fn can_control(caller: &Caller, principal: &str) -> bool {
-    *caller.principal.text() == *principal || caller.grants.has(Grant::Oversee)
+    *caller.principal.text() == *principal || may_oversee(caller)
 }
 
 fn name(grant: Grant) -> &'static str {

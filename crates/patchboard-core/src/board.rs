@@ -68,6 +68,7 @@ mod plugins;
 mod readiness;
 mod run_control;
 mod run_permits;
+mod run_queries;
 mod run_start;
 mod sessions;
 mod settings;
@@ -425,23 +426,13 @@ impl Board {
                 return Ok(self.0.log.follow(&topic, from, pace));
             }
         };
-        let live = self.live_runs().get(run).map(|live| live.principal.clone());
-        let principal = match live {
-            Some(principal) => Some(principal),
-            None => self.0.store.run(*run).await?.map(|row| row.principal),
-        };
-        match principal {
-            Some(principal) if access::can_control(caller, &principal) => {
-                let guard = self.0.inputs.audience().follow(*run, caller.connection);
-                let events = self.0.log.follow(&topic, from, pace);
-                // The connection counts as following for as long as it reads.
-                Ok(Box::pin(events.inspect(move |_| {
-                    let _following = &guard;
-                })))
-            }
-            // The same error for both, so that existence does not leak.
-            Some(_) | None => Err(BoardError::not_found("run expired or unknown")),
-        }
+        self.check_run(caller, *run).await?;
+        let guard = self.0.inputs.audience().follow(*run, caller.connection);
+        let events = self.0.log.follow(&topic, from, pace);
+        // The connection counts as following for as long as it reads.
+        Ok(Box::pin(events.inspect(move |_| {
+            let _following = &guard;
+        })))
     }
 
     /// Refuses new commands, gives active work `timeout` to end, cancels the rest, then closes the store.

@@ -9,6 +9,7 @@ mod bridge;
 mod hub;
 mod keys;
 mod plugins;
+mod run_list;
 mod runs;
 mod server;
 mod sessions;
@@ -25,6 +26,7 @@ pub use hub::{
 };
 pub use keys::{CreateKey, ListKeys, RevokeKey};
 pub use plugins::{ApprovePlugin, ListPlugins, LoadPlugin, ReceiveWebhook, UnloadPlugin};
+pub use run_list::{DescribeRun, ListRuns, MAX_EVENTS, ReadEvents, RunListFilter, RunStateFilter};
 pub use runs::{
     AnswerInput, CancelRun, DetachRun, FindRun, FolderChoice, InputRef, ListInputs, MAX_CONTENT, RunKind, RunPlan,
     RunRef, StartRun,

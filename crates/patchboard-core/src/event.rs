@@ -13,6 +13,8 @@ use crate::run_spec::finding::StrategyFinding;
 use crate::run_spec::{ChatBriefing, RunSpec};
 use crate::tool::ToolOutput;
 
+pub mod fold;
+
 /// A subject that can be followed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Topic {

@@ -16,6 +16,7 @@ use crate::store::{
     Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery,
     WriteBatch,
 };
+use crate::store::{ListedRun, RunQuery};
 use crate::webhook::DeliveryId;
 
 /// Selects the batches that fail.
@@ -180,6 +181,10 @@ impl Store for FaultyStore {
 
     fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
         self.inner.latest_run_of_session(session)
+    }
+
+    fn runs(&self, query: RunQuery) -> BoxFuture<'_, Result<ResultPage<ListedRun>, StoreError>> {
+        self.inner.runs(query)
     }
 
     fn tenure(&self) -> TenureId {

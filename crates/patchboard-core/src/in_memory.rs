@@ -19,11 +19,13 @@ use crate::store::{
     Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
     UsageQuery, UsageRow, WriteBatch,
 };
+use crate::store::{ListedRun, RunQuery};
 use crate::webhook::DeliveryId;
 
 /// Upper bound of every list, whatever limit the caller gives.
 const MAX_ITEMS: usize = 1000;
 
+mod run_list;
 mod tables;
 
 use tables::{MAX_PRUNED_RUNS, StoreTables, StoredSession};
@@ -186,6 +188,14 @@ impl Store for InMemoryStore {
 
     fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
         self.with_tables(|state| Ok(state.newest_run(|run| run.session == *session)))
+    }
+
+    fn runs(&self, query: RunQuery) -> BoxFuture<'_, Result<ResultPage<ListedRun>, StoreError>> {
+        self.with_tables(|state| {
+            let before = query.cursor.as_ref().map(|cursor| number::<u64>(&cursor.0)).transpose()?.unwrap_or(u64::MAX);
+            let listed = state.list_runs(&query.filter, before);
+            Ok(page(listed.into_iter(), query.limit, |number| number.to_string()))
+        })
     }
 
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {
@@ -364,16 +374,14 @@ impl Store for InMemoryStore {
                 let ended = state.runs.values().filter(move |run| run.ended_at.is_some_and(|at| at < before));
                 ended.map(|run| run.row.run).collect::<Vec<_>>()
             };
-            let (runs, runs_to_strip) = (ended_before(retention.runs_before), ended_before(retention.events_before));
+            let runs = ended_before(retention.runs_before);
             for run in runs.iter().take(MAX_PRUNED_RUNS) {
                 state.delete_run(*run);
             }
-            for run in runs_to_strip {
-                state.events.remove(&Topic::Run(run));
-            }
+            let has_more_to_fold = state.fold_runs(retention.events_before);
             let has_more_messages = state.prune_messages(retention.runs_before);
             state.deliveries.retain(|_, row| !row.state.is_final() || row.changed_at >= retention.runs_before);
-            Ok(runs.len() > MAX_PRUNED_RUNS || has_more_messages)
+            Ok(runs.len() > MAX_PRUNED_RUNS || has_more_messages || has_more_to_fold)
         })
     }
 

@@ -24,6 +24,7 @@ use crate::session::SessionQueues;
 use crate::store::{InputRow, Store, StoreError, StoreWrite, WriteBatch};
 
 mod rights;
+mod waits;
 
 pub use rights::RunAudience;
 use rights::{Answerer, may_answer};

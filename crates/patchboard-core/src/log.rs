@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 
 use crate::error::BoardError;
-use crate::event::{Envelope, Event, ModelCallOutcome, NewEvent, TextChunks, Topic};
+use crate::event::{Envelope, NewEvent, Topic};
 use crate::id::{Seq, TenureId};
 use crate::port::{BoxStream, Clock};
 use crate::store::{Durability, RunState, Store, StoreError, StoreWrite, WriteBatch};
@@ -381,7 +381,7 @@ impl TopicFollower {
 
     fn advance_past(&mut self, record: Arc<Envelope>) -> Arc<Envelope> {
         self.ended = record.event.ends_topic();
-        let record = if record.seq < self.next { Arc::new(record_from_seq(&record, self.next)) } else { record };
+        let record = if record.seq < self.next { Arc::new(record.part_from(self.next)) } else { record };
         debug_assert_eq!(record.seq, self.next, "records follow each other without a gap");
         self.next = record.last_seq().next();
         record
@@ -400,46 +400,6 @@ impl Drop for TopicFollower {
     fn drop(&mut self) {
         self.detach();
     }
-}
-
-/// The part of a record from number `from` on, for a follower that starts within it.
-fn record_from_seq(record: &Envelope, from: Seq) -> Envelope {
-    let skip = usize::try_from(from.0.saturating_sub(record.seq.0)).unwrap_or(usize::MAX);
-    let rest = |pieces: &TextChunks| pieces.iter().skip(skip).collect::<TextChunks>();
-    let event = match &record.event {
-        Event::AnswerText(pieces) => Event::AnswerText(rest(pieces)),
-        Event::DraftText(pieces) => Event::DraftText(rest(pieces)),
-        Event::ThoughtText(pieces) => Event::ThoughtText(rest(pieces)),
-        Event::ToolArguments { call, name, pieces, .. } => {
-            Event::ToolArguments { call: call.clone(), name: name.clone(), is_first: false, pieces: rest(pieces) }
-        }
-        Event::ToolProgress { call, name, pieces } => {
-            Event::ToolProgress { call: call.clone(), name: name.clone(), pieces: rest(pieces) }
-        }
-        Event::ModelCallEnded(ModelCallOutcome::Completed { stop, calls }) => {
-            Event::ModelCallEnded(ModelCallOutcome::Completed {
-                stop: *stop,
-                calls: calls.iter().skip(skip).cloned().collect(),
-            })
-        }
-        whole @ (Event::RunStarted { .. }
-        | Event::RunResumed
-        | Event::RunBriefed(_)
-        | Event::NodeEntered { .. }
-        | Event::NodeLeft(_)
-        | Event::ModelCallEnded(ModelCallOutcome::Failed(_))
-        | Event::FindingRecorded(_)
-        | Event::ToolStarted { .. }
-        | Event::ToolRequested(_)
-        | Event::ToolFinished { .. }
-        | Event::InputRequested(_)
-        | Event::InputProvided { .. }
-        | Event::ModelUsage(_)
-        | Event::RunFailed { .. }
-        | Event::RunEnded { .. }
-        | Event::Message(_)) => whole.clone(),
-    };
-    Envelope { topic: record.topic.clone(), seq: from, at: record.at, node: record.node, event }
 }
 
 /// Live events carry the same timestamp as stored ones: stores keep microseconds.

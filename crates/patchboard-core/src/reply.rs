@@ -5,12 +5,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::app::{AppDelivery, AppProfile};
-use crate::event::InputRequest;
+use crate::event::{Envelope, InputRequest};
 use crate::id::{RunId, Seq, SessionKey};
 use crate::keys::{KeyRights, KeySource, KeySpec};
 use crate::model::MessageRole;
 use crate::run_spec::AgentSource;
-use crate::store::{ResultPage, TurnRow};
+use crate::store::{ListedRun, ResultPage, TurnRow};
 use crate::worker::PoolReport;
 
 /// The past turns of a session.
@@ -115,6 +115,29 @@ pub struct PendingInput {
     pub request: InputRequest,
     pub run: RunId,
     pub session: SessionKey,
+}
+
+/// A run and what it waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunReport {
+    pub run: ListedRun,
+    /// Oldest first; empty unless it is under way.
+    pub waits: Vec<RunWait>,
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunWait {
+    /// A tool call of this run, or of one that it waits for, needs an answer.
+    Approval(PendingInput),
+}
+
+/// Stored events of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventPage {
+    pub events: Vec<Arc<Envelope>>,
+    /// The number to read on from; `None` after the run's last event.
+    pub next: Option<Seq>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

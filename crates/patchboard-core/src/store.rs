@@ -11,7 +11,12 @@ use crate::app::message::MessageState;
 use crate::event::{Envelope, InputAnswer, InputRequest, RunOutcome, Topic};
 use crate::id::{InputId, MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey, TenureId};
 use crate::model::{ModelMessage, TokenCount};
+use crate::run_spec::StrategyKind;
 use crate::webhook::{DeliveryId, DeliveryState};
+
+mod run_list;
+
+pub use run_list::{ListedRun, RunFilter, RunModel, RunQuery, RunUsage, StoredStateFilter};
 
 /// Durable state. A commit that returned `Ok` survives `kill -9`; a `Boundary` commit also survives a power failure.
 pub trait Store: Send + Sync + fmt::Debug {
@@ -57,6 +62,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
     /// The session's newest run.
     fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>>;
+    /// Runs with what lists show of them, newest first.
+    fn runs(&self, query: RunQuery) -> BoxFuture<'_, Result<ResultPage<ListedRun>, StoreError>>;
     /// Runs without a `CloseRun`, oldest first, each with its open model calls.
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>>;
 
@@ -168,7 +175,8 @@ pub enum StoreError {
 pub struct RetentionCutoffs {
     /// Runs and messages that ended before this are deleted with all their data.
     pub runs_before: Timestamp,
-    /// The events of runs that ended before this are deleted: the turn holds the whole answer.
+    /// The events of runs that ended before this are folded: adjacent records of streamed text become one, which keeps
+    /// numbers and pieces and has the time of the first.
     pub events_before: Timestamp,
 }
 
@@ -459,6 +467,8 @@ pub struct RunRow {
     pub principal: Arc<str>,
     pub client_id: Arc<str>,
     pub surface: Arc<str>,
+    pub agent: Arc<str>,
+    pub strategy: StrategyKind,
     pub started_at: Timestamp,
     /// The user's message, so that an interrupted run can be distinguished from an empty one.
     pub input: Arc<str>,

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 
 mod clip;
 mod nearest;
+mod title;
 
 pub use clip::clipped;
 pub use nearest::{did_you_mean, nearest};
+pub use title::title;
 
 /// Appended to a text that was cut.
 const CUT_MARK: char = '…';

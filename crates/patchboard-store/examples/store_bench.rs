@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, ModelCallUsage, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
+use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::store::{
     BudgetScope, ModelCallRow, NewTurn, RunRequests, RunRow, RunState, Store, StoreError, StoreWrite, UsageRow,
     WriteBatch,
@@ -135,6 +136,8 @@ async fn turn(store: &dyn Store, state: &Turns, session: SessionKey) -> Result<(
             principal: "token:main".into(),
             client_id: Uuid::new_v4().to_string().into(),
             surface: "gateway".into(),
+            agent: "main".into(),
+            strategy: StrategyKind::React,
             started_at: at,
             input: PROMPT.into(),
             state: RunState::Running,

@@ -21,8 +21,10 @@ mod deliveries;
 mod events;
 mod facts;
 mod fixtures;
+mod folding;
 mod kv;
 mod messages;
+mod run_list;
 mod runs;
 mod sessions;
 mod usage;
@@ -41,6 +43,7 @@ pub use facts::{
     facts_are_found_by_meaning, facts_are_found_by_words, facts_are_paged, facts_of_others_stay_hidden,
     facts_supersede_each_other, facts_take_any_text,
 };
+pub use folding::{long_runs_are_folded_step_by_step, old_events_are_folded};
 pub use kv::{
     kv_keys_are_listed, kv_usage_is_measured, kv_values_are_deleted_with_their_session,
     kv_values_are_replaced_and_deleted, kv_values_have_versions,
@@ -49,10 +52,10 @@ pub use messages::{
     events_of_messages_are_stored_with_them, final_messages_are_pruned, messages_and_runs_share_no_topic,
     messages_are_listed, open_messages_are_listed,
 };
+pub use run_list::{listed_runs_show_what_they_took, lists_of_runs_are_paged, lists_of_runs_are_restricted};
 pub use runs::{
-    batches_of_another_tenure_are_fenced, events_of_finished_runs_go_before_the_runs, finished_runs_are_pruned,
-    requests_of_running_runs_are_stored, runs_are_found, runs_open_and_close_once, runs_without_an_owner_are_adopted,
-    unfinished_runs_are_listed,
+    batches_of_another_tenure_are_fenced, finished_runs_are_pruned, requests_of_running_runs_are_stored,
+    runs_are_found, runs_open_and_close_once, runs_without_an_owner_are_adopted, unfinished_runs_are_listed,
 };
 pub use sessions::{
     cleared_sessions_hide, purged_sessions_are_gone, sessions_are_listed, sessions_belong_to_their_creator,
@@ -70,10 +73,14 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     runs_open_and_close_once(make().await).await;
     unfinished_runs_are_listed(make().await).await;
     finished_runs_are_pruned(make().await).await;
-    events_of_finished_runs_go_before_the_runs(make().await).await;
     runs_without_an_owner_are_adopted(make().await).await;
     requests_of_running_runs_are_stored(make().await).await;
     batches_of_another_tenure_are_fenced(make().await).await;
+    listed_runs_show_what_they_took(make().await).await;
+    lists_of_runs_are_restricted(make().await).await;
+    lists_of_runs_are_paged(make().await).await;
+    old_events_are_folded(make().await).await;
+    long_runs_are_folded_step_by_step(make().await).await;
     sessions_are_listed(make().await).await;
     sessions_belong_to_their_creator(make().await).await;
     turns_are_paged(make().await).await;

@@ -14,6 +14,7 @@ use patchboard_core::store::{
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
     Store, StoreError, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageQuery, WriteBatch,
 };
+use patchboard_core::store::{ListedRun, RunQuery};
 use patchboard_core::webhook::DeliveryId;
 
 use crate::OpenError;
@@ -23,12 +24,14 @@ mod batch;
 mod deliveries;
 mod events;
 mod facts;
+mod folding;
 mod inputs;
 mod inspect;
 mod interner;
 mod kv;
 mod messages;
 mod reader;
+mod run_list;
 mod runs;
 mod schema;
 mod search_terms;
@@ -152,6 +155,10 @@ impl Store for SqliteStore {
     fn latest_run_of_session(&self, session: &SessionKey) -> BoxFuture<'_, Result<Option<RunRow>, StoreError>> {
         let session = session.clone();
         self.readers.read("find the run of a session", move |db| runs::of_session(db, &session))
+    }
+
+    fn runs(&self, query: RunQuery) -> BoxFuture<'_, Result<ResultPage<ListedRun>, StoreError>> {
+        self.readers.read("list runs", move |db| run_list::list(db, &query))
     }
 
     fn unfinished_runs(&self) -> BoxFuture<'_, Result<Vec<UnfinishedRun>, StoreError>> {

@@ -77,7 +77,7 @@ enum CliCommand {
     Run(run::RunArgs),
     /// Follow a run again.
     Attach(run::AttachArgs),
-    /// Follow a run again, or stop one.
+    /// List runs, show or follow one again, or stop one.
     Runs(runs::RunsArgs),
     /// Send a message to the app it is meant for.
     Hub(hub::HubArgs),

@@ -30,8 +30,8 @@ impl Default for StorageConfig {
 pub struct RetentionConfig {
     /// How long finished runs, hub messages and webhooks are kept.
     pub finished_runs: TimeSpan,
-    /// How long the events of a finished run are kept, during which it can be rejoined. Its messages stay in the
-    /// history.
+    /// How long after its end the streamed text of a run is stored as it came. Then adjacent pieces become one record;
+    /// numbers and pieces stay, so the run can be followed until `finished_runs`.
     pub fold_deltas: TimeSpan,
 }
 

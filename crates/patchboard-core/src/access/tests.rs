@@ -5,6 +5,7 @@ use crate::app::message::AppResponse;
 use crate::app::{AppProfile, InputMethod};
 use crate::caller::GrantSet;
 use crate::command::{InputRef, PageRequest, RunKind, RunRef, ToolFilter};
+use crate::command::{DescribeRun, ListRuns, ReadEvents, RunListFilter};
 use crate::conversation::ConversationOrigin;
 use crate::event::InputAnswer;
 use crate::id::{ConnectionId, InputId, MessageId, RunId};
@@ -74,6 +75,9 @@ fn run_commands() -> Vec<Box<dyn AccessRow>> {
         FindRun(RunRef::ClientId { id: "1".into(), within: None }),
         AnswerInput { input: InputRef::Id(InputId(uuid::Uuid::nil())), answer: InputAnswer::Approved },
         ListInputs(PageRequest::new(None, None)),
+        ListRuns { filter: RunListFilter::default(), page: PageRequest::new(None, None) },
+        DescribeRun(run),
+        ReadEvents { run, from: crate::id::Seq::FIRST, limit: 1 },
         call_tool(FolderChoice::Configured),
         call_tool(FolderChoice::Granted("/srv".to_owned())),
         ListTools { folder: None, page: PageRequest::new(None, None) },

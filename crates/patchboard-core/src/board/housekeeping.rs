@@ -1,4 +1,4 @@
-//! Periodic deletion of expired data.
+//! Periodic deletion of expired data, and folding of old.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use crate::store::RetentionCutoffs;
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionPolicy {
     pub runs: Duration,
-    /// A run whose events are deleted can no longer be followed.
+    /// After this the streamed text of a run is stored in fewer records; the run can still be followed.
     pub events: Duration,
 }
 
 impl Board {
-    /// Runs background work until `stop`: takes over unfinished work and, every hour, deletes expired data in small steps.
+    /// Runs background work until `stop`: takes over unfinished work and, every hour, deletes expired
+    /// data and folds old events, in small steps.
     pub async fn run_housekeeping(&self, keep: RetentionPolicy, stop: CancellationToken) {
         self.0.hub.run_background(stop.clone());
         tokio::join!(

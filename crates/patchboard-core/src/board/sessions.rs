@@ -79,9 +79,9 @@ impl Board {
             self.0.inputs.audience().note_joined(row.run, caller.connection);
         }
         let last_seq = self.0.store.last_seq(&Topic::Run(row.run)).await?;
-        // The run's row is retained longer than its events.
+        // The hub's routing model works in runs without events.
         if last_seq == Seq(0) {
-            return Err(BoardError::not_found("run expired"));
+            return Err(BoardError::not_found("run expired or unknown"));
         }
         Ok(RunSummary { run: row.run, session: row.session, client_id: row.client_id, last_seq })
     }

@@ -52,6 +52,7 @@ mod programs;
 mod recall;
 mod request_spans;
 mod resuming;
+mod run_queries;
 mod runs;
 mod session_owners;
 mod settings;

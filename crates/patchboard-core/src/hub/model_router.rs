@@ -22,6 +22,7 @@ use crate::model::{ModelError, ModelEvent, ModelRequest, StopReason, TokenCount,
 use crate::port::{Clock, IdGenerator};
 use crate::reloadable::Reloadable;
 use crate::run::held::HeldRuns;
+use crate::run_spec::StrategyKind;
 use crate::store::{ModelCallRow, RunRequests, RunRow, RunState, Store, StoreWrite, UsageRow, WriteBatch};
 use crate::tenure::Tenure;
 use crate::tokens;
@@ -102,6 +103,8 @@ impl ModelRouter {
                 principal: "hub".into(),
                 client_id: format!("route-{run}").into(),
                 surface: "hub".into(),
+                agent: agent.name.clone(),
+                strategy: StrategyKind::React,
                 started_at: at,
                 input: "".into(),
                 state: RunState::Running,

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::event::fold::fold;
 use crate::event::{Envelope, InputAnswer, Topic};
 use crate::id::{InputId, MemoryOwner, MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::store::{
     AuditRow, DeliveryRow, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, MessageRow, ModelCallRow, NewFact,
     NewTurn, NodeRole, RunRow, RunState, SessionRow, StoreError, StoreWrite, TurnRow, UnfinishedRun, UsageRow,
 };
+use crate::store::{RunModel, RunUsage};
 use crate::webhook::DeliveryId;
 
 /// Most runs deleted by one call of `prune`; the same for messages.
@@ -51,6 +53,10 @@ pub(super) struct StoredRun {
     pub(super) ended_at: Option<Timestamp>,
     /// Its session was purged while it ran; it is deleted when it ends.
     pub(super) delete_at_end: bool,
+    pub(super) is_folded: bool,
+    /// Of its settled model calls.
+    pub(super) usage: RunUsage,
+    pub(super) model: Option<RunModel>,
 }
 
 #[derive(Debug)]
@@ -233,6 +239,7 @@ impl StoreTables {
                         let spent = self.spent.entry(scope.key()).or_default();
                         *spent = spent.saturating_add(usage.tokens.total());
                     }
+                    self.count_usage(&usage);
                     self.usage.push(usage);
                 }
                 StoreWrite::AddTurn(turn) => self.add_turn(turn),
@@ -313,7 +320,18 @@ impl StoreTables {
         };
         let number = self.next_number();
         let (run, key, at) = (row.run, row.session.clone(), row.started_at);
-        self.runs.insert(run, StoredRun { row, number, ended_at, delete_at_end: false });
+        self.runs.insert(
+            run,
+            StoredRun {
+                row,
+                number,
+                ended_at,
+                delete_at_end: false,
+                is_folded: false,
+                usage: RunUsage::default(),
+                model: None,
+            },
+        );
         let session = self.session_used(&key, run, at);
         session.used_at = at;
         session.cleared = false;
@@ -373,6 +391,19 @@ impl StoreTables {
         self.events.remove(&Topic::Run(run));
         self.open_calls.retain(|(of, _), _| *of != run);
         self.inputs.retain(|_, row| row.run != run);
+    }
+
+    /// Folds the events of runs that ended before `before`; returns `true` if some are left.
+    pub(super) fn fold_runs(&mut self, before: Timestamp) -> bool {
+        let is_due = |run: &&mut StoredRun| !run.is_folded && run.ended_at.is_some_and(|at| at < before);
+        let mut due = self.runs.values_mut().filter(is_due);
+        for run in due.by_ref().take(MAX_PRUNED_RUNS) {
+            run.is_folded = true;
+            if let Some(records) = self.events.get_mut(&Topic::Run(run.row.run)) {
+                *records = fold(std::mem::take(records));
+            }
+        }
+        due.next().is_some()
     }
 
     /// Deletes final messages last changed before `before`, with their events; returns `true` if some are left.

@@ -4,7 +4,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::*;
-use crate::event::RunOutcome;
+use crate::event::{Event, RunOutcome};
 use crate::faulty::{FaultyStore, contains_event};
 use crate::id::RunId;
 use crate::scripted::ManualClock;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run_spec::finding;
+use crate::run_spec::finding::{self, ThoughtId};
 
 type TaskEdge = (Arc<str>, Arc<str>);
 
@@ -12,9 +12,10 @@ type TaskEdge = (Arc<str>, Arc<str>);
 #[serde(rename_all = "snake_case")]
 pub(super) enum StoredFinding {
     Understood { goal: Arc<str>, constraints: Vec<Arc<str>>, context: Arc<str> },
-    Expanded { depth: u32, candidates: Vec<Arc<str>> },
-    Evaluated { chosen: u32, scores: Vec<f32> },
-    Backtracked { reason: Arc<str>, to_depth: u32 },
+    Expanded { of: u32, first: u32, depth: u32, candidates: Vec<Arc<str>> },
+    Evaluated { of: u32, first: u32, chosen: u32, scores: Vec<f32> },
+    Followed { thought: u32 },
+    Backtracked { from: u32, to: u32, reason: Arc<str>, to_depth: u32 },
     Planned { tasks: Vec<StoredTask>, edges: Vec<TaskEdge> },
     TaskStarted { task: Arc<str> },
     TaskCompleted { task: Arc<str>, result: Arc<str> },
@@ -39,13 +40,18 @@ impl From<&finding::StrategyFinding> for StoredFinding {
             finding::StrategyFinding::Understood { goal, constraints, context } => {
                 Self::Understood { goal, constraints, context }
             }
-            finding::StrategyFinding::Expanded { depth, candidates } => Self::Expanded { depth, candidates },
-            finding::StrategyFinding::Evaluated { chosen, mut scores } => {
+            finding::StrategyFinding::Expanded { of, first, depth, candidates } => {
+                Self::Expanded { of: of.0, first: first.0, depth, candidates }
+            }
+            finding::StrategyFinding::Evaluated { of, first, chosen, mut scores } => {
                 // JSON cannot hold NaN or infinity; such a score has no meaning anyway.
                 scores.iter_mut().filter(|score| !score.is_finite()).for_each(|score| *score = 0.0);
-                Self::Evaluated { chosen, scores }
+                Self::Evaluated { of: of.0, first: first.0, chosen, scores }
             }
-            finding::StrategyFinding::Backtracked { reason, to_depth } => Self::Backtracked { reason, to_depth },
+            finding::StrategyFinding::Followed { thought } => Self::Followed { thought: thought.0 },
+            finding::StrategyFinding::Backtracked { from, to, reason, to_depth } => {
+                Self::Backtracked { from: from.0, to: to.0, reason, to_depth }
+            }
             finding::StrategyFinding::Planned { tasks: planned, edges } => {
                 Self::Planned { tasks: tasks(&planned), edges }
             }
@@ -66,9 +72,16 @@ impl From<StoredFinding> for finding::StrategyFinding {
         };
         match stored {
             StoredFinding::Understood { goal, constraints, context } => Self::Understood { goal, constraints, context },
-            StoredFinding::Expanded { depth, candidates } => Self::Expanded { depth, candidates },
-            StoredFinding::Evaluated { chosen, scores } => Self::Evaluated { chosen, scores },
-            StoredFinding::Backtracked { reason, to_depth } => Self::Backtracked { reason, to_depth },
+            StoredFinding::Expanded { of, first, depth, candidates } => {
+                Self::Expanded { of: ThoughtId(of), first: ThoughtId(first), depth, candidates }
+            }
+            StoredFinding::Evaluated { of, first, chosen, scores } => {
+                Self::Evaluated { of: ThoughtId(of), first: ThoughtId(first), chosen, scores }
+            }
+            StoredFinding::Followed { thought } => Self::Followed { thought: ThoughtId(thought) },
+            StoredFinding::Backtracked { from, to, reason, to_depth } => {
+                Self::Backtracked { from: ThoughtId(from), to: ThoughtId(to), reason, to_depth }
+            }
             StoredFinding::Planned { tasks: planned, edges } => Self::Planned { tasks: tasks(planned), edges },
             StoredFinding::TaskStarted { task } => Self::TaskStarted { task },
             StoredFinding::TaskCompleted { task, result } => Self::TaskCompleted { task, result },

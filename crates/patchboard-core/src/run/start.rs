@@ -196,6 +196,8 @@ impl StartedRun {
             principal: request.caller.principal.text(),
             client_id: client_id.clone(),
             surface: request.caller.surface.name().into(),
+            agent: agent.name.clone(),
+            strategy: request.strategy,
             started_at: deps.clock.now(),
             input: content.clone(),
             state: RunState::Running,

@@ -11,22 +11,32 @@ pub enum StrategyFinding {
         constraints: Vec<Arc<str>>,
         context: Arc<str>,
     },
-    /// tot: the thoughts proposed at this depth.
+    /// tot: the thoughts proposed as children of `of`. They are numbered from `first` on, in their order.
     Expanded {
+        of: ThoughtId,
+        first: ThoughtId,
         depth: u32,
         candidates: Vec<Arc<str>>,
     },
-    /// tot: the scores of the thoughts, and the index of the one followed.
+    /// tot: the scores of children of `of`, numbered from `first` on, and the index of the best.
     Evaluated {
+        of: ThoughtId,
+        first: ThoughtId,
         chosen: u32,
         scores: Vec<f32>,
     },
-    /// tot: a path was abandoned.
+    /// tot: the thought became a step of a path: its tools run and its children may be proposed.
+    Followed {
+        thought: ThoughtId,
+    },
+    /// tot: the path that ends at `from` was abandoned; another child of `to` is followed next.
     Backtracked {
+        from: ThoughtId,
+        to: ThoughtId,
         reason: Arc<str>,
         to_depth: u32,
     },
-    /// got: the task graph.
+    /// got: the task graph. An edge leads from a task to one that needs its result, both by their ids.
     Planned {
         tasks: Vec<PlannedTask>,
         edges: Vec<(Arc<str>, Arc<str>)>,
@@ -51,6 +61,15 @@ pub enum StrategyFinding {
     },
 }
 
+/// A thought of a search, numbered in the order of proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThoughtId(pub u32);
+
+impl ThoughtId {
+    /// The question itself.
+    pub const ROOT: Self = Self(0);
+}
+
 /// One task of a task graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedTask {
@@ -69,6 +88,7 @@ impl StrategyFinding {
             Self::Understood { goal, constraints, context } => goal.len() + texts(constraints) + context.len(),
             Self::Expanded { candidates, .. } => texts(candidates),
             Self::Evaluated { scores, .. } => 4 * scores.len(),
+            Self::Followed { .. } => 0,
             Self::Backtracked { reason, .. } => reason.len(),
             Self::Planned { tasks: nodes, edges: arrows } => tasks(nodes) + edges(arrows),
             Self::TaskStarted { task } => task.len(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use patchboard_core::app::message::MessageState;
 use patchboard_core::id::Seq;
 use patchboard_core::store::{
-    Durability, FactQuery, KvNamespace, MessageQuery, PageCursor, RetentionCutoffs, SessionFilter, Store, StoreError,
-    StoreWrite, TurnQuery, UsageGrouping, UsageQuery, WriteBatch,
+    Durability, FactQuery, KvNamespace, MessageQuery, PageCursor, RetentionCutoffs, RunFilter, RunQuery, SessionFilter,
+    Store, StoreError, StoreWrite, TurnQuery, UsageGrouping, UsageQuery, WriteBatch,
 };
 
 use super::fixtures::{
@@ -29,6 +29,7 @@ pub async fn bad_cursors_are_refused(store: Arc<dyn Store>) {
             store.facts(facts(1, cursor.clone())).await.err(),
             store.usage(usage(1, cursor.clone())).await.err(),
             store.messages(messages(1, cursor.clone())).await.err(),
+            store.runs(runs(1, cursor.clone())).await.err(),
             store.audit(1, cursor).await.err(),
         ];
         for (index, answer) in answers.iter().enumerate() {
@@ -57,6 +58,7 @@ pub async fn limits_are_capped(store: Arc<dyn Store>) {
         assert_eq!(expect_ok(store.turns(turns).await).items.len(), expected);
         assert_eq!(expect_ok(store.facts(facts(limit, None)).await).items.len(), expected);
         assert_eq!(expect_ok(store.messages(messages(limit, None)).await).items.len(), expected);
+        assert_eq!(expect_ok(store.runs(runs(limit, None)).await).items.len(), expected);
         assert_eq!(expect_ok(store.usage(usage(limit, None)).await).items.len(), 0);
         assert_eq!(expect_ok(store.audit(limit, None).await).items.len(), 0);
     }
@@ -99,6 +101,7 @@ pub async fn closed_stores_answer_closed(store: Arc<dyn Store>) {
         store.kv_get(&KvNamespace::Server, "pins").await.err(),
         store.messages(messages(1, None)).await.err(),
         store.open_messages().await.err(),
+        store.runs(runs(1, None)).await.err(),
         store.prune(RetentionCutoffs { runs_before: at(1), events_before: at(1) }).await.err(),
         store.close().await.err(),
     ];
@@ -113,6 +116,10 @@ fn facts(limit: usize, cursor: Option<PageCursor>) -> FactQuery {
 
 fn messages(limit: usize, cursor: Option<PageCursor>) -> MessageQuery {
     MessageQuery { state: None, limit, cursor }
+}
+
+fn runs(limit: usize, cursor: Option<PageCursor>) -> RunQuery {
+    RunQuery { filter: RunFilter::default(), limit, cursor }
 }
 
 fn usage(limit: usize, cursor: Option<PageCursor>) -> UsageQuery {

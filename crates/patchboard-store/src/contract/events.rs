@@ -13,7 +13,7 @@ use patchboard_core::model::{ModelMessage, StopReason, TokenCount, ToolCall, Too
 use patchboard_core::run_spec::NodeKey;
 use patchboard_core::run_spec::RunSpec;
 use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::finding::{PlannedTask, StrategyFinding};
+use patchboard_core::run_spec::finding::{PlannedTask, StrategyFinding, ThoughtId};
 use patchboard_core::store::{Store, StoreWrite};
 use patchboard_core::tool::ToolOutput;
 use uuid::Uuid;
@@ -132,7 +132,15 @@ pub async fn events_of_nodes_are_replayed(store: Arc<dyn Store>) {
         (Some(1), Event::ToolStarted { call: id(), name: "weather".into() }),
         (Some(1), Event::ToolProgress { call: id(), name: "weather".into(), pieces: pieces(&["10 %", "20 %"]) }),
         (Some(1), Event::ToolFinished { call: id(), output: ToolOutput::ok("rain") }),
-        (Some(0), Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores: vec![0.1, 0.75] })),
+        (
+            Some(0),
+            Event::FindingRecorded(StrategyFinding::Evaluated {
+                of: ThoughtId::ROOT,
+                first: ThoughtId(1),
+                chosen: 0,
+                scores: vec![0.1, 0.75],
+            }),
+        ),
         (Some(0), Event::NodeLeft(NodeOutcome::Failed("connection refused".into()))),
         (Some(1), Event::NodeLeft(NodeOutcome::Done)),
         (None, Event::RunEnded { outcome: RunOutcome::Completed }),

@@ -7,6 +7,7 @@ use patchboard_core::app::message::MessageState;
 use patchboard_core::event::{Envelope, Event, RunOutcome, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ModelMessage, TokenCount};
+use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::store::{
     BudgetScope, MessageRow, ModelCallRow, NewFact, NewTurn, PageCursor, ResultPage, RunRequests, RunRow, RunState,
     Store, StoreError, StoreWrite, UsageRow, WriteBatch,
@@ -33,6 +34,8 @@ pub(super) fn run(number: u64, session: &SessionKey) -> RunRow {
         principal: "token:main".into(),
         client_id: format!("request-{number}").into(),
         surface: "gateway".into(),
+        agent: "main".into(),
+        strategy: StrategyKind::React,
         started_at: at(number.cast_signed()),
         input: "what is the weather like?".into(),
         state: RunState::Running,

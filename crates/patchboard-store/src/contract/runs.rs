@@ -79,25 +79,6 @@ pub async fn unfinished_runs_are_listed(store: Arc<dyn Store>) {
     assert_eq!(expect_ok(store.unfinished_runs().await), expected, "one settled, the others stay open");
 }
 
-pub async fn events_of_finished_runs_go_before_the_runs(store: Arc<dyn Store>) {
-    let session = session("silence");
-    for number in 1..=3 {
-        let event_write = StoreWrite::Event(event(number, 1, text(&["one", "two"])));
-        commit(&*store, vec![StoreWrite::OpenRun(run(number, &session)), event_write]).await;
-    }
-    commit(&*store, vec![close_run(1, 10)]).await;
-    commit(&*store, vec![close_run(2, 20)]).await;
-    for _ in 0..2 {
-        assert!(!expect_ok(store.prune(RetentionCutoffs { runs_before: at(0), events_before: at(20) }).await));
-        assert_eq!(expect_ok(store.last_seq(&topic(1)).await), Seq(0), "ended before");
-        assert_eq!(expect_ok(store.run(run_id(1)).await), Some(ended(run(1, &session))), "the run itself stays");
-        assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(2), "ended at that very moment");
-        assert_eq!(expect_ok(store.last_seq(&topic(3)).await), Seq(2), "did not end");
-    }
-    assert!(!expect_ok(store.prune(RetentionCutoffs { runs_before: at(0), events_before: at(21) }).await));
-    assert_eq!(expect_ok(store.last_seq(&topic(2)).await), Seq(0));
-}
-
 fn runs_before(second: i64) -> RetentionCutoffs {
     RetentionCutoffs { runs_before: at(second), events_before: at(0) }
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq};
 use patchboard_core::record;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::sql_error::{SqliteError, from_stored_count, row_limit, timestamp};
 
 /// A topic has 67 million sequence numbers: at a hundred text chunks per second, a week of continuous output. Further
 /// records are refused.
-const SEQ_BITS: u32 = 26;
-const MAX_SEQ: u64 = (1 << SEQ_BITS) - 1;
+pub(super) const SEQ_BITS: u32 = 26;
+pub(super) const MAX_SEQ: u64 = (1 << SEQ_BITS) - 1;
 
 /// Cached topics. When the cache is full it is cleared, and topics are looked up again.
 const MAX_CACHED_TOPICS: usize = 4096;
@@ -132,18 +132,23 @@ pub(super) fn read(db: &Connection, topic: &Topic, from: Seq, limit: usize) -> R
     let mut rows = statement.query([position(number, from.0), position(number, MAX_SEQ), row_limit(limit)])?;
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
-        let last = from_stored_count(row.get(0)?) & MAX_SEQ;
-        let width = from_stored_count(row.get(1)?);
-        let payload = row.get_ref(4)?.as_blob().map_err(|error| SqliteError::corrupt("event", error))?;
-        let entry = record::decode_entry(row.get(3)?, payload);
-        let (node, event) = entry.map_err(|error| SqliteError::corrupt("event", error))?;
-        if event.seq_count() != width || last < width {
-            return Err(SqliteError::corrupt("event", "its numbers do not fit its content"));
-        }
-        let (seq, at) = (Seq(last + 1 - width), timestamp(row.get(2)?)?);
-        records.push(Arc::new(Envelope { topic: topic.clone(), seq, at, node, event }));
+        records.push(Arc::new(record_of_row(row, topic)?));
     }
     Ok(records)
+}
+
+/// The record in a row of position, width, time, version and payload.
+pub(super) fn record_of_row(row: &Row<'_>, topic: &Topic) -> Result<Envelope, SqliteError> {
+    let last = from_stored_count(row.get(0)?) & MAX_SEQ;
+    let width = from_stored_count(row.get(1)?);
+    let payload = row.get_ref(4)?.as_blob().map_err(|error| SqliteError::corrupt("event", error))?;
+    let entry = record::decode_entry(row.get(3)?, payload);
+    let (node, event) = entry.map_err(|error| SqliteError::corrupt("event", error))?;
+    if event.seq_count() != width || last < width {
+        return Err(SqliteError::corrupt("event", "its numbers do not fit its content"));
+    }
+    let (seq, at) = (Seq(last + 1 - width), timestamp(row.get(2)?)?);
+    Ok(Envelope { topic: topic.clone(), seq, at, node, event })
 }
 
 pub(super) fn last_seq(db: &Connection, topic: &Topic) -> Result<Seq, SqliteError> {
@@ -167,6 +172,6 @@ fn topic_number(db: &Connection, topic: &Topic) -> Result<Option<i64>, SqliteErr
     Ok(statement.query_row([stored_id(topic)], |row| row.get(0)).optional()?)
 }
 
-fn position(topic: i64, seq: u64) -> i64 {
+pub(super) fn position(topic: i64, seq: u64) -> i64 {
     topic << SEQ_BITS | seq.cast_signed()
 }

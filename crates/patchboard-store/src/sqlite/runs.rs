@@ -6,27 +6,29 @@ use jiff::Timestamp;
 use patchboard_core::event::RunOutcome;
 use patchboard_core::id::{RunId, SessionKey};
 use patchboard_core::store::{RetentionCutoffs, RunRequestKind, RunRequests, RunRow, RunState, UnfinishedRun};
+use patchboard_core::text;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::events::{self, TopicCache};
 use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, run_id, session_key, timestamp};
-use super::{inputs, kv, sessions, usage};
+use super::{folding, inputs, kv, run_list, sessions, usage};
 
 /// The indexes by client id and by session are partitioned into blocks of this many runs (see the schema).
-const BLOCK_BITS: u32 = 13;
+pub(super) const BLOCK_BITS: u32 = 13;
 /// Rows deleted per `prune` call, so that the writer is not blocked for long.
 const MAX_PRUNED_RUNS: usize = 500;
 const PRUNE_EVENTS: usize = 20_000;
 
 const COLUMNS: &str = "SELECT topics.id, session.name, principal.name, surface.name,
-        runs.client_id, runs.started_at, runs.outcome, runs.input, runs.number,
+        runs.client_id, runs.started_at, runs.outcome, runs.input, runs.number, agent.name, runs.strategy,
         runs.cancel_requested, runs.detach_requested
     FROM runs
     JOIN topics ON topics.number = runs.number
     JOIN names AS session ON session.number = runs.session
     JOIN names AS principal ON principal.number = runs.principal
-    JOIN names AS surface ON surface.number = runs.surface";
+    JOIN names AS surface ON surface.number = runs.surface
+    JOIN names AS agent ON agent.number = runs.agent";
 
 pub(super) fn open(
     db: &Connection,
@@ -42,8 +44,9 @@ pub(super) fn open(
         RunState::Ended(outcome) => (Some(row.started_at.as_microsecond()), Some(outcome_code(outcome))),
     };
     db.prepare_cached(
-        "INSERT INTO runs (number, session, principal, surface, started_at, ended_at, outcome, client_id, input)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO runs
+            (number, session, principal, surface, started_at, ended_at, outcome, agent, strategy, title, client_id, input)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
     .execute(params![
         topic,
@@ -53,6 +56,9 @@ pub(super) fn open(
         row.started_at.as_microsecond(),
         ended_at,
         outcome,
+        names.intern(db, &row.agent)?,
+        run_list::strategy_code(row.strategy),
+        text::title(&row.input),
         row.client_id,
         row.input,
     ])?;
@@ -113,6 +119,7 @@ pub(super) fn delete(db: &Connection, topic: i64) -> Result<usize, SqliteError> 
     db.prepare_cached("DELETE FROM open_calls WHERE run = ?1")?.execute([topic])?;
     inputs::close_of_run(db, topic)?;
     db.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([topic])?;
+    db.prepare_cached("DELETE FROM run_totals WHERE run = ?1")?.execute([topic])?;
     db.prepare_cached("DELETE FROM topics WHERE number = ?1")?.execute([topic])?;
     events::delete(db, topic)
 }
@@ -151,31 +158,7 @@ pub(super) fn purge(db: &Connection, session: i64) -> Result<(), SqliteError> {
 }
 
 pub(super) fn prune(db: &Connection, retention: RetentionCutoffs) -> Result<bool, SqliteError> {
-    Ok(prune_runs(db, retention.runs_before)? || delete_events_of_old_runs(db, retention.events_before)?)
-}
-
-/// Deletes the events of ended runs in the order the runs ended; the position is stored, so that no run is visited
-/// twice.
-fn delete_events_of_old_runs(db: &Connection, ended_before: Timestamp) -> Result<bool, SqliteError> {
-    let mut update_position = db.prepare_cached("UPDATE silenced SET ended_at = ?1, run = ?2")?;
-    let mut find = db.prepare_cached(
-        "SELECT runs.ended_at, runs.number FROM runs, silenced
-         WHERE runs.ended_at < ?1 AND (runs.ended_at, runs.number) > (silenced.ended_at, silenced.run)
-         ORDER BY runs.ended_at, runs.number LIMIT ?2",
-    )?;
-    let limit = i64::try_from(MAX_PRUNED_RUNS).unwrap_or(0) + 1;
-    let found = find.query_map(params![ended_before.as_microsecond(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let found = found.collect::<Result<Vec<(i64, i64)>, _>>()?;
-    let mut deleted_events = 0;
-    for (pruned, (ended_at, run)) in found.into_iter().enumerate() {
-        if pruned == MAX_PRUNED_RUNS || deleted_events >= PRUNE_EVENTS {
-            return Ok(true);
-        }
-        deleted_events += events::delete(db, run)?;
-        // Persisted in the same transaction, so that the next call continues after this run.
-        update_position.execute([ended_at, run])?;
-    }
-    Ok(false)
+    Ok(prune_runs(db, retention.runs_before)? || folding::fold_old_runs(db, retention.events_before)?)
 }
 
 fn prune_runs(db: &Connection, finished_before: Timestamp) -> Result<bool, SqliteError> {
@@ -240,7 +223,7 @@ fn find_newest_run(db: &Connection, sql: &str, filter_values: &[&dyn ToSql]) -> 
 }
 
 /// All blocks of runs, newest first.
-fn blocks(db: &Connection) -> Result<impl Iterator<Item = i64>, SqliteError> {
+pub(super) fn blocks(db: &Connection) -> Result<impl Iterator<Item = i64>, SqliteError> {
     let mut statement = db.prepare_cached("SELECT (SELECT min(number) FROM runs), (SELECT max(number) FROM runs)")?;
     let (oldest, newest): (Option<i64>, Option<i64>) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let blocks = match (oldest, newest) {
@@ -271,11 +254,13 @@ fn run_row(row: &Row<'_>) -> Result<RunRow, SqliteError> {
             Some(code) => RunState::Ended(outcome(code)?),
         },
         input: text(7)?,
-        requests: RunRequests { cancel: row.get(9)?, detach: row.get(10)? },
+        agent: text(9)?,
+        strategy: run_list::strategy(row.get(10)?)?,
+        requests: RunRequests { cancel: row.get(11)?, detach: row.get(12)? },
     })
 }
 
-fn outcome_code(outcome: RunOutcome) -> u8 {
+pub(super) fn outcome_code(outcome: RunOutcome) -> u8 {
     match outcome {
         RunOutcome::Completed => 0,
         RunOutcome::Failed => 1,
@@ -284,7 +269,7 @@ fn outcome_code(outcome: RunOutcome) -> u8 {
     }
 }
 
-fn outcome(code: u8) -> Result<RunOutcome, SqliteError> {
+pub(super) fn outcome(code: u8) -> Result<RunOutcome, SqliteError> {
     Ok(match code {
         0 => RunOutcome::Completed,
         1 => RunOutcome::Failed,

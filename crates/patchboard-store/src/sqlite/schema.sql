@@ -37,6 +37,10 @@ CREATE TABLE runs (
     -- What was asked for of it while it ran: to end as cancelled, to continue without followers.
     cancel_requested INTEGER NOT NULL DEFAULT 0,
     detach_requested INTEGER NOT NULL DEFAULT 0,
+    agent      INTEGER NOT NULL,
+    strategy   INTEGER NOT NULL,
+    -- The first words of the input; lists never read the input itself, which may be long and stands last.
+    title      TEXT NOT NULL,
     client_id  TEXT NOT NULL,
     input      TEXT NOT NULL
 ) STRICT;
@@ -47,12 +51,25 @@ CREATE INDEX runs_by_end ON runs (ended_at);
 CREATE INDEX runs_by_client ON runs (number >> 13, principal, client_id);
 CREATE INDEX runs_by_session ON runs (number >> 13, session);
 
--- One row: the last ended run whose events were deleted because they were old.
-CREATE TABLE silenced (
-    ended_at INTEGER NOT NULL,
-    run      INTEGER NOT NULL
+-- What the settled model calls of a run took, and the model of the newest. Beside the runs, because an update would
+-- write a run's whole input anew. run = the number of the run's topic.
+CREATE TABLE run_totals (
+    run          INTEGER PRIMARY KEY,
+    calls        INTEGER NOT NULL,
+    input        INTEGER NOT NULL,
+    output       INTEGER NOT NULL,
+    cost_nanousd INTEGER NOT NULL,
+    provider     INTEGER NOT NULL,
+    model        INTEGER NOT NULL
 ) STRICT;
-INSERT INTO silenced VALUES (-9223372036854775808, 0);
+
+-- One row: how far old events are folded. All runs that ended before this one, and of it the numbers up to `seq`.
+CREATE TABLE folded (
+    ended_at INTEGER NOT NULL,
+    run      INTEGER NOT NULL,
+    seq      INTEGER NOT NULL
+) STRICT;
+INSERT INTO folded VALUES (-9223372036854775808, 0, 0);
 
 -- Model calls under way: opened, not settled.
 CREATE TABLE open_calls (

@@ -7,8 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
 use patchboard_core::id::{MemoryOwner, RunId, Seq, SessionKey};
+use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::store::{
-    FactQuery, KvNamespace, NewFact, RunRequests, RunRow, RunState, Store, StoreError, StoreWrite, WriteBatch,
+    FactQuery, KvNamespace, NewFact, RunFilter, RunQuery, RunRequests, RunRow, RunState, Store, StoreError, StoreWrite,
+    WriteBatch,
 };
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
@@ -164,6 +166,8 @@ async fn purged_text_is_overwritten() {
         principal: "alice".into(),
         client_id: "1".into(),
         surface: "gateway".into(),
+        agent: "main".into(),
+        strategy: StrategyKind::React,
         started_at: Timestamp::UNIX_EPOCH,
         input: "sesame in the question".into(),
         state: RunState::Running,
@@ -241,6 +245,8 @@ async fn newest_runs_are_found_across_blocks() {
         principal: "alice".into(),
         client_id: client_id.into(),
         surface: "gateway".into(),
+        agent: "main".into(),
+        strategy: StrategyKind::React,
         started_at: Timestamp::UNIX_EPOCH,
         input: "".into(),
         state: RunState::Running,
@@ -254,4 +260,41 @@ async fn newest_runs_are_found_across_blocks() {
     assert_eq!(store.latest_run_by_client_id("alice", "first").await.unwrap(), Some(first));
     assert_eq!(store.latest_run_by_client_id("alice", "other").await.unwrap(), Some(run(19_999, "other")));
     assert_eq!(store.latest_run_of_session(&session).await.unwrap(), Some(run(19_999, "other")));
+}
+
+#[tokio::test]
+async fn a_page_of_runs_looks_at_a_bounded_number() {
+    let (_folder, path) = in_folder("sparse.db");
+    let store = open(&path).unwrap();
+    let run = |number: u128| RunRow {
+        run: RunId(Uuid::from_u128(number)),
+        session: SessionKey::conversation("main", "web", "alice", "1"),
+        principal: "alice".into(),
+        client_id: number.to_string().into(),
+        surface: "gateway".into(),
+        agent: "main".into(),
+        strategy: StrategyKind::React,
+        started_at: Timestamp::UNIX_EPOCH,
+        input: "".into(),
+        state: RunState::Running,
+    };
+    store.commit(batch(vec![StoreWrite::OpenRun(run(1))])).await.unwrap();
+    // As if a hundred thousand runs had come in between.
+    raw(&path).execute("INSERT INTO topics (number, id) VALUES (100000, x'00')", []).unwrap();
+    store.commit(batch(vec![StoreWrite::OpenRun(run(2))])).await.unwrap();
+    let mut found = Vec::new();
+    let mut cursor = None;
+    loop {
+        let query = RunQuery { filter: RunFilter::default(), limit: 10, cursor };
+        let page = store.runs(query).await.unwrap();
+        found.push(page.items.into_iter().map(|run| run.client_id.to_string()).collect::<Vec<_>>());
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, [vec!["2"], vec!["1"]], "the first page ends before the limit and says where to go on");
+    let among = RunFilter { among: Some(vec![run(1).run]), ..RunFilter::default() };
+    let page = store.runs(RunQuery { filter: among, limit: 1, cursor: None }).await.unwrap();
+    assert_eq!((page.items.len(), page.next), (1, None), "a run that is named is found however old it is");
 }

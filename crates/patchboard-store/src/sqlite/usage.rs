@@ -11,10 +11,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::events::TopicCache;
 use super::interner::NameInterner;
-use super::sessions;
 use super::sql_error::{
     SqliteError, cursor_parts, from_stored_count, row_limit, session_key, timestamp, to_stored_count,
 };
+use super::{run_list, sessions};
 
 const DAY_MICROSECONDS: i64 = 24 * 60 * 60 * 1_000_000;
 
@@ -82,7 +82,7 @@ pub(super) fn settle_call(
         to_stored_count(usage.cost_nanousd),
         usage.estimated,
     ])?;
-    Ok(())
+    run_list::count_usage(db, names, topic, usage)
 }
 
 pub(super) fn add_spent(

@@ -35,6 +35,8 @@ const MAX_INLINE_BYTES: usize = 32 * 1024;
 const CHECKPOINT_BYTES: usize = 16 * 1024 * 1024;
 /// Log growth per commit besides its bytes, because touched pages are written whole.
 const COMMIT_OVERHEAD_BYTES: usize = 16 * 1024;
+/// Log growth per call of `prune`: what folding rewrites, and pages of deleted rows.
+const PRUNE_BYTES: usize = 2 * 1024 * 1024;
 
 type ResultSender<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -237,6 +239,7 @@ impl WriterThread {
                         reply,
                         connection.prune(retention).map_err(|error| error.into_store_error("prune finished records")),
                     );
+                    connection.checkpoint_if_due();
                     1
                 }
                 WriterCommand::Close { readers, reply } => {
@@ -342,6 +345,7 @@ impl WriteConnection {
 
     /// Uses the weaker durability: a prune that a power failure undoes is repeated.
     pub(super) fn prune(&mut self, retention: RetentionCutoffs) -> Result<bool, SqliteError> {
+        self.wal_bytes = self.wal_bytes.saturating_add(PRUNE_BYTES);
         self.in_transaction(Durability::Delta, |db, batch_writer| {
             // Topic numbers of deleted rows may be reused.
             batch_writer.clear_caches();

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use patchboard_core::app::message::MessageState;
-use patchboard_core::event::{Envelope, Event, TextChunks, Topic};
-use patchboard_core::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey};
+use patchboard_core::event::fold::fold;
+use patchboard_core::event::{Envelope, Event, ModelCallOutcome, RunOutcome, TextChunks, Topic};
+use patchboard_core::id::{CallId, MemoryOwner, MessageId, NodeId, RunId, Seq, SessionKey};
 use patchboard_core::in_memory::InMemoryStore;
+use patchboard_core::run_spec::StrategyKind;
 use patchboard_core::store::{
-    Durability, FactQuery, MessageQuery, MessageRow, NewFact, RetentionCutoffs, Store, StoreWrite, WriteBatch,
+    Durability, FactQuery, MessageQuery, MessageRow, NewFact, RetentionCutoffs, RunRow, RunState, Store, StoreWrite,
+    WriteBatch,
 };
 use patchboard_store::{SqliteOptions, SqliteStore};
 use proptest::collection::vec;
@@ -39,6 +42,17 @@ proptest! {
     fn logs_have_no_gaps(attempts in attempts(), reads in vec((0..3_u8, 0..80_u64, 0..12_usize), 20)) {
         for store in stores() {
             block_on(check_log(&*store.1, &attempts, &reads));
+        }
+    }
+
+    #[test]
+    fn folded_logs_are_read_alike(
+        records in vec((0..4_u8, 0..4_usize, 0..2_u32, any::<bool>()), 1..60),
+        cuts in vec(0..60_usize, 0..4),
+        reads in vec((0..200_u64, 1..80_usize), 20),
+    ) {
+        for store in stores() {
+            block_on(check_folding(&*store.1, &records, &cuts, &reads));
         }
     }
 
@@ -117,6 +131,81 @@ async fn check_log(store: &dyn Store, attempts: &[Attempt], reads: &[(u8, u64, u
         let stored = store.events(&topic_id(topic), Seq(from), limit).await.unwrap();
         assert_eq!(stored, wanted.collect::<Vec<_>>(), "topic {topic} from {from}, at most {limit}");
     }
+}
+
+/// Records are (kind, pieces, node, whether a call begins). What is read of a log does not change when it is folded, also
+/// if some of its runs end only later.
+async fn check_folding(store: &dyn Store, records: &[(u8, usize, u32, bool)], cuts: &[usize], reads: &[(u64, usize)]) {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let event = |&(kind, pieces, _, is_first): &(u8, usize, u32, bool)| {
+        let pieces: TextChunks = ["é", "", "ab"].into_iter().cycle().take(pieces).collect();
+        match kind {
+            0 => Event::AnswerText(pieces),
+            1 => Event::ThoughtText(pieces),
+            2 => Event::ToolArguments { call: CallId("x".into()), name: "read".into(), is_first, pieces },
+            _ => Event::ModelCallEnded(ModelCallOutcome::Failed("down".into())),
+        }
+    };
+    let mut logs: Vec<Vec<Arc<Envelope>>> = vec![Vec::new()];
+    for (index, record) in records.iter().enumerate() {
+        if cuts.contains(&index) {
+            logs.push(Vec::new());
+        }
+        let topic = topic_id(u8::try_from(logs.len()).unwrap());
+        let log = logs.last_mut().unwrap();
+        let seq = log.last().map_or(Seq::FIRST, |record| record.last_seq().next());
+        log.push(Arc::new(Envelope { topic, seq, at: at(1), node: Some(NodeId(record.2)), event: event(record) }));
+    }
+    for (log, number) in logs.iter().zip(1_u8..) {
+        let Topic::Run(run) = topic_id(number) else { unreachable!() };
+        let mut writes = vec![StoreWrite::OpenRun(RunRow {
+            run,
+            session: SessionKey::conversation("main", "web", "alice", ""),
+            principal: "local".into(),
+            client_id: "1".into(),
+            surface: "gateway".into(),
+            agent: "main".into(),
+            strategy: StrategyKind::React,
+            started_at: at(1),
+            input: "hi".into(),
+            state: RunState::Running,
+        })];
+        writes.extend(log.iter().cloned().map(StoreWrite::Event));
+        writes.push(StoreWrite::CloseRun { run, outcome: RunOutcome::Completed, at: at(i64::from(number)) });
+        store.commit(WriteBatch::delta(writes)).await.unwrap();
+    }
+    for second in 1..=7 {
+        assert!(!store.prune(RetentionCutoffs { runs_before: at(0), events_before: at(second) }).await.unwrap());
+        for (log, number) in logs.iter().zip(1_u8..) {
+            let topic = topic_id(number);
+            let stored = store.events(&topic, Seq::FIRST, 1000).await.unwrap();
+            let is_old = i64::from(number) < second;
+            assert_eq!(stored, if is_old { fold(log.clone()) } else { log.clone() }, "run {number} at {second}");
+            for &(from, limit) in reads {
+                let from = Seq(from.max(1));
+                let wanted: Vec<_> = told(log).into_iter().filter(|(seq, _)| *seq >= from).collect();
+                let read = told(&store.events(&topic, from, limit).await.unwrap());
+                let read: Vec<_> = read.into_iter().filter(|(seq, _)| *seq >= from).collect();
+                assert_eq!(read, wanted[..read.len()], "from {from}");
+                assert!(read.len() == wanted.len() || read.len() >= limit, "no fewer than asked for");
+            }
+        }
+    }
+}
+
+/// What each number stands for, whatever record it is in.
+fn told(records: &[Arc<Envelope>]) -> Vec<(Seq, Event)> {
+    let mut told = Vec::new();
+    for record in records {
+        for seq in record.seq.0..=record.last_seq().0 {
+            let mut event = record.part_from(Seq(seq)).event;
+            if let Some(pieces) = event.pieces_mut() {
+                *pieces = pieces.iter().take(1).collect();
+            }
+            told.push((Seq(seq), event));
+        }
+    }
+    told
 }
 
 /// Steps are (message, state, when submitted, when changed).

@@ -35,6 +35,7 @@ use super::wire;
 use crate::dialect::BoardRequest;
 
 mod keys;
+mod runs;
 
 /// The session that scopes todos and facts for `tool.call` requests without a conversation.
 const TOOL_CHANNEL: &str = "gateway";
@@ -119,6 +120,9 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
             let purge = about.purge;
             Ok(call(ClearSession { session: session(about)?, purge }, done))
         }),
+        "run.list" => parse_optional_params(method, params, runs::list_runs),
+        "run.describe" => parse_params(method, params, runs::describe_run),
+        "run.events" => parse_params(method, params, runs::read_events),
         "memory.search" => parse_params(method, params, |search: wire::MemorySearch| {
             let wire::MemorySearch { query, channel, account, limit, cursor } = search;
             let page = PageRequest::new(limit, cursor.map(PageCursor));

@@ -272,6 +272,32 @@ pub(super) struct ListParams {
     pub(super) cursor: Option<String>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct RunList {
+    pub(super) owner: Option<String>,
+    /// The client's id.
+    #[serde(default, deserialize_with = "optional_string_or_number")]
+    pub(super) id: Option<String>,
+    pub(super) surface: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) strategy: Option<String>,
+    pub(super) state: Option<String>,
+    pub(super) session: Option<String>,
+    pub(super) since: Option<String>,
+    pub(super) until: Option<String>,
+    pub(super) text: Option<String>,
+    pub(super) limit: Option<usize>,
+    pub(super) cursor: Option<String>,
+}
+
+/// For methods about one run.
+#[derive(Debug, Deserialize)]
+pub(super) struct RunParams {
+    pub(super) run: String,
+    pub(super) after: Option<u64>,
+    pub(super) limit: Option<usize>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct MemorySearch {
     pub(super) query: String,

@@ -347,15 +347,17 @@ impl Projection {
         match finding {
             // Reported in the state.
             StrategyFinding::Understood { .. } => {}
+            // The protocol names a choice only where it is made.
+            StrategyFinding::Followed { .. } => {}
             StrategyFinding::Expanded { candidates, .. } => {
                 let candidates = candidates.iter().map(|candidate| &**candidate).collect();
                 self.writer.write_event(id, &EventPayload::TotExpand { candidates }, write);
             }
-            StrategyFinding::Evaluated { chosen, scores } => {
+            StrategyFinding::Evaluated { chosen, scores, .. } => {
                 let scores = scores.iter().map(|&score| state::finite(score)).collect();
                 self.writer.write_event(id, &EventPayload::TotEvaluate { chosen: *chosen, scores }, write);
             }
-            StrategyFinding::Backtracked { reason, to_depth } => {
+            StrategyFinding::Backtracked { reason, to_depth, .. } => {
                 self.writer.write_event(id, &EventPayload::TotBacktrack { reason, to_depth: *to_depth }, write);
             }
             StrategyFinding::Planned { tasks, edges } => {

@@ -23,6 +23,7 @@ use uuid::Uuid;
 mod event;
 mod hub;
 mod plugin;
+mod run_list;
 mod worker;
 
 pub(super) use event::event;
@@ -56,6 +57,9 @@ pub(super) fn answer(text: &str) -> Read<Result<Box<dyn Any>, BoardError>> {
         }),
         "plugins" => Box::new(each(&json, plugin::report)?),
         "plugin" => Box::new(plugin::report(&json)?),
+        "runs" => Box::new(page(&json, run_list::report)?),
+        "described" => Box::new(run_list::report(&json)?),
+        "events" => Box::new(run_list::events(&json)?),
         "sessions" => Box::new(page(&json, session_row)?),
         "history" => {
             let turns = page(&json, turn_row)?;

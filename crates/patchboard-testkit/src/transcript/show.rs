@@ -12,6 +12,7 @@ use patchboard_core::command::{
     RegisterApp, ReloadSettings, RemoveWorkspaceThread, RunKind, RunPlan, RunRef, SearchMemory, SessionRef, SetModel,
     StartRun, SummariseUsage, UnloadPlugin,
 };
+use patchboard_core::command::{DescribeRun, ListRuns, ReadEvents, RunListFilter};
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::InputAnswer;
 use patchboard_core::event::Topic;
@@ -54,6 +55,11 @@ pub(super) fn command(command: &dyn Any) -> String {
             }
         };
         ListInputs => |ListInputs(about)| format!("list approvals {}", page(about));
+        ListRuns => |ListRuns { filter, page: about }| format!("list runs{} {}", run_filter(filter), page(about));
+        DescribeRun => |DescribeRun(run)| format!("describe run {}", run.0.as_u128());
+        ReadEvents => |ReadEvents { run, from, limit }| {
+            format!("read events of run {} from {from} ({limit})", run.0.as_u128())
+        };
         ListSessions => |ListSessions { filter, page: about }| {
             let field = |field: &Option<String>| field.clone().unwrap_or_else(|| "*".to_owned());
             format!("list sessions {}:{} {}", field(&filter.channel), field(&filter.account), page(about))
@@ -120,6 +126,25 @@ pub(super) fn command(command: &dyn Any) -> String {
         };
     }
     "a command without a text: add it to `show.rs`".to_owned()
+}
+
+fn run_filter(filter: &RunListFilter) -> String {
+    let RunListFilter { owner, client_id, surface, agent, strategy, state, session, since, until, text } = filter;
+    let mut shown = String::new();
+    for (name, value) in [("owner", owner), ("id", client_id), ("surface", surface), ("agent", agent)] {
+        if let Some(value) = value {
+            shown.push_str(&format!(" {name}={value}"));
+        }
+    }
+    let rest = [
+        strategy.map(|strategy| format!(" strategy={}", strategy.name())),
+        state.map(|state| format!(" state={state:?}")),
+        session.as_ref().map(|session| format!(" session={session}")),
+        since.map(|since| format!(" since={since}")),
+        until.map(|until| format!(" until={until}")),
+        text.as_ref().map(|text| format!(" text={text:?}")),
+    ];
+    shown + &rest.into_iter().flatten().collect::<String>()
 }
 
 fn start_run(start: &StartRun) -> String {

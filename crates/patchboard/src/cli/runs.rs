@@ -1,4 +1,4 @@
-//! `patchboard runs`: attaches to or cancels agent runs of a server.
+//! `patchboard runs`: finds runs of a server, attaches to or cancels them.
 
 use std::process::ExitCode;
 
@@ -11,6 +11,8 @@ use super::run::{AttachArgs, RunsTarget, attach};
 use crate::client::runs::RunsClient;
 use crate::output;
 
+mod find;
+
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {
     #[command(subcommand)]
@@ -19,6 +21,10 @@ pub(crate) struct RunsArgs {
 
 #[derive(Debug, Subcommand)]
 enum RunsCommand {
+    /// List runs, the newest first.
+    List(find::ListArgs),
+    /// Show one run, and what it did.
+    Show(find::ShowArgs),
     /// Follow a run again; the same as `patchboard attach`.
     Attach(AttachArgs),
     /// Stop a run. What it has done so far stays.
@@ -38,6 +44,8 @@ struct CancelArgs {
 
 pub(super) fn run(args: RunsArgs) -> Result<ExitCode, CommandFailure> {
     match args.verb {
+        RunsCommand::List(args) => find::list(args),
+        RunsCommand::Show(args) => find::show(args),
         RunsCommand::Attach(args) => attach(args),
         RunsCommand::Cancel(args) => block_on(cancel(args)),
     }

@@ -72,7 +72,7 @@ pub(super) fn run(args: UsageArgs) -> Result<ExitCode, CommandFailure> {
 }
 
 /// A date means its midnight in local time.
-fn parse_time(text: &str) -> Result<Timestamp, String> {
+pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
     let day = || text.parse::<Date>().ok()?.to_zoned(TimeZone::system()).ok().map(|start| start.timestamp());
     let moment = text.parse::<Timestamp>().ok().or_else(day);
     moment.ok_or_else(|| "write a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z".to_owned())

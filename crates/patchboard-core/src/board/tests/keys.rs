@@ -3,7 +3,7 @@
 use super::*;
 use crate::caller::{Grant, Principal};
 use crate::command::{
-    CallTool, CancelRun, ClearSession, CreateKey, DescribeServer, ListAgents, ListApprovals, ListKeys, ListSessions,
+    CallTool, CancelRun, ClearSession, CreateKey, DescribeServer, ListAgents, ListInputs, ListKeys, ListSessions,
     ListTools, ReadThread, RevokeKey, SummariseUsage,
 };
 use crate::keys::{KeyBudget, KeyHash, KeyRights, KeySource, KeySpec};
@@ -258,7 +258,7 @@ async fn an_overseer_sees_and_steers_every_run_and_changes_nothing() {
     bench.ask(&operator(), create("eye", KeyRights { oversee: true, ..KeyRights::default() })).await.unwrap();
     let (_, mut followed) = bench.begin("alice", "write it").await;
     until(&mut followed, "may write run").await;
-    let list = ListApprovals(PageRequest::new(None, None));
+    let list = ListInputs(PageRequest::new(None, None));
     let open = bench.ask(&overseer(), list).await.unwrap().items;
     let approval = crate::command::ApprovalRef::Id(open[0].request.approval);
     bench.ask(&overseer(), crate::command::AnswerApproval { approval, approve: true }).await.unwrap();

@@ -16,7 +16,7 @@ use crate::model::{ModelMessage, StopReason, ToolCall, ToolInput};
 use crate::run_spec::NodeKey;
 use crate::run_spec::RunSpec;
 use crate::run_spec::StrategyKind;
-use crate::run_spec::finding::{PlannedTask, StrategyFinding};
+use crate::run_spec::finding::{PlannedTask, StrategyFinding, ThoughtId};
 
 fn briefing() -> RunSpec {
     RunSpec {
@@ -108,11 +108,24 @@ fn every_entry() -> Vec<(Option<NodeId>, Event)> {
             context: "summer".into(),
         }),
         Event::FindingRecorded(StrategyFinding::Expanded {
+            of: ThoughtId::ROOT,
+            first: ThoughtId(1),
             depth: 1,
             candidates: vec!["by train".into(), "by boat".into()],
         }),
-        Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 1, scores: vec![0.1, 0.9] }),
-        Event::FindingRecorded(StrategyFinding::Backtracked { reason: "too dear".into(), to_depth: 0 }),
+        Event::FindingRecorded(StrategyFinding::Evaluated {
+            of: ThoughtId::ROOT,
+            first: ThoughtId(1),
+            chosen: 1,
+            scores: vec![0.1, 0.9],
+        }),
+        Event::FindingRecorded(StrategyFinding::Followed { thought: ThoughtId(2) }),
+        Event::FindingRecorded(StrategyFinding::Backtracked {
+            from: ThoughtId(2),
+            to: ThoughtId::ROOT,
+            reason: "too dear".into(),
+            to_depth: 0,
+        }),
         Event::FindingRecorded(StrategyFinding::Planned {
             tasks: vec![task("a"), task("b")],
             edges: vec![edge("a", "b")],
@@ -143,10 +156,14 @@ fn entries_are_written_as_the_fixture_shows() {
 #[test]
 fn what_json_cannot_hold_is_written_as_something_it_can() {
     let scores = vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MIN_POSITIVE];
-    let bytes = encode_entry(None, &Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores }));
+    let evaluated = |scores| {
+        let (of, first) = (ThoughtId::ROOT, ThoughtId(1));
+        Event::FindingRecorded(StrategyFinding::Evaluated { of, first, chosen: 0, scores })
+    };
+    let bytes = encode_entry(None, &evaluated(scores));
     let read = decode_entry(RECORD_VERSION, &bytes).unwrap();
     let scores = vec![0.0, 0.0, 0.0, f32::MIN_POSITIVE];
-    assert_eq!(read, (None, Event::FindingRecorded(StrategyFinding::Evaluated { chosen: 0, scores })));
+    assert_eq!(read, (None, evaluated(scores)));
 }
 
 #[cfg(unix)]
@@ -201,15 +218,22 @@ fn any_edges() -> impl Strategy<Value = Vec<(Arc<str>, Arc<str>)>> {
     vec((any_text(), any_text()), 0..4)
 }
 
+fn any_thought() -> impl Strategy<Value = ThoughtId> {
+    any::<u32>().prop_map(ThoughtId)
+}
+
 fn any_finding() -> impl Strategy<Value = StrategyFinding> {
     let score = any::<f32>().prop_filter("finite", |score| score.is_finite());
     prop_oneof![
         (any_text(), vec(any_text(), 0..4), any_text())
             .prop_map(|(goal, constraints, context)| StrategyFinding::Understood { goal, constraints, context }),
-        (any::<u32>(), vec(any_text(), 0..4))
-            .prop_map(|(depth, candidates)| StrategyFinding::Expanded { depth, candidates }),
-        (any::<u32>(), vec(score, 0..6)).prop_map(|(chosen, scores)| StrategyFinding::Evaluated { chosen, scores }),
-        (any_text(), any::<u32>()).prop_map(|(reason, to_depth)| StrategyFinding::Backtracked { reason, to_depth }),
+        (any_thought(), any_thought(), any::<u32>(), vec(any_text(), 0..4))
+            .prop_map(|(of, first, depth, candidates)| StrategyFinding::Expanded { of, first, depth, candidates }),
+        (any_thought(), any_thought(), any::<u32>(), vec(score, 0..6))
+            .prop_map(|(of, first, chosen, scores)| StrategyFinding::Evaluated { of, first, chosen, scores }),
+        any_thought().prop_map(|thought| StrategyFinding::Followed { thought }),
+        (any_thought(), any_thought(), any_text(), any::<u32>())
+            .prop_map(|(from, to, reason, to_depth)| StrategyFinding::Backtracked { from, to, reason, to_depth }),
         (any_tasks(), any_edges()).prop_map(|(tasks, edges)| StrategyFinding::Planned { tasks, edges }),
         (any_text(), any_tasks(), any_edges(), any_edges())
             .prop_map(|(task, tasks, edges, dropped)| StrategyFinding::TaskExpanded { task, tasks, edges, dropped }),

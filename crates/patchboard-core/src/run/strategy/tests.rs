@@ -94,7 +94,11 @@ impl StrategyHarness {
                 self.model_calls += 1;
             }
         }
-        steps.iter().map(short).collect()
+        // What is followed shows in the questions; that it is reported too, the tests that redraw the tree check.
+        let is_followed = |step: &&StrategyStep| {
+            matches!(step, StrategyStep::Report { finding: StrategyFinding::Followed { .. }, .. })
+        };
+        steps.iter().filter(|step| !is_followed(step)).map(short).collect()
     }
 }
 
@@ -129,9 +133,12 @@ fn render_finding(finding: &StrategyFinding) -> String {
         StrategyFinding::Understood { goal, constraints, context } => {
             format!("understood {goal:?} with [{}] in {context:?}", constraints.join(" | "))
         }
-        StrategyFinding::Expanded { depth, candidates } => format!("expanded at {depth}: {}", candidates.join(" | ")),
-        StrategyFinding::Evaluated { chosen, scores } => format!("evaluated: {chosen} of {scores:?}"),
-        StrategyFinding::Backtracked { reason, to_depth } => format!("back to {to_depth}: {reason}"),
+        StrategyFinding::Expanded { depth, candidates, .. } => {
+            format!("expanded at {depth}: {}", candidates.join(" | "))
+        }
+        StrategyFinding::Evaluated { chosen, scores, .. } => format!("evaluated: {chosen} of {scores:?}"),
+        StrategyFinding::Followed { thought } => format!("followed {}", thought.0),
+        StrategyFinding::Backtracked { reason, to_depth, .. } => format!("back to {to_depth}: {reason}"),
         StrategyFinding::Planned { tasks, edges: arrows } => {
             let ids: Vec<&str> = tasks.iter().map(|task| &*task.id).collect();
             format!("planned {} ({})", ids.join(" "), edges(arrows))

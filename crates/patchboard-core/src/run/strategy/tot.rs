@@ -15,7 +15,7 @@ use crate::id::CallId;
 use crate::model::{ModelMessage, ToolResult};
 use crate::run_spec::NodeKey;
 use crate::run_spec::StrategyKind;
-use crate::run_spec::finding::StrategyFinding;
+use crate::run_spec::finding::{StrategyFinding, ThoughtId};
 use crate::run_spec::reasoning::{SearchMethod, TotOptions};
 use crate::tool::ToolOutput;
 use search::{BeamSearch, DepthFirstSearch, SearchAction};
@@ -38,6 +38,8 @@ pub(super) struct Tot {
     search: TreeSearch,
     phase: TotPhase,
     next_node: NodeKey,
+    /// Thoughts followed since the last node was entered; the next one reports them.
+    followed: Vec<ThoughtId>,
     model_calls: u32,
     max_model_calls: u32,
     tool_rounds: u32,
@@ -82,6 +84,7 @@ impl Tot {
             search,
             phase: TotPhase::Finished,
             next_node: NodeKey(0),
+            followed: Vec::new(),
             model_calls: 0,
             max_model_calls: reasoning.model_calls(StrategyKind::Tot),
             tool_rounds: 0,
@@ -111,13 +114,19 @@ impl Tot {
                 }
                 SearchAction::Follow(of) => {
                     self.tree.set_state(of, ThoughtState::Followed);
+                    self.followed.push(thought_id(of));
                     if self.act(of, steps) {
                         return;
                     }
                 }
-                SearchAction::Backtrack { reason, to_depth } => {
+                SearchAction::Backtrack { from, to, reason } => {
                     let node = self.enter("backtrack", steps);
-                    let finding = StrategyFinding::Backtracked { reason: reason.into(), to_depth };
+                    let finding = StrategyFinding::Backtracked {
+                        from: thought_id(from),
+                        to: thought_id(to),
+                        reason: reason.into(),
+                        to_depth: self.tree.depth(to),
+                    };
                     steps.push(StrategyStep::Report { node, finding });
                     steps.push(StrategyStep::Leave { node, failed: None });
                 }
@@ -135,6 +144,9 @@ impl Tot {
         let node = self.next_node;
         self.next_node = NodeKey(node.0.saturating_add(1));
         steps.push(StrategyStep::Enter { node, name });
+        for thought in self.followed.drain(..) {
+            steps.push(StrategyStep::Report { node, finding: StrategyFinding::Followed { thought } });
+        }
         node
     }
 
@@ -155,9 +167,15 @@ impl Tot {
 
     fn expanded(&mut self, node: NodeKey, of: usize, completion: Completion, steps: &mut Vec<StrategyStep>) {
         let proposed = parse::candidates(completion, &self.tag, node);
+        let first = thought_id(self.tree.len());
         let candidates = self.tree.add_candidates(of, proposed, self.options.breadth as usize);
         let texts = candidates.iter().filter_map(|&id| self.tree.get(id)).map(|thought| thought.text.clone());
-        let finding = StrategyFinding::Expanded { depth: self.tree.depth(of) + 1, candidates: texts.collect() };
+        let finding = StrategyFinding::Expanded {
+            of: thought_id(of),
+            first,
+            depth: self.tree.depth(of) + 1,
+            candidates: texts.collect(),
+        };
         steps.push(StrategyStep::Report { node, finding });
         steps.push(StrategyStep::Leave { node, failed: None });
         if candidates.is_empty() {
@@ -205,7 +223,9 @@ impl Tot {
         let ranked = self.tree.ranked(candidates.clone());
         let best = candidates.iter().position(|id| ranked.first() == Some(id)).unwrap_or(0);
         let chosen = u32::try_from(best).unwrap_or(0);
-        steps.push(StrategyStep::Report { node, finding: StrategyFinding::Evaluated { chosen, scores } });
+        let first = thought_id(candidates.first().copied().unwrap_or(of));
+        let finding = StrategyFinding::Evaluated { of: thought_id(of), first, chosen, scores };
+        steps.push(StrategyStep::Report { node, finding });
         steps.push(StrategyStep::Leave { node, failed: None });
         self.report_expansion(of, ranked);
         self.advance_search(steps);
@@ -330,6 +350,10 @@ impl Strategy for Tot {
     fn transcript(&self) -> Vec<ModelMessage> {
         prompt_text::user_and_reply(&self.user, &self.reply)
     }
+}
+
+fn thought_id(id: usize) -> ThoughtId {
+    ThoughtId(u32::try_from(id).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -160,11 +160,12 @@ impl StateSnapshot {
                     relevant_context: context.clone(),
                 });
             }
-            StrategyFinding::Expanded { depth, candidates } => {
+            StrategyFinding::Followed { .. } => {}
+            StrategyFinding::Expanded { depth, candidates, .. } => {
                 let message_count = self.tree.expanded(*depth, candidates, self.core.messages.len());
                 self.core.messages.truncate(message_count);
             }
-            StrategyFinding::Evaluated { chosen, scores } => {
+            StrategyFinding::Evaluated { chosen, scores, .. } => {
                 let message_count = self.tree.evaluated(*chosen, scores, self.core.messages.len());
                 self.core.messages.truncate(message_count);
                 if let Some(thought) = self.tree.chosen_thought() {
@@ -172,7 +173,7 @@ impl StateSnapshot {
                     self.core.message_count_after_last_think = Some(self.core.messages.len());
                 }
             }
-            StrategyFinding::Backtracked { reason, to_depth } => {
+            StrategyFinding::Backtracked { reason, to_depth, .. } => {
                 let message_count = self.tree.backtracked(reason, *to_depth, self.core.messages.len());
                 self.core.messages.truncate(message_count);
             }

@@ -1,10 +1,11 @@
 use jiff::Timestamp;
 use patchboard_core::conversation::ConversationOrigin;
+use patchboard_core::event::fold::fold;
 use patchboard_core::event::{InputAnswer, InputKind, InputRequest, ModelCallUsage};
 use patchboard_core::id::{InputId, RunId, Seq, SessionKey};
 use patchboard_core::model::{StopReason, TokenCount};
 use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::finding::PlannedTask;
+use patchboard_core::run_spec::finding::{PlannedTask, ThoughtId};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -99,14 +100,23 @@ fn any_finding() -> impl Strategy<Value = StrategyFinding> {
             constraints: vec!["x".into()],
             context: "y".into()
         }),
-        (0u32..4, prop::collection::vec(any_name(), 0..4))
-            .prop_map(|(depth, candidates)| StrategyFinding::Expanded { depth, candidates }),
+        (0u32..4, prop::collection::vec(any_name(), 0..4)).prop_map(|(depth, candidates)| {
+            let (of, first) = (ThoughtId::ROOT, ThoughtId(1));
+            StrategyFinding::Expanded { of, first, depth, candidates }
+        }),
         (
             0u32..5,
             prop::collection::vec(prop::sample::select(vec![0.0, 0.25, 0.9, 1.0, f32::NAN, f32::INFINITY]), 0..4)
         )
-            .prop_map(|(chosen, scores)| StrategyFinding::Evaluated { chosen, scores }),
-        (0u32..5).prop_map(|to_depth| StrategyFinding::Backtracked { reason: "no".into(), to_depth }),
+            .prop_map(|(chosen, scores)| {
+                let (of, first) = (ThoughtId::ROOT, ThoughtId(1));
+                StrategyFinding::Evaluated { of, first, chosen, scores }
+            }),
+        (0u32..9).prop_map(|thought| StrategyFinding::Followed { thought: ThoughtId(thought) }),
+        (0u32..5).prop_map(|to_depth| {
+            let (from, to) = (ThoughtId(1), ThoughtId::ROOT);
+            StrategyFinding::Backtracked { from, to, reason: "no".into(), to_depth }
+        }),
         (any_tasks(), edges()).prop_map(|(tasks, edges)| StrategyFinding::Planned { tasks, edges }),
         any_name().prop_map(|task| StrategyFinding::TaskStarted { task }),
         (any_name(), "\\PC{0,300}")
@@ -225,6 +235,17 @@ proptest! {
         match end["type"].as_str() {
             Some("run_end") => prop_assert_eq!(end["event_id"].as_u64(), Some(events.len() as u64 + 1)),
             other => prop_assert_eq!(other, Some("error")),
+        }
+    }
+
+    #[test]
+    fn a_folded_run_is_told_alike(records in any_run(), after in 0u64..80) {
+        let folded = fold(records.iter().cloned().map(Arc::new));
+        let folded: Vec<Envelope> = folded.iter().map(|record| (**record).clone()).collect();
+        for client_level in [ClientLevel::Full, ClientLevel::Strict] {
+            for after in [0, after] {
+                prop_assert_eq!(frames_of(&folded, after, client_level), frames_of(&records, after, client_level));
+            }
         }
     }
 

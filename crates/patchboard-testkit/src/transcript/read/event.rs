@@ -11,7 +11,7 @@ use patchboard_core::model::{StopReason, TokenCount};
 use patchboard_core::run_spec::NodeKey;
 use patchboard_core::run_spec::RunSpec;
 use patchboard_core::run_spec::StrategyKind;
-use patchboard_core::run_spec::finding::{PlannedTask, StrategyFinding};
+use patchboard_core::run_spec::finding::{PlannedTask, StrategyFinding, ThoughtId};
 use patchboard_core::tool::ToolOutput;
 use serde_json::Value;
 use uuid::Uuid;
@@ -133,16 +133,25 @@ fn finding(json: &Value) -> Read<StrategyFinding> {
             constraints: texts(&about["constraints"])?,
             context: arc(&about["context"]),
         },
-        "expanded" => {
-            StrategyFinding::Expanded { depth: small(&about["depth"]), candidates: texts(&about["candidates"])? }
-        }
+        "expanded" => StrategyFinding::Expanded {
+            of: thought(&about["of"]),
+            first: thought(&about["first"]),
+            depth: small(&about["depth"]),
+            candidates: texts(&about["candidates"])?,
+        },
+        "followed" => StrategyFinding::Followed { thought: thought(about) },
         "evaluated" => StrategyFinding::Evaluated {
+            of: thought(&about["of"]),
+            first: thought(&about["first"]),
             chosen: small(&about["chosen"]),
             scores: each(&about["scores"], |score| Ok(score.as_f64().unwrap_or(0.0) as f32))?,
         },
-        "backtracked" => {
-            StrategyFinding::Backtracked { reason: arc(&about["reason"]), to_depth: small(&about["to_depth"]) }
-        }
+        "backtracked" => StrategyFinding::Backtracked {
+            from: thought(&about["from"]),
+            to: thought(&about["to"]),
+            reason: arc(&about["reason"]),
+            to_depth: small(&about["to_depth"]),
+        },
         "planned" => StrategyFinding::Planned { tasks: tasks(&about["tasks"])?, edges: edges(&about["edges"])? },
         "task_started" => StrategyFinding::TaskStarted { task: arc(about) },
         "task_completed" => StrategyFinding::TaskCompleted { task: arc(&about["task"]), result: arc(&about["result"]) },
@@ -155,6 +164,11 @@ fn finding(json: &Value) -> Read<StrategyFinding> {
         },
         other => return Err(format!("no finding is called `{other}`")),
     })
+}
+
+/// The root where it is left out.
+fn thought(json: &Value) -> ThoughtId {
+    ThoughtId(small(json))
 }
 
 /// Format: `[["id","what to do"], …]`.

@@ -16,7 +16,7 @@ fn commands_that_are_not_there() {
     check("send hi", "there is no command `patchboard send`", "did you mean `patchboard hub send`?");
     check("start", "there is no command `patchboard start`", "did you mean `patchboard serve`?");
     let lists = "`patchboard runs --help` lists the commands";
-    check("runs list", "there is no command `patchboard runs list`", lists);
+    check("runs frobnicate", "there is no command `patchboard runs frobnicate`", lists);
     check("runs cancle x", "there is no command `patchboard runs cancle`", "did you mean `patchboard runs cancel`?");
     check("list", "there is no command `patchboard list`", "`patchboard --help` lists the commands");
     check(

@@ -74,6 +74,11 @@ impl TaskDag {
         self.vertices.get(&key)
     }
 
+    /// In key order.
+    pub(super) fn vertices(&self) -> impl Iterator<Item = &TaskVertex> {
+        self.vertices.values()
+    }
+
     pub(super) fn get_mut(&mut self, key: NodeKey) -> Option<&mut TaskVertex> {
         self.vertices.get_mut(&key)
     }
@@ -106,15 +111,15 @@ impl TaskDag {
             let used = || vertex.dependents.iter().filter_map(|key| self.get(*key)).any(TaskVertex::is_done);
             vertex.is_failed() || (vertex.is_done() && !used())
         };
-        self.vertices.values().filter(counts).collect()
+        self.vertices().filter(counts).collect()
     }
 
     pub(super) fn any_done(&self) -> bool {
-        self.vertices.values().any(TaskVertex::is_done)
+        self.vertices().any(TaskVertex::is_done)
     }
 
     pub(super) fn first_error(&self) -> Option<Arc<str>> {
-        self.vertices.values().find_map(|vertex| match &vertex.outcome {
+        self.vertices().find_map(|vertex| match &vertex.outcome {
             Some(TaskOutcome::Failed(error)) => Some(error.clone()),
             Some(TaskOutcome::Done(_)) | None => None,
         })

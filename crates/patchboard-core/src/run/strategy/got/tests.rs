@@ -4,6 +4,8 @@ use crate::model::ModelMessage;
 use crate::run_spec::StrategyKind;
 use crate::run_spec::reasoning::{GotOptions, ReasoningOptions};
 
+mod redrawing;
+
 // Keys of planned tasks; children of the first are `A + 32`, `A + 64`, theirs `A + 33`, ….
 const PLAN: u32 = 0;
 const REPLY: u32 = 1;

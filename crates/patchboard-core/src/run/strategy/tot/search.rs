@@ -13,8 +13,8 @@ pub(super) enum SearchAction {
     Expand(usize),
     /// Take this thought as a step of the path and run its tools.
     Follow(usize),
-    /// Report that a path was abandoned.
-    Backtrack { reason: String, to_depth: u32 },
+    /// Report that the path that ends at `from` was abandoned for another child of `to`.
+    Backtrack { from: usize, to: usize, reason: String },
     /// Write the reply from the path that ends here.
     Answer(usize),
 }
@@ -188,7 +188,7 @@ impl DepthFirstSearch {
                     return self.follow(child);
                 }
                 self.phase = SearchPhase::Enter(child);
-                return SearchAction::Backtrack { reason, to_depth: tree.depth(of) };
+                return SearchAction::Backtrack { from: self.current, to: of, reason };
             }
             from = tree.parent(of);
         }

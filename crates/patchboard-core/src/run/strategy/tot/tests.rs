@@ -3,6 +3,8 @@ use crate::model::ModelMessage;
 use crate::run_spec::StrategyKind;
 use crate::run_spec::reasoning::{ReasoningOptions, SearchMethod, TotOptions};
 
+mod redrawing;
+
 fn tot(reasoning: ReasoningOptions) -> StrategyHarness {
     StrategyHarness::of(StrategyKind::Tot, spec(reasoning))
 }

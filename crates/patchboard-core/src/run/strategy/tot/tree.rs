@@ -85,6 +85,11 @@ impl ThoughtTree {
         (first..self.thoughts.len()).collect()
     }
 
+    /// Thoughts so far, with the root: the id of the next.
+    pub(super) fn len(&self) -> usize {
+        self.thoughts.len()
+    }
+
     pub(super) fn get(&self, id: usize) -> Option<&ThoughtNode> {
         self.thoughts.get(id)
     }
