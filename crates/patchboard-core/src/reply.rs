@@ -9,7 +9,7 @@ use crate::event::ApprovalRequest;
 use crate::id::{RunId, Seq, SessionKey};
 use crate::model::MessageRole;
 use crate::run_spec::AgentSource;
-use crate::store::{ResultPage, TurnRow};
+use crate::store::{AccountContents, ResultPage, TurnRow};
 use crate::worker::PoolReport;
 
 /// The past turns of a session.
@@ -17,6 +17,23 @@ use crate::worker::PoolReport;
 pub struct SessionHistory {
     pub session: SessionKey,
     pub turns: ResultPage<TurnRow>,
+}
+
+/// What is stored of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountReport {
+    pub contents: AccountContents,
+    /// Runs of the account that have not ended.
+    pub live_runs: u64,
+}
+
+/// What was deleted of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgottenAccount {
+    pub contents: AccountContents,
+    /// Open deliveries that were dropped.
+    pub deliveries: u64,
+    pub cancelled_runs: u64,
 }
 
 /// Messages of a thread, oldest first.

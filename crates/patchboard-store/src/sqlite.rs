@@ -18,11 +18,15 @@ use patchboard_core::webhook::DeliveryId;
 
 use crate::OpenError;
 
+mod account_port;
+mod accounts;
 mod audit;
 mod batch;
+mod conversations;
 mod deliveries;
 mod events;
 mod facts;
+mod forget;
 mod inspect;
 mod interner;
 mod kv;
@@ -33,6 +37,7 @@ mod schema;
 mod search_terms;
 mod sessions;
 mod sql_error;
+mod turn_index;
 mod usage;
 mod writer;
 

@@ -38,7 +38,7 @@ use crate::reply::{AgentSummary, NodeReport};
 use crate::run::start;
 use crate::run_spec::{AgentSource, StrategyKind};
 use crate::store::{
-    AuditRow, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping, UsageQuery,
+    AuditRow, AuditSubject, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping, UsageQuery,
     WriteBatch,
 };
 
@@ -65,6 +65,8 @@ macro_rules! handlers {
         })+
     };
 }
+
+pub(super) use handlers;
 
 handlers! {
     CancelRun(board, caller, CancelRun(run), _) => board.cancel_run(caller, run);
@@ -360,7 +362,7 @@ impl Board {
             principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             action: if purge { "session.purge".into() } else { "session.clear".into() },
-            subject: session.as_str().into(),
+            subject: AuditSubject::Session(session.clone()),
             run: None,
             detail: Arc::from(""),
         };

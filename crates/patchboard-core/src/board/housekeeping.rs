@@ -22,8 +22,31 @@ impl Board {
         tokio::join!(
             self.0.bridge.run_housekeeping(stop.clone()),
             self.adopt_repeatedly(stop.clone()),
-            self.prune_hourly(keep, stop),
+            self.prune_hourly(keep, stop.clone()),
+            self.index_turns_each_minute(stop),
         );
+    }
+
+    /// Fills the index of turns behind the turns, so that neither a turn nor a search has to wait for it.
+    async fn index_turns_each_minute(&self, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(60));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            loop {
+                match self.0.store.index_turns().await {
+                    Ok(true) if !stop.is_cancelled() => tokio::task::yield_now().await,
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "turns could not be indexed for search; trying again in a minute");
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     async fn prune_hourly(&self, keep: RetentionPolicy, stop: CancellationToken) {

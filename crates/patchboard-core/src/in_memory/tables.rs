@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::conversation::title_of;
 use crate::event::{Envelope, Topic};
 use crate::id::{MemoryOwner, MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::store::{
     AuditRow, DeliveryRow, FactQuery, FactRow, KvEntry, KvNamespace, MessageRow, ModelCallRow, NewFact, NewTurn,
-    NodeRole, RunRow, RunState, SessionRow, StoreError, StoreWrite, TurnRow, UnfinishedRun, UsageRow,
+    NodeRole, RunRow, RunState, SessionRow, StoreError, StoreWrite, Superseded, TurnRow, UnfinishedRun, UsageRow,
 };
 use crate::webhook::DeliveryId;
 
@@ -58,6 +59,8 @@ pub(super) struct StoredSession {
     pub(super) cleared: bool,
     pub(super) hidden_turns: u64,
     pub(super) turns: Vec<TurnRow>,
+    pub(super) title: Option<Arc<str>>,
+    pub(super) is_hidden: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +68,8 @@ pub(super) struct StoredFact {
     pub(super) owner: MemoryOwner,
     pub(super) fact: FactRow,
     pub(super) embedding: Option<(Arc<str>, Vec<f32>)>,
-    pub(super) superseded: bool,
+    pub(super) run: Option<RunId>,
+    pub(super) superseded: Option<Superseded>,
 }
 
 impl StoreTables {
@@ -163,6 +167,10 @@ impl StoreTables {
                 StoreWrite::AddTurn(_)
                 | StoreWrite::LearnFact(_)
                 | StoreWrite::ClearSession { .. }
+                | StoreWrite::ForgetFact { .. }
+                | StoreWrite::RenameSession { .. }
+                | StoreWrite::HideSession { .. }
+                | StoreWrite::ForkSession(_)
                 | StoreWrite::Audit(_)
                 | StoreWrite::Message(_)
                 | StoreWrite::PutValue { .. } => {}
@@ -208,6 +216,18 @@ impl StoreTables {
                         session.hidden_turns = session.turns.len() as u64;
                     }
                 }
+                StoreWrite::ForgetFact { owner, fact } => self.forget_fact(&owner, fact),
+                StoreWrite::RenameSession { session, title } => {
+                    if let Some(session) = self.sessions.get_mut(&session) {
+                        session.title = Some(title);
+                    }
+                }
+                StoreWrite::HideSession { session, hidden } => {
+                    if let Some(session) = self.sessions.get_mut(&session) {
+                        session.is_hidden = hidden;
+                    }
+                }
+                StoreWrite::ForkSession(fork) => self.fork_session(fork),
                 StoreWrite::Audit(row) => self.audit.push(row),
                 StoreWrite::Message(row) => {
                     let stored = self.messages.entry(row.message).or_insert(row);
@@ -265,6 +285,8 @@ impl StoreTables {
             cleared: false,
             hidden_turns: 0,
             turns: Vec::new(),
+            title: None,
+            is_hidden: false,
         })
     }
 
@@ -275,9 +297,13 @@ impl StoreTables {
         };
         let number = self.next_number();
         let (run, key, at) = (row.run, row.session.clone(), row.started_at);
+        let title = title_of(&row.input);
         self.runs.insert(run, StoredRun { row, number, ended_at, delete_at_end: false });
         let session = self.session_used(&key, run, at);
         session.used_at = at;
+        if session.cleared || session.title.is_none() {
+            session.title = title;
+        }
         session.cleared = false;
     }
 
@@ -344,7 +370,7 @@ impl StoreTables {
     pub(super) fn add_fact(&mut self, new: NewFact) {
         let number = self.next_number();
         let current = self.facts.iter_mut().find(|stored| {
-            !stored.superseded
+            stored.superseded.is_none()
                 && stored.owner == new.owner
                 && stored.fact.subject == new.subject
                 && stored.fact.predicate == new.predicate
@@ -353,7 +379,7 @@ impl StoreTables {
             if current.fact.object == new.object {
                 return;
             }
-            current.superseded = true;
+            current.superseded = Some(Superseded { at: new.learned_at, by: Some(number) });
         }
         self.facts.push(StoredFact {
             owner: new.owner,
@@ -368,7 +394,8 @@ impl StoreTables {
                 score: 0.0,
             },
             embedding: new.embedding,
-            superseded: false,
+            run: new.run,
+            superseded: None,
         });
     }
 
@@ -377,7 +404,7 @@ impl StoreTables {
         let query_words: HashSet<String> = tokenize(&query.text).collect();
         let mut ranked = Vec::new();
         for stored in &self.facts {
-            if stored.owner != query.owner || stored.superseded || stored.fact.number > newest {
+            if stored.owner != query.owner || stored.superseded.is_some() || stored.fact.number > newest {
                 continue;
             }
             let FactRow { subject, predicate, object, .. } = &stored.fact;
@@ -402,7 +429,15 @@ impl StoredSession {
     pub(super) fn row(&self, key: &SessionKey) -> SessionRow {
         let turns = self.visible().len() as u64;
         let owner = self.owner.clone();
-        SessionRow { key: key.clone(), owner, created_at: self.created_at, used_at: self.used_at, turns }
+        SessionRow {
+            key: key.clone(),
+            owner,
+            created_at: self.created_at,
+            used_at: self.used_at,
+            turns,
+            title: self.title.clone(),
+            is_hidden: self.is_hidden,
+        }
     }
 
     pub(super) fn visible(&self) -> &[TurnRow] {

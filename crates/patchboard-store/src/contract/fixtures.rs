@@ -121,6 +121,7 @@ pub(super) fn fact(owner: &MemoryOwner, predicate: &str, object: &str) -> NewFac
         object: object.to_owned(),
         confidence: 0.75,
         session: session("facts"),
+        run: None,
         learned_at: at(7),
         embedding: None,
     }
