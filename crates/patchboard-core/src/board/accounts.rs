@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::handlers::{BoardCommand, CommandFuture, handlers};
 use super::Board;
+use super::handlers::{BoardCommand, CommandFuture, handlers};
 use crate::access;
 use crate::caller::{Caller, Grant};
 use crate::command::{

@@ -35,7 +35,8 @@ impl Board {
         let session = self.session_key(session)?;
         self.check_session(caller, &session).await?;
         let stored = self.0.store.session(&session).await?;
-        stored.ok_or_else(|| BoardError::not_found("there is no such conversation; `patchboard sessions list` shows all"))
+        stored
+            .ok_or_else(|| BoardError::not_found("there is no such conversation; `patchboard sessions list` shows all"))
     }
 
     async fn rename_session(&self, caller: &Caller, request: RenameSession) -> Result<String, BoardError> {

@@ -38,8 +38,8 @@ use crate::reply::{AgentSummary, NodeReport};
 use crate::run::start;
 use crate::run_spec::{AgentSource, StrategyKind};
 use crate::store::{
-    AuditRow, AuditSubject, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping, UsageQuery,
-    WriteBatch,
+    AuditRow, AuditSubject, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping,
+    UsageQuery, WriteBatch,
 };
 
 /// A command that the board can execute.

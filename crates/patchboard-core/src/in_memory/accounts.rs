@@ -12,8 +12,8 @@ use crate::id::{MemoryOwner, RunId, SessionKey};
 use crate::model::ModelMessage;
 use crate::store::{
     AccountContents, AccountRow, AccountStore, AccountTurn, AuditSubject, EraseExtent, FactListQuery, FactRecord,
-    FoundTurn, KvNamespace, MAX_FORKED_TURNS, NewFork, PageCursor, ResultPage, RunRow, SessionRow, StoreError,
-    TurnRow, TurnSearch, TurnSearchQuery,
+    FoundTurn, KvNamespace, MAX_FORKED_TURNS, NewFork, PageCursor, ResultPage, RunRow, SessionRow, StoreError, TurnRow,
+    TurnSearch, TurnSearchQuery,
 };
 use crate::text::cut_chars;
 use crate::webhook::DeliveryId;
@@ -80,11 +80,7 @@ impl AccountStore for InMemoryStore {
         })
     }
 
-    fn account_fact(
-        &self,
-        account: &MemoryOwner,
-        fact: u64,
-    ) -> BoxFuture<'_, Result<Option<FactRecord>, StoreError>> {
+    fn account_fact(&self, account: &MemoryOwner, fact: u64) -> BoxFuture<'_, Result<Option<FactRecord>, StoreError>> {
         let account = account.clone();
         self.with_tables(move |state| {
             let found = state.facts.iter().find(|stored| stored.owner == account && stored.fact.number == fact);

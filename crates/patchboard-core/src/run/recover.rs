@@ -15,7 +15,9 @@ use crate::id::{NodeId, RunId, Seq};
 use crate::model::{ModelMessage, TokenCount};
 use crate::run_spec::RunSpec;
 use crate::session::SessionPermit;
-use crate::store::{AuditRow, AuditSubject, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow};
+use crate::store::{
+    AuditRow, AuditSubject, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow,
+};
 use crate::tokens;
 
 /// Records read at a time.

@@ -29,11 +29,7 @@ pub trait AccountStore: Send + Sync {
     /// The account's facts, newest first.
     fn account_facts(&self, query: FactListQuery) -> BoxFuture<'_, Result<ResultPage<FactRecord>, StoreError>>;
     /// One fact of the account, also a superseded one.
-    fn account_fact(
-        &self,
-        account: &MemoryOwner,
-        fact: u64,
-    ) -> BoxFuture<'_, Result<Option<FactRecord>, StoreError>>;
+    fn account_fact(&self, account: &MemoryOwner, fact: u64) -> BoxFuture<'_, Result<Option<FactRecord>, StoreError>>;
     /// All sessions of the account, also cleared and hidden ones, oldest first.
     fn account_sessions(
         &self,

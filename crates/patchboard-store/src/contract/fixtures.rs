@@ -163,3 +163,8 @@ pub(super) fn expect_ok<T, E: std::fmt::Debug>(answer: Result<T, E>) -> T {
         Err(error) => panic!("unexpected error: {error:?}"),
     }
 }
+
+/// The title of a session whose first run is that of `run`.
+pub(super) fn title() -> Option<Arc<str>> {
+    Some("what is the weather like?".into())
+}

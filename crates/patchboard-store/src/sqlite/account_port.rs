@@ -43,9 +43,8 @@ impl AccountStore for SqliteStore {
         cursor: Option<PageCursor>,
     ) -> BoxFuture<'_, Result<ResultPage<SessionRow>, StoreError>> {
         let account = account.clone();
-        self.readers.read("list the sessions of an account", move |db| {
-            accounts::sessions(db, &account, limit, cursor.as_ref())
-        })
+        self.readers
+            .read("list the sessions of an account", move |db| accounts::sessions(db, &account, limit, cursor.as_ref()))
     }
 
     fn account_turns(
@@ -55,9 +54,8 @@ impl AccountStore for SqliteStore {
         cursor: Option<PageCursor>,
     ) -> BoxFuture<'_, Result<ResultPage<AccountTurn>, StoreError>> {
         let account = account.clone();
-        self.readers.read("read the turns of an account", move |db| {
-            accounts::turns(db, &account, limit, cursor.as_ref())
-        })
+        self.readers
+            .read("read the turns of an account", move |db| accounts::turns(db, &account, limit, cursor.as_ref()))
     }
 
     fn account_runs(
@@ -67,9 +65,7 @@ impl AccountStore for SqliteStore {
         cursor: Option<PageCursor>,
     ) -> BoxFuture<'_, Result<ResultPage<RunRow>, StoreError>> {
         let account = account.clone();
-        self.readers.read("read the runs of an account", move |db| {
-            accounts::runs(db, &account, limit, cursor.as_ref())
-        })
+        self.readers.read("read the runs of an account", move |db| accounts::runs(db, &account, limit, cursor.as_ref()))
     }
 
     fn forget_account(

@@ -217,8 +217,7 @@ pub(super) fn runs(
 ) -> Result<ResultPage<RunRow>, SqliteError> {
     let [after] = cursor.map_or(Ok([0]), cursor_parts)?;
     let limit = row_limit(limit);
-    let numbers: Vec<String> =
-        named_sessions(db, account)?.into_iter().map(|(number, _)| number.to_string()).collect();
+    let numbers: Vec<String> = named_sessions(db, account)?.into_iter().map(|(number, _)| number.to_string()).collect();
     let mut found = runs::list_of_sessions(db, &numbers.join(", "), after, limit + 1)?;
     let has_more = i64::try_from(found.len()).unwrap_or(i64::MAX) > limit;
     found.truncate(usize::try_from(limit).unwrap_or(0));

@@ -41,9 +41,7 @@ fn read_subject(text: String, name: Option<Option<String>>) -> Result<AuditSubje
         (_, None) => AuditSubject::Text(text.into()),
         (_, Some(None)) => AuditSubject::Forgotten,
         (SESSION, Some(Some(name))) => AuditSubject::Session(session_key(&name)?),
-        (ACCOUNT, Some(Some(name))) => {
-            AuditSubject::Account(interner::owner_of_name(&name).ok_or_else(unreadable)?)
-        }
+        (ACCOUNT, Some(Some(name))) => AuditSubject::Account(interner::owner_of_name(&name).ok_or_else(unreadable)?),
         (_, Some(Some(_))) => return Err(unreadable()),
     })
 }

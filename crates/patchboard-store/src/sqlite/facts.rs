@@ -79,7 +79,8 @@ fn delete_search_entries(db: &Connection, owner: i64, number: i64) -> Result<(),
         "SELECT subject, predicate, object FROM facts WHERE number = ?1 AND owner = ?2 AND superseded_at IS NULL",
     )?;
     let words = find.query_row([number, owner], |row| {
-        let (subject, predicate, object) = (row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+        let (subject, predicate, object) =
+            (row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
         Ok(indexed_words(owner, &subject, &predicate, &object))
     });
     if let Some(words) = words.optional()? {

@@ -31,11 +31,7 @@ pub(super) fn fact(db: &Connection, owner: &MemoryOwner, number: u64) -> Result<
 
 /// Deletes some of what is stored of an account; `true` if more is left. Names come last, because everything else is
 /// found by them: after a crash in between, the next call goes on.
-pub(super) fn account(
-    db: &Connection,
-    account: &MemoryOwner,
-    deliveries: &[DeliveryId],
-) -> Result<bool, SqliteError> {
+pub(super) fn account(db: &Connection, account: &MemoryOwner, deliveries: &[DeliveryId]) -> Result<bool, SqliteError> {
     sessions::with_secure_delete(db, || {
         db.execute("INSERT INTO remains SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM remains)", [])?;
         for delivery in deliveries {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use patchboard_core::conversation::title_of;
 use patchboard_core::id::SessionKey;
 use patchboard_core::record;
-use patchboard_core::conversation::title_of;
 use patchboard_core::store::{
     HiddenSessions, NewTurn, PageCursor, ResultPage, RunRow, SessionFilter, SessionRow, TurnQuery, TurnRow,
 };
@@ -29,31 +29,18 @@ const COLUMNS: &str = "SELECT names.name, created_at, used_at, sessions.number,
     LEFT JOIN names AS owner ON owner.number = sessions.owner";
 
 /// Called when a run is accepted: creates the session if necessary, updates its last use and ends its cleared state.
-pub(super) fn mark_used(
-    db: &Connection,
-    number: i64,
-    run: &RunRow,
-    owner: i64,
-) -> Result<(), SqliteError> {
+pub(super) fn mark_used(db: &Connection, number: i64, run: &RunRow, owner: i64) -> Result<(), SqliteError> {
     let at = run.started_at;
+    let title = title_of(&run.input);
     // A cleared conversation begins anew, with a title of its own. The run will add a turn that is not indexed.
-    let mut find = db.prepare_cached("SELECT cleared OR title IS NULL FROM sessions WHERE number = ?1")?;
-    let needs_title: Option<bool> = find.query_row([number], |row| row.get(0)).optional()?;
-    match needs_title {
-        None => create(db, number, &run.session, Some(owner), at, title_of(&run.input)),
-        Some(false) => {
-            db.prepare_cached("UPDATE sessions SET used_at = ?2, unindexed = 1 WHERE number = ?1")?
-                .execute([number, at.as_microsecond()])?;
-            Ok(())
-        }
-        Some(true) => {
-            db.prepare_cached(
-                "UPDATE sessions SET used_at = ?2, cleared = 0, unindexed = 1, title = ?3 WHERE number = ?1",
-            )?
-            .execute(params![number, at.as_microsecond(), title_of(&run.input)])?;
-            Ok(())
-        }
-    }
+    let updated = db
+        .prepare_cached(
+            "UPDATE sessions SET used_at = ?2, cleared = 0, unindexed = 1,
+                title = CASE WHEN cleared = 1 OR title IS NULL THEN ?3 ELSE title END
+             WHERE number = ?1",
+        )?
+        .execute(params![number, at.as_microsecond(), title])?;
+    if updated == 0 { create(db, number, &run.session, Some(owner), at, title) } else { Ok(()) }
 }
 
 fn create(
@@ -296,10 +283,7 @@ pub(super) fn stored_turns(
 }
 
 /// Who created a session, and how many turns of it are stored; `None` if there is no such session.
-pub(super) fn creator_and_turns(
-    db: &Connection,
-    session: i64,
-) -> Result<Option<(Option<Arc<str>>, u64)>, SqliteError> {
+pub(super) fn creator_and_turns(db: &Connection, session: i64) -> Result<Option<(Option<Arc<str>>, u64)>, SqliteError> {
     let mut find = db.prepare_cached(
         "SELECT owner.name FROM sessions LEFT JOIN names AS owner ON owner.number = sessions.owner
          WHERE sessions.number = ?1",

@@ -91,9 +91,8 @@ pub(super) fn search(db: &Connection, query: &TurnSearchQuery) -> Result<ResultP
         }
         None => None,
     };
-    let mut find = db.prepare_cached(
-        "SELECT rowid FROM turn_words WHERE turn_words MATCH ?1 AND rowid < ?2 ORDER BY rowid DESC",
-    )?;
+    let mut find =
+        db.prepare_cached("SELECT rowid FROM turn_words WHERE turn_words MATCH ?1 AND rowid < ?2 ORDER BY rowid DESC")?;
     let mut rows = find.query(params![expressions.join(" AND "), before])?;
     let mut sessions_seen: HashMap<i64, Option<i64>> = HashMap::new();
     let mut examined = 0;
@@ -163,7 +162,8 @@ fn spoken_text(turn: &TurnRow) -> String {
 
 /// The passage around the first word of the query, in one line.
 fn excerpt(text: &str, terms: &[String]) -> String {
-    let folded: Vec<char> = text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
+    let folded: Vec<char> =
+        text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
     let lower: Vec<char> = folded.iter().map(|character| character.to_lowercase().next().unwrap_or(' ')).collect();
     let found = terms.iter().filter_map(|term| {
         let term: Vec<char> = term.chars().collect();
