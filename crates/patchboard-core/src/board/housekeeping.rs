@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Board;
-use crate::store::RetentionCutoffs;
+use crate::store::{EraseExtent, RetentionCutoffs};
 
 /// Retention times.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +56,9 @@ impl Board {
             tokio::select! {
                 _ = hourly.tick() => {}
                 () = stop.cancelled() => return,
+            }
+            if let Err(error) = self.0.store.erase_remains(EraseExtent::WholeStoreIfDue).await {
+                tracing::warn!(%error, "remains of a forgotten account could not be erased; trying again in an hour");
             }
             let now = self.0.clock.now();
             let before = |age: Duration| {

@@ -71,6 +71,8 @@ pub enum EraseExtent {
     Log,
     /// Everywhere. Writes wait meanwhile: a second or so for each 100 MB.
     WholeStore,
+    /// Everywhere, if an account was deleted and the process ended before its remains were removed.
+    WholeStoreIfDue,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, cursor_parts, from_stored_count, session_key, timestamp};
-use super::{MAX_ITEMS, accounts, search_terms};
+use super::{MAX_ITEMS, accounts, search_terms, sessions};
 
 /// Facts examined per word, newest first. Older ones are not found by a word that occurs this often.
 const MAX_FACTS_PER_TERM: u32 = 2000;
@@ -37,8 +37,12 @@ pub(super) fn insert_or_supersede(
         None => None,
     };
     if let Some(old) = replaced {
-        delete_search_entries(db, owner, old)?;
-        db.prepare_cached("UPDATE facts SET superseded_at = ?2 WHERE number = ?1")?.execute([old, learned_at])?;
+        // Forgetting the fact can only overwrite where it is stored then.
+        sessions::with_secure_delete(db, || {
+            delete_search_entries(db, owner, old)?;
+            db.prepare_cached("UPDATE facts SET superseded_at = ?2 WHERE number = ?1")?.execute([old, learned_at])?;
+            Ok(())
+        })?;
     }
     let confidence = if fact.confidence.is_nan() { 0.0 } else { fact.confidence };
     let number = db

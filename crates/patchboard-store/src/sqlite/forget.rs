@@ -69,9 +69,11 @@ pub(super) fn account(db: &Connection, account: &MemoryOwner, deliveries: &[Deli
 /// Removes what deleted rows left behind. Overwriting on deletion is not enough: SQLite moves rows between pages and
 /// leaves copies in their unused parts, so the whole file is written anew.
 pub(super) fn erase(db: &Connection, extent: EraseExtent) -> Result<(), SqliteError> {
+    let is_due = || db.prepare("SELECT 1 FROM remains")?.exists([]);
     match extent {
         EraseExtent::Log => {}
-        EraseExtent::WholeStore => {
+        EraseExtent::WholeStoreIfDue if !is_due()? => return Ok(()),
+        EraseExtent::WholeStore | EraseExtent::WholeStoreIfDue => {
             let size: i64 = db.query_row(
                 "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
                 [],
