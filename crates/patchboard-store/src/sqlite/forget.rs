@@ -88,10 +88,18 @@ pub(super) fn erase(db: &Connection, extent: EraseExtent) -> Result<(), SqliteEr
                 db.execute_batch("PRAGMA temp_store = MEMORY")?;
             }
             rebuilt?;
-            db.execute("DELETE FROM remains", [])?;
         }
     }
-    // All of the log is in the database before it is cut to nothing.
+    truncate_log(db)?;
+    // Last, so that a process that ends before starts all of it again.
+    if extent != EraseExtent::Log {
+        db.execute("DELETE FROM remains", [])?;
+    }
+    Ok(())
+}
+
+/// Writes the log into the database and cuts it to nothing.
+fn truncate_log(db: &Connection) -> Result<(), SqliteError> {
     let is_busy: bool = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", params![], |row| row.get(0))?;
     if is_busy {
         let reason = "another program reads the database, so that the log of recent writes could not be cleared; \
