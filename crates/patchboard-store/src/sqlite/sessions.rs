@@ -282,8 +282,11 @@ pub(super) fn stored_turns(
     Ok(turns)
 }
 
-/// Who created a session, and how many turns of it are stored; `None` if there is no such session.
-pub(super) fn creator_and_turns(db: &Connection, session: i64) -> Result<Option<(Option<Arc<str>>, u64)>, SqliteError> {
+/// The principal that created a session, if known, and how many turns of it are stored.
+type CreatorAndTurns = (Option<Arc<str>>, u64);
+
+/// `None` if there is no such session.
+pub(super) fn creator_and_turns(db: &Connection, session: i64) -> Result<Option<CreatorAndTurns>, SqliteError> {
     let mut find = db.prepare_cached(
         "SELECT owner.name FROM sessions LEFT JOIN names AS owner ON owner.number = sessions.owner
          WHERE sessions.number = ?1",
