@@ -245,9 +245,8 @@ fn show_facts(items: &[Value]) {
         if let Some(replaced) = item.get("supersedes").and_then(Value::as_u64) {
             table.add_remark(&format!("replaced fact {replaced}"));
         }
-        match item.get("superseded_by").and_then(Value::as_u64) {
-            Some(by) => table.add_remark(&format!("replaced by fact {by}")),
-            None => {}
+        if let Some(by) = item.get("superseded_by").and_then(Value::as_u64) {
+            table.add_remark(&format!("replaced by fact {by}"));
         }
     }
     table.print();
