@@ -15,6 +15,10 @@ use crate::command::{
     SubmitMessage, SummariseUsage, TouchSession, UnloadPlugin,
 };
 use crate::command::{CreateKey, ListKeys, RevokeKey};
+use crate::command::{
+    CorrectFact, DescribeAccount, ExportAccount, ForgetAccount, ForgetFact, ForkSession, HideSession, ListAccounts,
+    ListFacts, RenameSession, SearchTurns,
+};
 use crate::error::{BoardError, ErrorKind};
 
 /// A command with its row in the access table.
@@ -130,6 +134,30 @@ impl Guarded for BudgetStatus {
     }
 }
 
+grants! {
+    Inspect (while draining: false): ListAccounts, SearchTurns;
+}
+
+/// Rows of commands about the one account that they name.
+macro_rules! account_grants {
+    ($($command:ty: $grant:ident),+) => {
+        $(impl Guarded for $command {
+            fn required_grant(&self) -> Grant {
+                Grant::$grant
+            }
+
+            fn channel_use(&self) -> Option<(Cow<'_, str>, ChannelUse)> {
+                Some((Cow::Borrowed(&self.account.channel), ChannelUse::Read))
+            }
+        })+
+    };
+}
+
+account_grants!(
+    DescribeAccount: Inspect, ListFacts: Inspect, ExportAccount: Inspect, CorrectFact: Manage, ForgetFact: Manage,
+    ForgetAccount: Manage
+);
+
 /// Rows of commands about the one session that they name.
 macro_rules! session_grants {
     ($($command:ty: $grant:ident),+) => {
@@ -146,6 +174,7 @@ macro_rules! session_grants {
 }
 
 session_grants!(ReadHistory: Inspect, ReadThread: Inspect, ClearSession: Manage);
+session_grants!(RenameSession: Manage, HideSession: Manage, ForkSession: Manage);
 
 /// The channel of a session. Keys of another shape belong to programs on the bridge.
 fn channel_of(session: &SessionRef) -> Cow<'_, str> {

@@ -55,9 +55,11 @@ use crate::webhook::ChannelOptions;
 use crate::workspaces::WorkspaceService;
 use tracing::Instrument;
 
+mod accounts;
 mod adoption;
 mod bridge_api;
 mod channels;
+mod conversations;
 mod handlers;
 mod housekeeping;
 mod keys;

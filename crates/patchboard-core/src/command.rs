@@ -5,7 +5,9 @@ use std::fmt;
 
 use crate::store::PageCursor;
 
+mod accounts;
 mod bridge;
+mod conversations;
 mod hub;
 mod keys;
 mod plugins;
@@ -16,10 +18,15 @@ mod sessions;
 mod tools;
 mod workspaces;
 
+pub use accounts::{
+    AccountRef, CorrectFact, DescribeAccount, ExportAccount, ExportPage, ExportSection, ForgetAccount, ForgetFact,
+    ListAccounts, ListFacts,
+};
 pub use bridge::{
     CallInSession, CloseSession, DescribeSession, FindTool, ListHostTools, ListWorkers, OpenSession, RegisterTools,
     ToolFilter, ToolIds, TouchSession,
 };
+pub use conversations::{ForkPoint, ForkSession, HideSession, RenameSession, SearchTurns};
 pub use hub::{
     AnswerMessage, ApproveApp, CancelMessage, ConfirmAppAlive, DeregisterApp, ExplainRouting, ForgetApp, ListApps,
     ListMessages, NextInboxEvent, PairApp, ReadMessage, RegisterApp, ResendMessage, SubmitMessage,

@@ -550,7 +550,7 @@ impl ToolExecutor {
             principal: context.caller.principal.text(),
             surface: context.caller.surface.name().into(),
             action: action.into(),
-            subject: subject.clone(),
+            subject: subject.clone().into(),
             run: Some(context.run),
             detail: detail.into(),
         }

@@ -132,6 +132,8 @@ pub(crate) fn contains_event(batch: &WriteBatch, predicate: fn(&Event) -> bool) 
     batch.writes.iter().any(|write| matches!(write, StoreWrite::Event(record) if predicate(&record.event)))
 }
 
+mod accounts;
+
 impl Store for FaultyStore {
     fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {

@@ -150,6 +150,11 @@ impl SessionKey {
         &self.0
     }
 
+    /// The account whose facts and turns are of this session; `None` for keys that are not a conversation's.
+    pub fn memory_owner(&self) -> Option<MemoryOwner> {
+        self.conversation_parts().map(|parts| MemoryOwner::account(&parts.channel, &parts.account))
+    }
+
     /// `None` for keys that are not a conversation's.
     pub fn conversation_parts(&self) -> Option<ConversationParts> {
         let mut parts = self.0.split(':').map(unescape);
@@ -211,6 +216,13 @@ impl MemoryOwner {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Parses a stored name; `None` if it is not that of an account.
+    pub fn parse(text: &str) -> Option<Self> {
+        let owner = Self(text.into());
+        let (channel, account) = owner.parts()?;
+        (owner == Self::account(&channel, &account)).then_some(owner)
     }
 
     /// Channel and account, unescaped.

@@ -14,7 +14,8 @@ use crate::event::{Envelope, Topic};
 use crate::id::{InputId, MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::model::TokenCount;
 use crate::store::{
-    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, KvUsage,
+    AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FORGOTTEN, FactQuery, FactRow, InputRow, KvEntry, KvNamespace,
+    KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
     Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
     UsageQuery, UsageRow, WriteBatch,
@@ -25,6 +26,7 @@ use crate::webhook::DeliveryId;
 /// Upper bound of every list, whatever limit the caller gives.
 const MAX_ITEMS: usize = 1000;
 
+mod accounts;
 mod run_list;
 mod tables;
 
@@ -230,6 +232,7 @@ impl Store for InMemoryStore {
                 .sessions
                 .iter()
                 .filter(|(key, session)| !session.cleared && matches_filter(key, session.owner.as_ref(), &filter))
+                .filter(|(_, session)| filter.hidden.admits(session.is_hidden))
                 .filter(|(_, session)| before.is_none_or(|before| position(session) < before))
                 .collect();
             found.sort_by_key(|(_, session)| Reverse(position(session)));
@@ -419,6 +422,7 @@ fn group_usage<'a>(rows: impl Iterator<Item = &'a UsageRow>, query: &UsageQuery)
             UsageGrouping::Model => row.model.to_string(),
             UsageGrouping::Provider => row.provider.to_string(),
             UsageGrouping::Agent => row.agent.to_string(),
+            UsageGrouping::Session if accounts::is_forgotten(&row.session) => FORGOTTEN.to_owned(),
             UsageGrouping::Session => row.session.to_string(),
         };
         let group = groups.entry(key.clone()).or_insert_with(|| UsageGroup {

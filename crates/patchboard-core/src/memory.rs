@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::AgentSpec;
 use crate::conversation::ConversationOrigin;
 use crate::error::BoardError;
-use crate::id::{MemoryOwner, SessionKey};
+use crate::id::{MemoryOwner, RunId, SessionKey};
 use crate::port::{Clock, Embedder, FolderDocuments, SoulSource};
 use crate::store::{FactQuery, FactRow, NewFact, Store, TurnQuery};
 use crate::text::cut;
@@ -90,7 +90,7 @@ impl Memory {
     pub async fn extract_facts(
         &self,
         origin: &ConversationOrigin,
-        session: &SessionKey,
+        (session, run): (&SessionKey, RunId),
         user_text: &str,
         stop: &CancellationToken,
     ) -> Vec<NewFact> {
@@ -107,6 +107,7 @@ impl Memory {
                 object: fact.object,
                 confidence: fact.confidence,
                 session: session.clone(),
+                run: Some(run),
                 learned_at,
                 embedding: None,
             })

@@ -10,7 +10,7 @@ use crate::id::{RunId, Seq, SessionKey};
 use crate::keys::{KeyRights, KeySource, KeySpec};
 use crate::model::MessageRole;
 use crate::run_spec::AgentSource;
-use crate::store::{ListedRun, ResultPage, TurnRow};
+use crate::store::{AccountContents, ListedRun, ResultPage, TurnRow};
 use crate::worker::PoolReport;
 
 /// The past turns of a session.
@@ -18,6 +18,23 @@ use crate::worker::PoolReport;
 pub struct SessionHistory {
     pub session: SessionKey,
     pub turns: ResultPage<TurnRow>,
+}
+
+/// What is stored of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountReport {
+    pub contents: AccountContents,
+    /// Runs of the account that have not ended.
+    pub live_runs: u64,
+}
+
+/// What was deleted of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgottenAccount {
+    pub contents: AccountContents,
+    /// Open deliveries that were dropped.
+    pub deliveries: u64,
+    pub cancelled_runs: u64,
 }
 
 /// Messages of a thread, oldest first.
@@ -129,7 +146,7 @@ pub struct RunReport {
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunWait {
     /// A tool call of this run, or of one that it waits for, needs an answer.
-    Approval(PendingInput),
+    Input(PendingInput),
 }
 
 /// Stored events of a run.

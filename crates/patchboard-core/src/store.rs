@@ -14,12 +14,19 @@ use crate::model::{ModelMessage, TokenCount};
 use crate::run_spec::StrategyKind;
 use crate::webhook::{DeliveryId, DeliveryState};
 
+mod accounts;
 mod run_list;
+mod turn_search;
 
+pub use accounts::{
+    AccountContents, AccountRow, AccountStore, AccountTurn, AuditSubject, EraseExtent, FORGOTTEN, FactListQuery,
+    FactRecord, Superseded,
+};
 pub use run_list::{ListedRun, RunFilter, RunModel, RunQuery, RunUsage, StoredStateFilter};
+pub use turn_search::{FoundTurn, TurnSearch, TurnSearchQuery};
 
 /// Durable state. A commit that returned `Ok` survives `kill -9`; a `Boundary` commit also survives a power failure.
-pub trait Store: Send + Sync + fmt::Debug {
+pub trait Store: AccountStore + TurnSearch + Send + Sync + fmt::Debug {
     /// Writes all of the batch or nothing. Batches with the same [`OrderKey`] are applied in call order.
     fn commit(&self, batch: WriteBatch) -> BoxFuture<'_, Result<(), StoreError>>;
 
@@ -272,6 +279,23 @@ pub enum StoreWrite {
         at: Timestamp,
         purge: bool,
     },
+    /// Deletes a fact with everything it superseded. A fact that is not the owner's is left alone.
+    ForgetFact {
+        owner: MemoryOwner,
+        fact: u64,
+    },
+    /// Does nothing to a session that does not exist.
+    RenameSession {
+        session: SessionKey,
+        title: Arc<str>,
+    },
+    /// Leaves the session out of lists, or puts it back.
+    HideSession {
+        session: SessionKey,
+        hidden: bool,
+    },
+    /// Creates a session with the visible turns of another one, up to a turn.
+    ForkSession(NewFork),
     Audit(AuditRow),
     /// The message's state, as derived from its events; the first write creates the row.
     Message(MessageRow),
@@ -322,13 +346,19 @@ impl StoreWrite {
             Self::OpenModelCall(call) => OrderKey::Topic(Topic::Run(call.run)),
             Self::SettleModelCall(usage) => OrderKey::Topic(Topic::Run(usage.run)),
             Self::Message(row) => OrderKey::Topic(Topic::Message(row.message)),
-            Self::AddTurn(NewTurn { session, .. }) | Self::ClearSession { session, .. } => {
-                OrderKey::Session(session.clone())
-            }
+            Self::AddTurn(NewTurn { session, .. })
+            | Self::ClearSession { session, .. }
+            | Self::RenameSession { session, .. }
+            | Self::HideSession { session, .. } => OrderKey::Session(session.clone()),
+            Self::ForkSession(fork) => OrderKey::Session(fork.from.clone()),
             Self::PutValue { namespace, .. } => OrderKey::Namespace(namespace.clone()),
             Self::Delivery(row) => OrderKey::Delivery(row.id),
             Self::OpenInput(row) => OrderKey::Topic(Topic::Run(row.run)),
-            Self::AnswerInput { .. } | Self::CloseInput(_) | Self::LearnFact(_) | Self::Audit(_) => OrderKey::None,
+            Self::AnswerInput { .. }
+            | Self::CloseInput(_)
+            | Self::LearnFact(_)
+            | Self::ForgetFact { .. }
+            | Self::Audit(_) => OrderKey::None,
         }
     }
 }
@@ -636,12 +666,50 @@ pub struct SessionRow {
     pub created_at: Timestamp,
     pub used_at: Timestamp,
     pub turns: u64,
+    /// From the first words of its first message, or as the user named it.
+    pub title: Option<Arc<str>>,
+    pub is_hidden: bool,
+}
+
+/// A copy of a session's beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFork {
+    pub from: SessionKey,
+    /// The last turn to copy. At most `MAX_FORKED_TURNS` before it are copied too, the newest.
+    pub through: u64,
+    pub into: SessionKey,
+    pub owner: Arc<str>,
+    pub title: Option<Arc<str>>,
+    pub at: Timestamp,
+}
+
+/// Most turns copied into a fork. An agent is shown only a few of them; the rest is for the reader.
+pub const MAX_FORKED_TURNS: u64 = 1000;
+
+/// Which sessions a list contains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HiddenSessions {
+    #[default]
+    LeftOut,
+    Included,
+    Only,
+}
+
+impl HiddenSessions {
+    pub fn admits(self, is_hidden: bool) -> bool {
+        match self {
+            Self::LeftOut => !is_hidden,
+            Self::Included => true,
+            Self::Only => is_hidden,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     pub channel: Option<String>,
     pub account: Option<String>,
+    pub hidden: HiddenSessions,
     /// Restricts to sessions created by one of these principals.
     pub owners: Option<Vec<Arc<str>>>,
 }
@@ -654,6 +722,8 @@ pub struct NewFact {
     pub object: String,
     pub confidence: f32,
     pub session: SessionKey,
+    /// The run in whose turn it was stated; `None` if a tool stored it or a person corrected it.
+    pub run: Option<RunId>,
     pub learned_at: Timestamp,
     /// Name of the vector space and embedding of the fact's sentence, if an embedding model is configured.
     pub embedding: Option<(Arc<str>, Vec<f32>)>,
@@ -722,8 +792,7 @@ pub struct AuditRow {
     pub principal: Arc<str>,
     pub surface: Arc<str>,
     pub action: Arc<str>,
-    /// The object of the action: a session key, a tool, an approval.
-    pub subject: Arc<str>,
+    pub subject: AuditSubject,
     pub run: Option<RunId>,
     /// Plain text without prompts or arguments.
     pub detail: Arc<str>,

@@ -19,12 +19,16 @@ use patchboard_core::webhook::DeliveryId;
 
 use crate::OpenError;
 
+mod account_port;
+mod accounts;
 mod audit;
 mod batch;
+mod conversations;
 mod deliveries;
 mod events;
 mod facts;
 mod folding;
+mod forget;
 mod inputs;
 mod inspect;
 mod interner;
@@ -37,6 +41,7 @@ mod schema;
 mod search_terms;
 mod sessions;
 mod sql_error;
+mod turn_index;
 mod usage;
 mod writer;
 

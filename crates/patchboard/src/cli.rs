@@ -12,6 +12,7 @@ use patchboard_config::{Config, Environment, FlagOverride, LoadRequest, LoadedCo
 use crate::output;
 use crate::trust::{TrustStore, TrustedReader};
 
+mod account;
 mod approval_mode;
 mod approvals;
 mod caller_folder;
@@ -31,6 +32,7 @@ mod local_model;
 mod logs;
 mod markdown;
 mod mcp;
+mod memory;
 mod models;
 mod onboard;
 mod plugins;
@@ -83,10 +85,14 @@ enum CliCommand {
     Hub(hub::HubArgs),
     /// Answer tool calls that wait for approval.
     Approvals(approvals::ApprovalsArgs),
-    /// Show conversations, or clear one.
+    /// Show, search, name, hide, fork or clear conversations.
     Sessions(sessions::SessionsArgs),
     /// Create, list or revoke keys of clients.
     Keys(keys::KeysArgs),
+    /// Show, correct or forget what is remembered of an account, or export it.
+    Memory(memory::MemoryArgs),
+    /// Forget everything that is stored of an account.
+    Account(account::AccountArgs),
     /// Show what models were used and what they cost.
     Usage(usage::UsageArgs),
     /// List the tools agents can use, or call one.
@@ -251,6 +257,8 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Approvals(args) => approvals::run(args),
         CliCommand::Sessions(args) => sessions::run(args),
         CliCommand::Keys(args) => keys::run(args),
+        CliCommand::Memory(args) => memory::run(args),
+        CliCommand::Account(args) => account::run(args),
         CliCommand::Usage(args) => usage::run(args),
         CliCommand::Tools(args) => tools::run(args),
         CliCommand::Plugins(args) => plugins::run(args),

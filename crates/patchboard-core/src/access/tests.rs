@@ -4,7 +4,7 @@ use super::*;
 use crate::app::message::AppResponse;
 use crate::app::{AppProfile, InputMethod};
 use crate::caller::GrantSet;
-use crate::command::{InputRef, PageRequest, RunKind, RunRef, ToolFilter};
+use crate::command::{AccountRef, ExportSection, ForkPoint, InputRef, PageRequest, RunKind, RunRef, ToolFilter};
 use crate::command::{DescribeRun, ListRuns, ReadEvents, RunListFilter};
 use crate::conversation::ConversationOrigin;
 use crate::event::InputAnswer;
@@ -59,6 +59,7 @@ macro_rules! boxed {
 fn every_command() -> Vec<Box<dyn AccessRow>> {
     let mut commands = run_commands();
     commands.extend(session_commands());
+    commands.extend(account_commands());
     commands.extend(server_commands());
     commands.extend(hub_commands());
     commands.extend(bridge_commands());
@@ -101,6 +102,25 @@ fn session_commands() -> Vec<Box<dyn AccessRow>> {
         ListWorkspaceThreads { workspace: "w".into() },
         AddWorkspaceThread { workspace: "w".into(), thread: "t".into() },
         RemoveWorkspaceThread { workspace: "w".into(), thread: "t".into() },
+    ]
+}
+
+fn account_commands() -> Vec<Box<dyn AccessRow>> {
+    let page = || PageRequest::new(None, None);
+    let account = || AccountRef { channel: "c".into(), account: "a".into() };
+    let session = || SessionRef::Origin(origin());
+    boxed![
+        ListAccounts(page()),
+        DescribeAccount { account: account() },
+        ListFacts { account: account(), with_superseded: false, page: page() },
+        CorrectFact { account: account(), fact: 1, object: "x".into() },
+        ForgetFact { account: account(), fact: 1 },
+        ForgetAccount { account: account() },
+        ExportAccount { account: account(), section: ExportSection::Facts, page: page() },
+        RenameSession { session: session(), title: "t".into() },
+        HideSession { session: session(), hidden: true },
+        SearchTurns { text: "x".into(), page: page() },
+        ForkSession { session: session(), after: ForkPoint::LastTurn },
     ]
 }
 

@@ -39,8 +39,8 @@ use crate::run::start;
 use crate::run_spec::{AgentSource, StrategyKind};
 use crate::store::RunRequestKind;
 use crate::store::{
-    AuditRow, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping, UsageQuery,
-    WriteBatch,
+    AuditRow, AuditSubject, FactQuery, PageCursor, ResultPage, StoreError, StoreWrite, TurnQuery, UsageGrouping,
+    UsageQuery, WriteBatch,
 };
 
 /// A command that the board can execute.
@@ -66,6 +66,8 @@ macro_rules! handlers {
         })+
     };
 }
+
+pub(super) use handlers;
 
 handlers! {
     CancelRun(board, caller, CancelRun(run), _) => board.request_of_run(caller, run, RunRequestKind::Cancel).await;
@@ -358,7 +360,7 @@ impl Board {
             principal: caller.principal.text(),
             surface: caller.surface.name().into(),
             action: if purge { "session.purge".into() } else { "session.clear".into() },
-            subject: session.as_str().into(),
+            subject: AuditSubject::Session(session.clone()),
             run: None,
             detail: Arc::from(""),
         };

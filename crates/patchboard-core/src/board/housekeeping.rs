@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Board;
-use crate::store::RetentionCutoffs;
+use crate::store::{EraseExtent, RetentionCutoffs};
 
 /// Retention times.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +23,31 @@ impl Board {
         tokio::join!(
             self.0.bridge.run_housekeeping(stop.clone()),
             self.adopt_repeatedly(stop.clone()),
-            self.prune_hourly(keep, stop),
+            self.prune_hourly(keep, stop.clone()),
+            self.index_turns_each_minute(stop),
         );
+    }
+
+    /// Fills the index of turns behind the turns, so that neither a turn nor a search has to wait for it.
+    async fn index_turns_each_minute(&self, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(60));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            loop {
+                match self.0.store.index_turns().await {
+                    Ok(true) if !stop.is_cancelled() => tokio::task::yield_now().await,
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "turns could not be indexed for search; trying again in a minute");
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     async fn prune_hourly(&self, keep: RetentionPolicy, stop: CancellationToken) {
@@ -34,6 +57,9 @@ impl Board {
             tokio::select! {
                 _ = hourly.tick() => {}
                 () = stop.cancelled() => return,
+            }
+            if let Err(error) = self.0.store.erase_remains(EraseExtent::WholeStoreIfDue).await {
+                tracing::warn!(%error, "remains of a forgotten account could not be erased; trying again in an hour");
             }
             let now = self.0.clock.now();
             let before = |age: Duration| {

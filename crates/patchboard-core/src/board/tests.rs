@@ -31,6 +31,7 @@ use crate::scripted::{
 use crate::store::{AuditRow, ResultPage, RunRow, TurnRow};
 use crate::tool::Glob;
 
+mod accounts;
 mod agents;
 mod approvals;
 mod budgets;

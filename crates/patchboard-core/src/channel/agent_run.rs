@@ -112,6 +112,9 @@ impl DeliveryTask {
     }
 
     async fn start_run(&self) -> Result<RunId, BoardError> {
+        if self.service.is_abandoned(self.delivery.id) {
+            return Err(BoardError::cancelled());
+        }
         let message = &self.delivery.payload.message;
         let start = StartRun {
             folder: FolderChoice::Configured,

@@ -44,7 +44,7 @@ impl DeliveryTask {
         loop {
             let result = {
                 let Some(_sending) = self.acquire_permit(PermitKind::Sending).await else { return TaskStep::Suspend };
-                if self.service.tenure.may_act().is_err() {
+                if self.service.is_abandoned(self.delivery.id) || self.service.tenure.may_act().is_err() {
                     return TaskStep::Suspend;
                 }
                 let stop = self.closing.child_token();

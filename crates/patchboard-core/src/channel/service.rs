@@ -14,7 +14,7 @@ use super::load::{LoadPermit, LoadTracker};
 use crate::backoff::BackoffSchedule;
 use crate::command::MAX_CONTENT;
 use crate::error::{BoardError, ErrorKind, RetryHint};
-use crate::id::SessionKey;
+use crate::id::{MemoryOwner, SessionKey};
 use crate::port::{Clock, IdGenerator, PluginRuntime};
 use crate::record;
 use crate::session::{QueueSlot, SessionPermit, SessionQueues};
@@ -63,6 +63,8 @@ pub(crate) struct ChannelService {
     pub(super) tenure: Arc<Tenure>,
     /// Deliveries that this process works on, and those that it cannot read or has no channel for.
     held: Mutex<HashSet<DeliveryId>>,
+    /// Held deliveries whose account was forgotten: nothing more is recorded or sent of them.
+    abandoned: Mutex<HashSet<DeliveryId>>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
     /// Serialises the deliveries of a conversation.
@@ -109,6 +111,7 @@ pub(crate) struct DeliveryHold {
 impl Drop for DeliveryHold {
     fn drop(&mut self) {
         self.service.held().remove(&self.delivery);
+        self.service.abandoned().remove(&self.delivery);
     }
 }
 
@@ -135,6 +138,7 @@ impl ChannelService {
             store,
             tenure,
             held: Mutex::default(),
+            abandoned: Mutex::default(),
             clock,
             ids,
             // Unbounded: the load tracker limits each channel.
@@ -257,8 +261,37 @@ impl ChannelService {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives up the account's open deliveries, so that no more of them is recorded or sent, and returns them.
+    pub(crate) async fn abandon(&self, owner: &MemoryOwner) -> Result<Vec<DeliveryId>, StoreError> {
+        let open = self.store.open_deliveries().await?;
+        let is_of_account = |row: &DeliveryRow| {
+            let payload = record::decode_delivery_payload(&row.body);
+            payload.is_ok_and(|payload| origin(&row.channel, &payload.message).memory_owner() == *owner)
+        };
+        let deliveries: Vec<_> = open.iter().filter(|row| is_of_account(row)).map(|row| row.id).collect();
+        let held = self.held();
+        self.abandoned().extend(deliveries.iter().filter(|delivery| held.contains(delivery)));
+        Ok(deliveries)
+    }
+
+    /// Takes `abandon` back.
+    pub(crate) fn resume_abandoned(&self, deliveries: &[DeliveryId]) {
+        self.abandoned().retain(|delivery| !deliveries.contains(delivery));
+    }
+
+    pub(super) fn is_abandoned(&self, delivery: DeliveryId) -> bool {
+        self.abandoned().contains(&delivery)
+    }
+
+    fn abandoned(&self) -> MutexGuard<'_, HashSet<DeliveryId>> {
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Records the current state of a delivery.
     pub(super) async fn save(&self, delivery: &OpenDelivery, durability: Durability) -> Result<(), StoreError> {
+        if self.is_abandoned(delivery.id) {
+            return Ok(());
+        }
         let writes = vec![StoreWrite::Delivery(delivery.row(self.now()))];
         let batch = WriteBatch::new(durability, writes).of_tenure(self.tenure.id());
         self.store.commit(batch).await.inspect_err(|error| self.tenure.observe(error))

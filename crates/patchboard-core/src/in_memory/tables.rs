@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::conversation::title_of;
 use crate::event::fold::fold;
 use crate::event::{Envelope, InputAnswer, Topic};
 use crate::id::{InputId, MemoryOwner, MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::store::{
     AuditRow, DeliveryRow, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, MessageRow, ModelCallRow, NewFact,
-    NewTurn, NodeRole, RunRow, RunState, SessionRow, StoreError, StoreWrite, TurnRow, UnfinishedRun, UsageRow,
+    NewTurn, NodeRole, RunRow, RunState, SessionRow, StoreError, StoreWrite, Superseded, TurnRow, UnfinishedRun,
+    UsageRow,
 };
 use crate::store::{RunModel, RunUsage};
 use crate::webhook::DeliveryId;
@@ -68,6 +70,8 @@ pub(super) struct StoredSession {
     pub(super) cleared: bool,
     pub(super) hidden_turns: u64,
     pub(super) turns: Vec<TurnRow>,
+    pub(super) title: Option<Arc<str>>,
+    pub(super) is_hidden: bool,
 }
 
 #[derive(Debug)]
@@ -75,7 +79,8 @@ pub(super) struct StoredFact {
     pub(super) owner: MemoryOwner,
     pub(super) fact: FactRow,
     pub(super) embedding: Option<(Arc<str>, Vec<f32>)>,
-    pub(super) superseded: bool,
+    pub(super) run: Option<RunId>,
+    pub(super) superseded: Option<Superseded>,
 }
 
 impl StoreTables {
@@ -188,6 +193,10 @@ impl StoreTables {
                 StoreWrite::AddTurn(_)
                 | StoreWrite::LearnFact(_)
                 | StoreWrite::ClearSession { .. }
+                | StoreWrite::ForgetFact { .. }
+                | StoreWrite::RenameSession { .. }
+                | StoreWrite::HideSession { .. }
+                | StoreWrite::ForkSession(_)
                 | StoreWrite::Audit(_)
                 | StoreWrite::Message(_)
                 | StoreWrite::PutValue { .. } => {}
@@ -251,6 +260,18 @@ impl StoreTables {
                         session.hidden_turns = session.turns.len() as u64;
                     }
                 }
+                StoreWrite::ForgetFact { owner, fact } => self.forget_fact(&owner, fact),
+                StoreWrite::RenameSession { session, title } => {
+                    if let Some(session) = self.sessions.get_mut(&session) {
+                        session.title = Some(title);
+                    }
+                }
+                StoreWrite::HideSession { session, hidden } => {
+                    if let Some(session) = self.sessions.get_mut(&session) {
+                        session.is_hidden = hidden;
+                    }
+                }
+                StoreWrite::ForkSession(fork) => self.fork_session(fork),
                 StoreWrite::Audit(row) => self.audit.push(row),
                 StoreWrite::Message(row) => {
                     let stored = self.messages.entry(row.message).or_insert(row);
@@ -310,6 +331,8 @@ impl StoreTables {
             cleared: false,
             hidden_turns: 0,
             turns: Vec::new(),
+            title: None,
+            is_hidden: false,
         })
     }
 
@@ -320,6 +343,7 @@ impl StoreTables {
         };
         let number = self.next_number();
         let (run, key, at) = (row.run, row.session.clone(), row.started_at);
+        let title = title_of(&row.input);
         self.runs.insert(
             run,
             StoredRun {
@@ -334,6 +358,9 @@ impl StoreTables {
         );
         let session = self.session_used(&key, run, at);
         session.used_at = at;
+        if session.cleared || session.title.is_none() {
+            session.title = title;
+        }
         session.cleared = false;
     }
 
@@ -420,7 +447,7 @@ impl StoreTables {
     pub(super) fn add_fact(&mut self, new: NewFact) {
         let number = self.next_number();
         let current = self.facts.iter_mut().find(|stored| {
-            !stored.superseded
+            stored.superseded.is_none()
                 && stored.owner == new.owner
                 && stored.fact.subject == new.subject
                 && stored.fact.predicate == new.predicate
@@ -429,7 +456,7 @@ impl StoreTables {
             if current.fact.object == new.object {
                 return;
             }
-            current.superseded = true;
+            current.superseded = Some(Superseded { at: new.learned_at, by: Some(number) });
         }
         self.facts.push(StoredFact {
             owner: new.owner,
@@ -444,7 +471,8 @@ impl StoreTables {
                 score: 0.0,
             },
             embedding: new.embedding,
-            superseded: false,
+            run: new.run,
+            superseded: None,
         });
     }
 
@@ -453,7 +481,7 @@ impl StoreTables {
         let query_words: HashSet<String> = tokenize(&query.text).collect();
         let mut ranked = Vec::new();
         for stored in &self.facts {
-            if stored.owner != query.owner || stored.superseded || stored.fact.number > newest {
+            if stored.owner != query.owner || stored.superseded.is_some() || stored.fact.number > newest {
                 continue;
             }
             let FactRow { subject, predicate, object, .. } = &stored.fact;
@@ -478,7 +506,15 @@ impl StoredSession {
     pub(super) fn row(&self, key: &SessionKey) -> SessionRow {
         let turns = self.visible().len() as u64;
         let owner = self.owner.clone();
-        SessionRow { key: key.clone(), owner, created_at: self.created_at, used_at: self.used_at, turns }
+        SessionRow {
+            key: key.clone(),
+            owner,
+            created_at: self.created_at,
+            used_at: self.used_at,
+            turns,
+            title: self.title.clone(),
+            is_hidden: self.is_hidden,
+        }
     }
 
     pub(super) fn visible(&self) -> &[TurnRow] {

@@ -374,7 +374,12 @@ impl Driver {
         if outcome == RunOutcome::Completed {
             let session = self.context.scope.session.clone();
             let facts = match self.context.call_chain.depth() {
-                0 => self.deps.memory.extract_facts(&self.origin, &session, &self.content, &self.control.cancel).await,
+                0 => {
+                    self.deps
+                        .memory
+                        .extract_facts(&self.origin, (&session, run), &self.content, &self.control.cancel)
+                        .await
+                }
                 // The text of another agent, not the user's.
                 _ => Vec::new(),
             };

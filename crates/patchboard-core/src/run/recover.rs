@@ -15,7 +15,9 @@ use crate::id::{NodeId, RunId, Seq};
 use crate::model::{ModelMessage, TokenCount};
 use crate::run_spec::{ChatBriefing, RunSpec};
 use crate::session::SessionPermit;
-use crate::store::{AuditRow, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow};
+use crate::store::{
+    AuditRow, AuditSubject, Durability, ModelCallRow, Store, StoreError, StoreWrite, UnfinishedRun, UsageRow,
+};
 use crate::tokens;
 
 /// Inputs of a run that are taken up; as many as a server may have open.
@@ -80,7 +82,7 @@ pub async fn resume(
         principal,
         surface: unfinished.run.surface.clone(),
         action: "run.resumed".into(),
-        subject: unfinished.run.session.as_str().into(),
+        subject: AuditSubject::Session(unfinished.run.session.clone()),
         run: Some(unfinished.run.run),
         detail: "the server stopped during this run; it goes on from its last finished node".into(),
     }));
@@ -130,7 +132,7 @@ pub async fn close_unfinished(
             principal: row.principal.clone(),
             surface: row.surface.clone(),
             action: "run.interrupted".into(),
-            subject: row.session.as_str().into(),
+            subject: AuditSubject::Session(row.session.clone()),
             run: Some(row.run),
             detail: "the server stopped during this run; its turn is not in the history".into(),
         }));

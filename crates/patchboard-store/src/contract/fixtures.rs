@@ -126,6 +126,7 @@ pub(super) fn fact(owner: &MemoryOwner, predicate: &str, object: &str) -> NewFac
         object: object.to_owned(),
         confidence: 0.75,
         session: session("facts"),
+        run: None,
         learned_at: at(7),
         embedding: None,
     }
@@ -166,4 +167,9 @@ pub(super) fn expect_ok<T, E: std::fmt::Debug>(answer: Result<T, E>) -> T {
         Ok(value) => value,
         Err(error) => panic!("unexpected error: {error:?}"),
     }
+}
+
+/// The title of a session whose first run is that of `run`.
+pub(super) fn title() -> Option<Arc<str>> {
+    Some("what is the weather like?".into())
 }

@@ -10,7 +10,8 @@ use patchboard_core::store::{
 };
 
 use super::fixtures::{
-    all_pages, at, close_run, commit, event, expect_ok, model_call, run, run_id, session, settlement, text, topic, turn,
+    all_pages, at, close_run, commit, event, expect_ok, model_call, run, run_id, session, settlement, text, title,
+    topic, turn,
 };
 
 pub async fn sessions_are_listed(store: Arc<dyn Store>) {
@@ -28,7 +29,7 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
 
     let list = async |channel: Option<&str>, account: Option<&str>| {
         let (channel, account) = (channel.map(str::to_owned), account.map(str::to_owned));
-        let filter = SessionFilter { channel, account, owners: None };
+        let filter = SessionFilter { channel, account, ..SessionFilter::default() };
         let whole = expect_ok(store.sessions(filter.clone(), 100, None).await);
         assert_eq!(whole.next, None);
         let paged = all_pages(async |cursor| store.sessions(filter.clone(), 1, cursor).await, async || {}).await;
@@ -44,7 +45,15 @@ pub async fn sessions_are_listed(store: Arc<dyn Store>) {
     for (excluded_channels, count) in [(&[][..], 4), (&["web"], 1), (&["chat:x", "none"], 3), (&["web", "chat:x"], 0)] {
         assert_eq!(expect_ok(store.count_sessions(excluded_channels).await), count, "{excluded_channels:?}");
     }
-    let expected = SessionRow { key: keys[0].clone(), owner: owner(), created_at: at(1), used_at: at(9), turns: 0 };
+    let expected = SessionRow {
+        key: keys[0].clone(),
+        owner: owner(),
+        created_at: at(1),
+        used_at: at(9),
+        turns: 0,
+        title: title(),
+        is_hidden: false,
+    };
     assert_eq!(expect_ok(store.session(&keys[0]).await), Some(expected));
     assert_eq!(expect_ok(store.session(&session("unknown")).await), None);
 
@@ -109,7 +118,15 @@ pub async fn cleared_sessions_hide(store: Arc<dyn Store>) {
     assert!(expect_ok(store.run(run_id(1)).await).is_some(), "a marker deletes nothing");
 
     commit(&*store, vec![StoreWrite::OpenRun(run(4, &key)), StoreWrite::AddTurn(turn(4, &key))]).await;
-    let back = SessionRow { key: key.clone(), owner: owner(), created_at: at(1), used_at: at(4), turns: 1 };
+    let back = SessionRow {
+        key: key.clone(),
+        owner: owner(),
+        created_at: at(1),
+        used_at: at(4),
+        turns: 1,
+        title: title(),
+        is_hidden: false,
+    };
     assert_eq!(
         expect_ok(store.sessions(SessionFilter::default(), 10, None).await).items,
         [back],
@@ -185,7 +202,15 @@ pub async fn purged_sessions_are_gone(store: Arc<dyn Store>) {
         vec![StoreWrite::OpenRun(RunRow { started_at: at(70), ..run(5, &key) }), StoreWrite::AddTurn(turn(5, &key))],
     )
     .await;
-    let reborn = SessionRow { key: key.clone(), owner: owner(), created_at: at(4), used_at: at(70), turns: 1 };
+    let reborn = SessionRow {
+        key: key.clone(),
+        owner: owner(),
+        created_at: at(4),
+        used_at: at(70),
+        turns: 1,
+        title: title(),
+        is_hidden: false,
+    };
     assert_eq!(expect_ok(store.session(&key).await), Some(reborn));
 }
 

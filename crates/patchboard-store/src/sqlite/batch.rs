@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::events::TopicCache;
 use super::interner::NameInterner;
 use super::sql_error::SqliteError;
-use super::{audit, deliveries, events, facts, inputs, kv, messages, runs, sessions, usage};
+use super::{audit, conversations, deliveries, events, facts, forget, inputs, kv, messages, runs, sessions, usage};
 
 /// A batch with encoded payloads.
 #[derive(Debug)]
@@ -42,6 +42,10 @@ impl EncodedBatch {
                 | StoreWrite::OpenModelCall(_)
                 | StoreWrite::SettleModelCall(_)
                 | StoreWrite::ClearSession { .. }
+                | StoreWrite::ForgetFact { .. }
+                | StoreWrite::RenameSession { .. }
+                | StoreWrite::HideSession { .. }
+                | StoreWrite::ForkSession(_)
                 | StoreWrite::Audit(_)
                 | StoreWrite::Message(_) => {}
                 StoreWrite::Delivery(row) => bytes += row.body.len(),
@@ -113,6 +117,10 @@ impl BatchWriter {
                     sessions::purge(db, session)?;
                     topics.clear();
                 }
+                StoreWrite::ForgetFact { owner, fact } => forget::fact(db, owner, *fact)?,
+                StoreWrite::RenameSession { session, title } => conversations::rename(db, session, title)?,
+                StoreWrite::HideSession { session, hidden } => conversations::hide(db, session, *hidden)?,
+                StoreWrite::ForkSession(fork) => conversations::fork(db, names, fork)?,
                 StoreWrite::Audit(row) => audit::add(db, names, row)?,
                 StoreWrite::Message(row) => messages::put(db, topics, row)?,
                 StoreWrite::Delivery(row) => deliveries::put(db, row)?,

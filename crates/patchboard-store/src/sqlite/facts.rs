@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, cursor_parts, from_stored_count, session_key, timestamp};
-use super::{MAX_ITEMS, search_terms};
+use super::{MAX_ITEMS, accounts, search_terms, sessions};
 
 /// Facts examined per word, newest first. Older ones are not found by a word that occurs this often.
 const MAX_FACTS_PER_TERM: u32 = 2000;
@@ -21,7 +21,7 @@ pub(super) fn insert_or_supersede(
     names: &mut NameInterner,
     fact: &NewFact,
 ) -> Result<(), SqliteError> {
-    let owner = names.intern(db, fact.owner.as_str())?;
+    let owner = names.intern(db, &interner::owner_name(&fact.owner))?;
     let session = names.intern_session(db, &fact.session)?;
     let learned_at = fact.learned_at.as_microsecond();
     let current: Option<(i64, bool)> = db
@@ -37,30 +37,85 @@ pub(super) fn insert_or_supersede(
         None => None,
     };
     if let Some(old) = replaced {
-        db.prepare_cached("UPDATE facts SET superseded_at = ?2 WHERE number = ?1")?.execute([old, learned_at])?;
-        db.prepare_cached("DELETE FROM fact_words WHERE rowid = ?1")?.execute([old])?;
-        db.prepare_cached("DELETE FROM fact_vectors WHERE fact = ?1")?.execute([old])?;
+        // Forgetting the fact can only overwrite where it is stored then.
+        sessions::with_secure_delete(db, || {
+            delete_search_entries(db, owner, old)?;
+            db.prepare_cached("UPDATE facts SET superseded_at = ?2 WHERE number = ?1")?.execute([old, learned_at])?;
+            Ok(())
+        })?;
     }
     let confidence = if fact.confidence.is_nan() { 0.0 } else { fact.confidence };
     let number = db
         .prepare_cached(
-            "INSERT INTO facts (owner, session, learned_at, confidence, subject, predicate, object)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO facts (owner, session, run, learned_at, confidence, subject, predicate, object)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
-        .insert(params![owner, session, learned_at, confidence, fact.subject, fact.predicate, fact.object])?;
+        .insert(params![
+            owner,
+            session,
+            accounts::stored_run(fact.run.as_ref()),
+            learned_at,
+            confidence,
+            fact.subject,
+            fact.predicate,
+            fact.object
+        ])?;
     if let Some(old) = replaced {
         db.prepare_cached("UPDATE facts SET superseded_by = ?2 WHERE number = ?1")?.execute([old, number])?;
     }
-    let text = format!("{} {} {}", fact.subject, fact.predicate, fact.object);
-    let indexed: Vec<String> =
-        search_terms::distinct_terms(&text).iter().map(|word| search_terms::owner_term(owner, word)).collect();
-    db.prepare_cached("INSERT INTO fact_words (rowid, words) VALUES (?1, ?2)")?
-        .execute(params![number, indexed.join(" ")])?;
+    let words = indexed_words(owner, &fact.subject, &fact.predicate, &fact.object);
+    db.prepare_cached("INSERT INTO fact_words (rowid, words) VALUES (?1, ?2)")?.execute(params![number, words])?;
     if let Some((space, vector)) = &fact.embedding {
         db.prepare_cached("INSERT INTO fact_vectors (fact, owner, space, vector) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![number, owner, names.intern(db, space)?, to_bytes(vector)])?;
     }
     Ok(())
+}
+
+fn indexed_words(owner: i64, subject: &str, predicate: &str, object: &str) -> String {
+    let terms = search_terms::distinct_terms(&format!("{subject} {predicate} {object}"));
+    terms.iter().map(|word| search_terms::owner_term(owner, word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Takes a current fact out of the search. Superseded ones are not in it.
+fn delete_search_entries(db: &Connection, owner: i64, number: i64) -> Result<(), SqliteError> {
+    let mut find = db.prepare_cached(
+        "SELECT subject, predicate, object FROM facts WHERE number = ?1 AND owner = ?2 AND superseded_at IS NULL",
+    )?;
+    let words = find.query_row([number, owner], |row| {
+        let (subject, predicate, object) =
+            (row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+        Ok(indexed_words(owner, &subject, &predicate, &object))
+    });
+    if let Some(words) = words.optional()? {
+        // The index knows a fact by its words, so these must be the words it was indexed with.
+        db.prepare_cached("INSERT INTO fact_words (fact_words, rowid, words) VALUES ('delete', ?1, ?2)")?
+            .execute(params![number, words])?;
+    }
+    db.prepare_cached("DELETE FROM fact_vectors WHERE fact = ?1")?.execute([number])?;
+    Ok(())
+}
+
+/// Deletes a fact of the owner; `false` if there is none of that number.
+pub(super) fn delete(db: &Connection, owner: i64, number: i64) -> Result<bool, SqliteError> {
+    let mut find = db.prepare_cached("SELECT 1 FROM facts WHERE number = ?1 AND owner = ?2")?;
+    if !find.exists([number, owner])? {
+        return Ok(false);
+    }
+    delete_search_entries(db, owner, number)?;
+    db.prepare_cached("DELETE FROM facts WHERE number = ?1")?.execute([number])?;
+    Ok(true)
+}
+
+/// Deletes at most `limit` facts of the owner, also superseded ones; returns how many.
+pub(super) fn delete_some(db: &Connection, owner: i64, limit: usize) -> Result<usize, SqliteError> {
+    let mut find = db.prepare_cached("SELECT number FROM facts WHERE owner = ?1 LIMIT ?2")?;
+    let found = find.query_map([owner, i64::try_from(limit).unwrap_or(i64::MAX)], |row| row.get(0))?;
+    let found = found.collect::<Result<Vec<i64>, _>>()?;
+    for number in &found {
+        delete(db, owner, *number)?;
+    }
+    Ok(found.len())
 }
 
 /// The end of a page. Later pages exclude facts learned after the first page.
@@ -76,7 +131,7 @@ pub(super) fn search(db: &Connection, query: &FactQuery) -> Result<ResultPage<Fa
     let empty = ResultPage { items: Vec::new(), next: None };
     let after = query.cursor.as_ref().map(parse_cursor).transpose()?;
     let limit = query.limit.min(MAX_ITEMS);
-    let Some(owner) = interner::find(db, query.owner.as_str())? else { return Ok(empty) };
+    let Some(owner) = interner::find(db, &interner::owner_name(&query.owner))? else { return Ok(empty) };
     let newest = match after {
         Some(after) => after.newest,
         None => db.query_row("SELECT ifnull(max(number), 0) FROM facts", [], |row| row.get(0))?,

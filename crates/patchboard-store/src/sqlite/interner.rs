@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use patchboard_core::id::SessionKey;
+use patchboard_core::id::{MemoryOwner, SessionKey};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::sql_error::SqliteError;
@@ -47,6 +47,18 @@ impl NameInterner {
     pub(super) fn clear(&mut self) {
         self.cached.clear();
     }
+}
+
+/// Distinguishes an account from a principal of the same spelling, whose name must outlive the account.
+const OWNER_PREFIX: &str = "account/";
+
+/// The name under which the owner of facts is stored.
+pub(super) fn owner_name(owner: &MemoryOwner) -> String {
+    format!("{OWNER_PREFIX}{owner}")
+}
+
+pub(super) fn owner_of_name(name: &str) -> Option<MemoryOwner> {
+    MemoryOwner::parse(name.strip_prefix(OWNER_PREFIX)?)
 }
 
 pub(super) fn find(db: &Connection, name: &str) -> Result<Option<i64>, SqliteError> {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::events::{self, TopicCache};
 use super::interner::{self, NameInterner};
-use super::sql_error::{SqliteError, run_id, session_key, timestamp};
+use super::sql_error::{SqliteError, from_stored_count, run_id, session_key, timestamp};
 use super::{folding, inputs, kv, run_list, sessions, usage};
 
 /// The indexes by client id and by session are partitioned into blocks of this many runs (see the schema).
@@ -62,7 +62,7 @@ pub(super) fn open(
         row.client_id,
         row.input,
     ])?;
-    sessions::mark_used(db, session, &row.session, principal, row.started_at)
+    sessions::mark_used(db, session, row, principal)
 }
 
 /// The number of the run's principal.
@@ -142,19 +142,55 @@ pub(super) fn delete_purged(db: &Connection, topic: i64) -> Result<(), SqliteErr
 
 /// Deletes a session's ended runs. Running ones stay until they end, because their cost must be counted.
 pub(super) fn purge(db: &Connection, session: i64) -> Result<(), SqliteError> {
+    purge_some(db, session, usize::MAX).map(|_| ())
+}
+
+/// The same, but stops once about `limit` rows were deleted; returns how many were.
+pub(super) fn purge_some(db: &Connection, session: i64, limit: usize) -> Result<usize, SqliteError> {
+    let mut deleted = 0;
     let mut find =
         db.prepare_cached("SELECT number, ended_at IS NOT NULL FROM runs WHERE number >> 13 = ?1 AND session = ?2")?;
     for block in blocks(db)? {
         let found = find.query_map([block, session], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?;
         for (run, ended) in found.collect::<Result<Vec<_>, _>>()? {
+            if deleted >= limit {
+                return Ok(deleted);
+            }
             if ended {
-                delete(db, run)?;
+                deleted += delete(db, run)? + 1;
             } else {
                 db.prepare_cached("UPDATE runs SET purge_on_close = 1 WHERE number = ?1")?.execute([run])?;
             }
         }
     }
-    Ok(())
+    Ok(deleted)
+}
+
+pub(super) fn count_of_session(db: &Connection, session: i64) -> Result<u64, SqliteError> {
+    let mut count = db.prepare_cached("SELECT count(*) FROM runs WHERE number >> 13 = ?1 AND session = ?2")?;
+    let mut total = 0;
+    for block in blocks(db)? {
+        total += from_stored_count(count.query_row([block, session], |row| row.get(0))?);
+    }
+    Ok(total)
+}
+
+/// Runs of these sessions after a number, oldest first, each with its number. Reads all runs: for exports.
+pub(super) fn list_of_sessions(
+    db: &Connection,
+    sessions: &str,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<(i64, RunRow)>, SqliteError> {
+    let mut statement = db.prepare_cached(&format!(
+        "{COLUMNS} WHERE runs.session IN ({sessions}) AND runs.number > ?1 ORDER BY runs.number LIMIT ?2"
+    ))?;
+    let mut rows = statement.query([after, limit])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push((row.get(8)?, run_row(row)?));
+    }
+    Ok(found)
 }
 
 pub(super) fn prune(db: &Connection, retention: RetentionCutoffs) -> Result<bool, SqliteError> {

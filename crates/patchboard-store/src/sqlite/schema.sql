@@ -2,10 +2,16 @@
 -- meant by their number everywhere else. What grows without end is only ever appended to, near the end of its
 -- tree, so that a commit costs the same whatever is already stored.
 
--- Session keys, memory owners, principals, surfaces, agents, providers, models, vector spaces.
+-- Session keys, memory owners (`account/` and the account), principals, surfaces, agents, providers, models, vector
+-- spaces. The name is null once it was forgotten: its number is never used for another.
 CREATE TABLE names (
     number INTEGER PRIMARY KEY,
-    name   TEXT NOT NULL UNIQUE
+    name   TEXT UNIQUE
+) STRICT;
+
+-- One row while data of some account is deleted, but its remains are still in the file.
+CREATE TABLE remains (
+    exist INTEGER NOT NULL
 ) STRICT;
 
 -- What has an event log of its own: the sixteen bytes of a run id, or those of a message id and an `m`.
@@ -137,8 +143,15 @@ CREATE TABLE sessions (
     channel      TEXT,
     account      TEXT,
     -- The principal whose run created the session; null if that run was never recorded.
-    owner        INTEGER
+    owner        INTEGER,
+    title        TEXT,
+    -- Left out of lists.
+    hidden       INTEGER NOT NULL DEFAULT 0,
+    -- Turns up to this number are in `turn_words`; there may be more if `unindexed` is set.
+    indexed_turns INTEGER NOT NULL DEFAULT 0,
+    unindexed    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+CREATE INDEX sessions_unindexed ON sessions (number) WHERE unindexed = 1;
 CREATE INDEX sessions_by_use ON sessions (used_at) WHERE cleared = 0;
 CREATE INDEX sessions_by_account ON sessions (account, channel);
 
@@ -151,10 +164,21 @@ CREATE TABLE turns (
     payload  BLOB NOT NULL
 ) STRICT;
 
+-- Words of turns; a row's number is its turn's position.
+CREATE VIRTUAL TABLE turn_words USING fts5 (
+    words,
+    content = '',
+    tokenize = 'unicode61 remove_diacritics 2'
+);
+-- Deleted words are removed at once instead of at some later merge.
+INSERT INTO turn_words (turn_words, rank) VALUES ('secure-delete', 1);
+
 CREATE TABLE facts (
     number        INTEGER PRIMARY KEY,
     owner         INTEGER NOT NULL,
     session       INTEGER NOT NULL,
+    -- The run in whose turn it was stated.
+    run           BLOB,
     learned_at    INTEGER NOT NULL,
     superseded_at INTEGER,
     superseded_by INTEGER,
@@ -165,14 +189,16 @@ CREATE TABLE facts (
 ) STRICT;
 CREATE UNIQUE INDEX facts_current ON facts (owner, subject, predicate) WHERE superseded_at IS NULL;
 CREATE INDEX facts_newest ON facts (owner) WHERE superseded_at IS NULL;
+CREATE INDEX facts_superseded ON facts (owner) WHERE superseded_at IS NOT NULL;
+CREATE INDEX facts_by_successor ON facts (superseded_by) WHERE superseded_by IS NOT NULL;
 
 -- Words of current facts, each written `<owner>x<word>`: a search for one owner's words cannot even touch another's.
 CREATE VIRTUAL TABLE fact_words USING fts5 (
     words,
     content = '',
-    contentless_delete = 1,
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
+INSERT INTO fact_words (fact_words, rank) VALUES ('secure-delete', 1);
 
 -- Vectors of current facts: little-endian 32-bit floats.
 CREATE TABLE fact_vectors (
@@ -190,7 +216,9 @@ CREATE TABLE audit (
     surface   INTEGER NOT NULL,
     run       BLOB,
     action    TEXT NOT NULL,
+    -- Words that name no user; or `session` or `account`, and the number of its name.
     subject   TEXT NOT NULL,
+    subject_name INTEGER,
     detail    TEXT NOT NULL
 ) STRICT;
 

@@ -9,11 +9,16 @@ const MAX_CHARACTERS: usize = 64;
 
 /// The distinct words of a text, in lower case, in order.
 pub(super) fn distinct_terms(text: &str) -> Vec<String> {
+    distinct_terms_up_to(text, MAX_TERMS)
+}
+
+/// The same, with another limit.
+pub(super) fn distinct_terms_up_to(text: &str, max_terms: usize) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut words = Vec::new();
     for part in text.split(|character: char| !character.is_alphanumeric()).filter(|part| !part.is_empty()) {
         for word in split_ideographs(part) {
-            if words.len() == MAX_TERMS {
+            if words.len() == max_terms {
                 return words;
             }
             let word: String = word.chars().take(MAX_CHARACTERS).flat_map(char::to_lowercase).collect();
@@ -40,9 +45,18 @@ pub(super) fn owner_term(owner: i64, word: &str) -> String {
 
 /// The FTS expression for one word. Longer words also match as prefixes.
 pub(super) fn match_expression(owner: i64, word: &str) -> String {
+    expression(&owner_term(owner, word), word)
+}
+
+/// The same for a word that no owner's number precedes.
+pub(super) fn plain_expression(word: &str) -> String {
+    expression(word, word)
+}
+
+fn expression(term: &str, word: &str) -> String {
     let long = word.chars().count() >= if word.is_ascii() { 4 } else { 2 };
     let wildcard = if long && !word.chars().any(is_ideograph) { "*" } else { "" };
-    format!("\"{}\"{wildcard}", owner_term(owner, word))
+    format!("\"{term}\"{wildcard}")
 }
 
 /// Chinese and Japanese have no spaces between words: every character becomes a term.

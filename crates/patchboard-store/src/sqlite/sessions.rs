@@ -3,40 +3,44 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use patchboard_core::conversation::title_of;
 use patchboard_core::id::SessionKey;
 use patchboard_core::record;
-use patchboard_core::store::{NewTurn, PageCursor, ResultPage, SessionFilter, SessionRow, TurnQuery, TurnRow};
+use patchboard_core::store::{
+    HiddenSessions, NewTurn, PageCursor, ResultPage, RunRow, SessionFilter, SessionRow, TurnQuery, TurnRow,
+};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::events::TopicCache;
 use super::interner::{self, NameInterner};
 use super::sql_error::{SqliteError, cursor_parts, from_stored_count, row_limit, run_id, session_key, timestamp};
-use super::{kv, runs};
+use super::{kv, runs, turn_index};
 
 /// Bits for turn positions: a session holds up to 2^30 turns.
-const TURN_BITS: u32 = 30;
-const MAX_TURN: i64 = (1 << TURN_BITS) - 1;
+pub(super) const TURN_BITS: u32 = 30;
+pub(super) const MAX_TURN: i64 = (1 << TURN_BITS) - 1;
 
 const COLUMNS: &str = "SELECT names.name, created_at, used_at, sessions.number,
         ifnull((SELECT max(position) FROM turns
             WHERE position BETWEEN sessions.number << 30 AND (sessions.number << 30) + 1073741823)
             - (sessions.number << 30), 0) - hidden_turns,
-        owner.name
+        owner.name, title, hidden
     FROM sessions JOIN names ON names.number = sessions.number
     LEFT JOIN names AS owner ON owner.number = sessions.owner";
 
 /// Called when a run is accepted: creates the session if necessary, updates its last use and ends its cleared state.
-pub(super) fn mark_used(
-    db: &Connection,
-    number: i64,
-    key: &SessionKey,
-    owner: i64,
-    at: Timestamp,
-) -> Result<(), SqliteError> {
+pub(super) fn mark_used(db: &Connection, number: i64, run: &RunRow, owner: i64) -> Result<(), SqliteError> {
+    let at = run.started_at;
+    let title = title_of(&run.input);
+    // A cleared conversation begins anew, with a title of its own. The run will add a turn that is not indexed.
     let updated = db
-        .prepare_cached("UPDATE sessions SET used_at = ?2, cleared = 0 WHERE number = ?1")?
-        .execute([number, at.as_microsecond()])?;
-    if updated == 0 { create(db, number, key, Some(owner), at) } else { Ok(()) }
+        .prepare_cached(
+            "UPDATE sessions SET used_at = ?2, cleared = 0, unindexed = 1,
+                title = CASE WHEN cleared = 1 OR title IS NULL THEN ?3 ELSE title END
+             WHERE number = ?1",
+        )?
+        .execute(params![number, at.as_microsecond(), title])?;
+    if updated == 0 { create(db, number, &run.session, Some(owner), at, title) } else { Ok(()) }
 }
 
 fn create(
@@ -45,13 +49,15 @@ fn create(
     key: &SessionKey,
     owner: Option<i64>,
     at: Timestamp,
+    title: Option<Arc<str>>,
 ) -> Result<(), SqliteError> {
     let parts = key.conversation_parts();
     let (channel, account) = parts.map(|parts| (parts.channel, parts.account)).unzip();
     db.prepare_cached(
-        "INSERT INTO sessions (number, created_at, used_at, channel, account, owner) VALUES (?1, ?2, ?2, ?3, ?4, ?5)",
+        "INSERT INTO sessions (number, created_at, used_at, channel, account, owner, title, unindexed)
+         VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, 1)",
     )?
-    .execute(params![number, at.as_microsecond(), channel, account, owner])?;
+    .execute(params![number, at.as_microsecond(), channel, account, owner, title])?;
     Ok(())
 }
 
@@ -75,7 +81,7 @@ pub(super) fn add_turn(
         // Usually the session was created with its first run.
         None if !exists(db, session)? => {
             let owner = run.map(|run| runs::principal(db, run.number)).transpose()?.flatten();
-            create(db, session, &turn.session, owner, turn.at)?;
+            create(db, session, &turn.session, owner, turn.at, None)?;
         }
         Some(last) if last == end => {
             return Err(SqliteError::Rejected("the session has no room for another turn".to_owned()));
@@ -92,7 +98,10 @@ pub(super) fn add_turn(
         ],
     )?;
     // If the session was cleared while the turn was in progress, it is visible again.
-    db.prepare_cached("UPDATE sessions SET cleared = 0 WHERE number = ?1 AND cleared = 1")?.execute([session])?;
+    db.prepare_cached(
+        "UPDATE sessions SET cleared = 0, unindexed = 1 WHERE number = ?1 AND (cleared = 1 OR unindexed = 0)",
+    )?
+    .execute([session])?;
     Ok(())
 }
 
@@ -110,8 +119,7 @@ pub(super) fn purge(db: &Connection, session: &SessionKey) -> Result<(), SqliteE
     with_secure_delete(db, || {
         kv::purge(db, session)?;
         let Some(number) = interner::find(db, session.as_str())? else { return Ok(()) };
-        let (start, end) = turn_range(number);
-        db.prepare_cached("DELETE FROM turns WHERE position BETWEEN ?1 AND ?2")?.execute([start, end])?;
+        turn_index::delete_some_turns(db, number, usize::MAX)?;
         db.prepare_cached("DELETE FROM sessions WHERE number = ?1")?.execute([number])?;
         runs::purge(db, number)
     })
@@ -168,8 +176,13 @@ pub(super) fn list(
     };
     let owners = filter.owners.as_deref().map(|owners| owner_ids_sql(db, owners)).transpose()?;
     let owned = owners.as_ref().map_or_else(String::new, |numbers| format!("AND sessions.owner IN ({numbers})"));
+    let hidden = match filter.hidden {
+        HiddenSessions::LeftOut => "AND hidden = 0",
+        HiddenSessions::Included => "",
+        HiddenSessions::Only => "AND hidden = 1",
+    };
     let mut statement = db.prepare_cached(&format!(
-        "{COLUMNS} WHERE cleared = 0 AND (used_at, sessions.number) < (?1, ?2) AND {condition} {owned}
+        "{COLUMNS} WHERE cleared = 0 AND (used_at, sessions.number) < (?1, ?2) AND {condition} {owned} {hidden}
          ORDER BY used_at DESC, sessions.number DESC LIMIT ?3"
     ))?;
     let parameters: [&dyn ToSql; 5] = [&used_before, &number_before, &fetched, &filter.channel, &filter.account];
@@ -223,6 +236,71 @@ pub(super) fn turns(db: &Connection, query: &TurnQuery) -> Result<ResultPage<Tur
     Ok(page)
 }
 
+/// All sessions of an account after a number, also cleared and hidden ones.
+pub(super) fn list_of_account(
+    db: &Connection,
+    channel: &str,
+    account: &str,
+    after: i64,
+    limit: usize,
+) -> Result<ResultPage<SessionRow>, SqliteError> {
+    let limit = row_limit(limit);
+    let mut statement = db.prepare_cached(&format!(
+        "{COLUMNS} WHERE account = ?2 AND channel = ?1 AND sessions.number > ?3 ORDER BY sessions.number LIMIT ?4"
+    ))?;
+    let mut rows = statement.query(params![channel, account, after, limit + 1])?;
+    let mut page = ResultPage { items: Vec::new(), next: None };
+    let mut last = after;
+    while let Some(row) = rows.next()? {
+        if i64::try_from(page.items.len()).unwrap_or(i64::MAX) == limit {
+            page.next = Some(PageCursor(last.to_string()));
+            break;
+        }
+        page.items.push(session_row(row)?);
+        last = row.get(3)?;
+    }
+    Ok(page)
+}
+
+/// Stored turns of a session after a position, also hidden ones, oldest first, each with its position.
+pub(super) fn stored_turns(
+    db: &Connection,
+    session: i64,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<(i64, TurnRow)>, SqliteError> {
+    let (start, end) = turn_range(session);
+    let mut statement = db.prepare_cached(
+        "SELECT position, run, at, version, payload FROM turns
+         WHERE position > ?1 AND position <= ?2 ORDER BY position LIMIT ?3",
+    )?;
+    let mut rows = statement.query([after.max(start), end, limit])?;
+    let mut turns = Vec::new();
+    while let Some(row) = rows.next()? {
+        turns.push((row.get(0)?, turn_row(row)?));
+    }
+    Ok(turns)
+}
+
+/// The principal that created a session, if known, and how many turns of it are stored.
+type CreatorAndTurns = (Option<Arc<str>>, u64);
+
+/// `None` if there is no such session.
+pub(super) fn creator_and_turns(db: &Connection, session: i64) -> Result<Option<CreatorAndTurns>, SqliteError> {
+    let mut find = db.prepare_cached(
+        "SELECT owner.name FROM sessions LEFT JOIN names AS owner ON owner.number = sessions.owner
+         WHERE sessions.number = ?1",
+    )?;
+    let creator: Option<Option<Arc<str>>> = find.query_row([session], |row| row.get(0)).optional()?;
+    let turns = last_position(db, session)?.map_or(0, |position| from_stored_count(position & MAX_TURN));
+    Ok(creator.map(|creator| (creator, turns)))
+}
+
+pub(super) fn has_unfinished_run(db: &Connection, session: i64) -> Result<bool, SqliteError> {
+    let mut find = db.prepare_cached("SELECT 1 FROM runs WHERE ended_at IS NULL AND session = ?1")?;
+    Ok(find.exists([session])?)
+}
+
 pub(super) fn exists(db: &Connection, session: i64) -> Result<bool, SqliteError> {
     Ok(db.prepare_cached("SELECT 1 FROM sessions WHERE number = ?1")?.exists([session])?)
 }
@@ -247,6 +325,8 @@ fn session_row(row: &Row<'_>) -> Result<SessionRow, SqliteError> {
         used_at: timestamp(row.get(2)?)?,
         turns: from_stored_count(row.get(4)?),
         owner: row.get::<_, Option<String>>(5)?.map(Into::into),
+        title: row.get(6)?,
+        is_hidden: row.get(7)?,
     })
 }
 

@@ -134,6 +134,7 @@ async fn keys_that_could_not_be_read_back_are_refused() {
         object: "tea".to_owned(),
         confidence: f32::NAN,
         session: SessionKey::conversation("main", "web", "alice", peer),
+        run: None,
         learned_at: Timestamp::UNIX_EPOCH,
         embedding: None,
     };
@@ -209,6 +210,7 @@ async fn facts_are_found_in_other_forms_of_their_words() {
             object: object.to_owned(),
             confidence: 1.0,
             session: SessionKey::conversation("main", "web", "alice", "1"),
+            run: None,
             learned_at: Timestamp::UNIX_EPOCH,
             embedding: None,
         };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use patchboard_core::id::{NodeId, RunId, Seq};
 use patchboard_core::model::TokenCount;
 use patchboard_core::store::{
-    BudgetScope, ModelCallRow, PageCursor, ResultPage, UsageGroup, UsageGrouping, UsageQuery, UsageRow,
+    BudgetScope, FORGOTTEN, ModelCallRow, PageCursor, ResultPage, UsageGroup, UsageGrouping, UsageQuery, UsageRow,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -196,7 +196,9 @@ fn usage_group(row: &Row<'_>, group_by: UsageGrouping) -> Result<UsageGroup, Sql
             let day: i64 = row.get(0)?;
             timestamp(day.saturating_mul(DAY_MICROSECONDS))?.strftime("%Y-%m-%d").to_string()
         }
-        UsageGrouping::Model | UsageGrouping::Provider | UsageGrouping::Agent | UsageGrouping::Session => row.get(6)?,
+        UsageGrouping::Model | UsageGrouping::Provider | UsageGrouping::Agent | UsageGrouping::Session => {
+            row.get::<_, Option<String>>(6)?.unwrap_or_else(|| FORGOTTEN.to_owned())
+        }
     };
     Ok(UsageGroup {
         key,

@@ -4,23 +4,25 @@
 //! Text chunks need no sync, and handing them to another thread takes longer than writing them: while no other write is
 //! in progress, the caller's own thread writes them, in some tens of microseconds.
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
-use patchboard_core::id::TenureId;
+use patchboard_core::id::{MemoryOwner, TenureId};
 use patchboard_core::store::{
-    DeliveryRow, Durability, EarlierDelivery, RetentionCutoffs, StoreError, TakenDelivery, WriteBatch,
+    DeliveryRow, Durability, EarlierDelivery, EraseExtent, RetentionCutoffs, StoreError, TakenDelivery, WriteBatch,
 };
+use patchboard_core::webhook::DeliveryId;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::batch::{BatchWriter, EncodedBatch};
 use super::reader::{STACK_BYTES, acquire_permits};
 use super::sql_error::{self, SqliteError};
-use super::{SqliteOptions, deliveries, messages, runs};
+use super::{SqliteOptions, deliveries, forget, messages, runs, turn_index};
 use crate::{OpenError, telemetry};
 
 /// Limits of one transaction; further batches wait for the next one. They bound how long a caller waits for others and
@@ -66,6 +68,7 @@ enum WriterCommand {
         earlier: EarlierDelivery,
         reply: ResultSender<TakenDelivery>,
     },
+    Maintain(MaintenanceJob),
     Prune {
         retention: RetentionCutoffs,
         reply: ResultSender<bool>,
@@ -75,6 +78,15 @@ enum WriterCommand {
         readers: Vec<JoinHandle<()>>,
         reply: ResultSender<()>,
     },
+}
+
+/// Rare work on the connection that is no batch.
+struct MaintenanceJob(Box<dyn FnOnce(&mut WriteConnection) + Send>);
+
+impl fmt::Debug for MaintenanceJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MaintenanceJob")
+    }
 }
 
 #[derive(Debug)]
@@ -178,6 +190,23 @@ impl WriterHandle {
         })
     }
 
+    /// Runs `work` on the writer thread, after the commits queued so far.
+    pub(super) fn maintain<T: Send + 'static>(
+        &self,
+        attempted: &'static str,
+        work: impl FnOnce(&mut WriteConnection) -> Result<T, SqliteError> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        let (reply, receiver) = oneshot::channel();
+        let job = move |connection: &mut WriteConnection| {
+            send_reply(reply, work(connection).map_err(|error| error.into_store_error(attempted)));
+        };
+        let sent = self.send(WriterCommand::Maintain(MaintenanceJob(Box::new(job))));
+        Box::pin(async move {
+            sent?;
+            await_reply(receiver).await
+        })
+    }
+
     pub(super) fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
             let (reply, receiver) = oneshot::channel();
@@ -232,6 +261,10 @@ impl WriterThread {
                 WriterCommand::TakeDelivery { row, earlier, reply } => {
                     let taken = connection.take_delivery(&row, &earlier);
                     send_reply(reply, taken.map_err(|error| error.into_store_error("store a delivery")));
+                    1
+                }
+                WriterCommand::Maintain(job) => {
+                    (job.0)(connection);
                     1
                 }
                 WriterCommand::Prune { retention, reply } => {
@@ -337,6 +370,36 @@ impl WriteConnection {
         written
     }
 
+    /// Deletes some of what is stored of an account; `true` if more is left.
+    pub(super) fn forget_account(
+        &mut self,
+        account: &MemoryOwner,
+        deliveries: &[DeliveryId],
+    ) -> Result<bool, SqliteError> {
+        self.wal_bytes = self.wal_bytes.saturating_add(CHECKPOINT_BYTES);
+        let forgotten = self.in_transaction(Durability::Boundary, |db, batch_writer| {
+            // Names and topics of deleted rows may be in the caches.
+            batch_writer.clear_caches();
+            forget::account(db, account, deliveries)
+        });
+        self.checkpoint_if_due();
+        forgotten
+    }
+
+    pub(super) fn erase_remains(&mut self, extent: EraseExtent) -> Result<(), SqliteError> {
+        self.set_durability(Durability::Boundary)?;
+        self.wal_bytes = 0;
+        forget::erase(&self.db, extent)
+    }
+
+    /// Indexes some turns; `true` if more are left. Nobody is told of it, so it may be lost with the power.
+    pub(super) fn index_turns(&mut self) -> Result<bool, SqliteError> {
+        self.wal_bytes = self.wal_bytes.saturating_add(COMMIT_OVERHEAD_BYTES * 8);
+        let indexed = self.in_transaction(Durability::Delta, |db, _| turn_index::fill(db));
+        self.checkpoint_if_due();
+        indexed
+    }
+
     /// The caller is told of it at once, so it must survive a power failure.
     fn take_delivery(&mut self, row: &DeliveryRow, earlier: &EarlierDelivery) -> Result<TakenDelivery, SqliteError> {
         self.wal_bytes = self.wal_bytes.saturating_add(COMMIT_OVERHEAD_BYTES + row.body.len());
@@ -421,8 +484,10 @@ fn collect_group(
                 group.push(commit);
             }
             Ok(
-                other
-                @ (WriterCommand::TakeDelivery { .. } | WriterCommand::Prune { .. } | WriterCommand::Close { .. }),
+                other @ (WriterCommand::TakeDelivery { .. }
+                | WriterCommand::Maintain(_)
+                | WriterCommand::Prune { .. }
+                | WriterCommand::Close { .. }),
             ) => return (group, Some(other)),
             Err(_) => break,
         }

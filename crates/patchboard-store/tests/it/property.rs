@@ -258,6 +258,7 @@ async fn check_owners(store: &dyn Store, facts: &[(String, String, String)], que
             object: object.clone(),
             confidence: 1.0,
             session: SessionKey::conversation("main", "web", account, ""),
+            run: None,
             learned_at: Timestamp::UNIX_EPOCH,
             embedding: vector(),
         };

@@ -34,6 +34,7 @@ mod inputs;
 use super::wire;
 use crate::dialect::BoardRequest;
 
+mod accounts;
 mod keys;
 mod runs;
 
@@ -112,7 +113,8 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
             Ok(call(ReadHistory { session: session(about)?, page }, |read| history(read.turns)))
         }),
         "session.list" => parse_optional_params(method, params, |query: wire::ListParams| {
-            let filter = SessionFilter { channel: query.channel, account: query.account, owners: None };
+            let hidden = accounts::hidden_sessions(query.hidden.as_deref())?;
+            let filter = SessionFilter { channel: query.channel, account: query.account, hidden, owners: None };
             let page = PageRequest::new(query.limit, query.cursor.map(PageCursor));
             Ok(call(ListSessions { filter, page }, |page| list(page, |row| session_item(&row))))
         }),
@@ -186,7 +188,8 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
         "key.revoke" => {
             parse_params(method, params, |key: wire::KeyName| Ok(call(RevokeKey { name: key.name.into() }, done)))
         }
-        unknown => GatewayRequest::Refused(format!("unknown method: {unknown}")),
+        other => accounts::request(other, params)
+            .unwrap_or_else(|| GatewayRequest::Refused(format!("unknown method: {other}"))),
     }
 }
 
@@ -417,7 +420,11 @@ fn session_item(row: &SessionRow) -> Value {
     let mut item = json!({
         "session": row.key.as_str(), "turns": row.turns,
         "created_at": row.created_at.to_string(), "used_at": row.used_at.to_string(),
+        "title": row.title.as_deref(),
     });
+    if let Some(fields) = item.as_object_mut().filter(|_| row.is_hidden) {
+        fields.insert("hidden".into(), true.into());
+    }
     if let (Some(parts), Some(fields)) = (row.key.conversation_parts(), item.as_object_mut()) {
         fields.insert("agent".into(), parts.agent.into());
         fields.insert("channel".into(), parts.channel.into());

@@ -49,7 +49,7 @@ proptest! {
 
     #[test]
     fn every_request_is_answered_under_its_id_or_asked_on(
-        method in "ping|status|chat\\.send|chat\\.cancel|chat\\.attach|chat\\.history|session\\.list|session\\.clear|memory\\.search|budget\\.status|usage\\.report|tool\\.list|worker\\.list|approval\\.answer|plugin\\.load|plugin\\.unload|plugin\\.approve|nope",
+        method in "ping|status|chat\\.send|chat\\.cancel|chat\\.attach|chat\\.history|session\\.list|session\\.clear|session\\.rename|session\\.hide|session\\.search|session\\.fork|account\\.describe|account\\.forget|memory\\.accounts|memory\\.list|memory\\.correct|memory\\.forget|memory\\.export|memory\\.search|budget\\.status|usage\\.report|tool\\.list|worker\\.list|approval\\.answer|plugin\\.load|plugin\\.unload|plugin\\.approve|nope",
         params in any_json(),
     ) {
         let request = serde_json::json!({ "id": "the-id", "method": method, "params": params }).to_string();

@@ -268,6 +268,76 @@ pub(super) struct SessionParams {
 pub(super) struct ListParams {
     pub(super) channel: Option<String>,
     pub(super) account: Option<String>,
+    pub(super) hidden: Option<String>,
+    pub(super) limit: Option<usize>,
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct AccountParams {
+    pub(super) channel: String,
+    pub(super) account: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct AccountExport {
+    pub(super) channel: String,
+    pub(super) account: String,
+    pub(super) section: String,
+    pub(super) limit: Option<usize>,
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FactList {
+    pub(super) channel: String,
+    pub(super) account: String,
+    #[serde(default)]
+    pub(super) superseded: bool,
+    pub(super) limit: Option<usize>,
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FactParams {
+    pub(super) channel: String,
+    pub(super) account: String,
+    pub(super) fact: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FactCorrection {
+    pub(super) channel: String,
+    pub(super) account: String,
+    pub(super) fact: u64,
+    pub(super) object: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SessionRename {
+    #[serde(flatten)]
+    pub(super) about: SessionParams,
+    pub(super) title: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SessionHide {
+    #[serde(flatten)]
+    pub(super) about: SessionParams,
+    pub(super) hidden: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SessionFork {
+    #[serde(flatten)]
+    pub(super) about: SessionParams,
+    pub(super) turn: Option<u64>,
+    pub(super) run: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SessionSearch {
+    pub(super) query: String,
     pub(super) limit: Option<usize>,
     pub(super) cursor: Option<String>,
 }

@@ -173,6 +173,8 @@ fn session_row(json: &Value) -> Read<SessionRow> {
         created_at: noon()?,
         used_at: noon()?,
         turns: number(&json["turns"]),
+        title: json["title"].as_str().map(Into::into),
+        is_hidden: json["hidden"].as_bool().unwrap_or(false),
     })
 }
 

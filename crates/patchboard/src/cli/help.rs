@@ -9,9 +9,9 @@ use super::Cli;
 /// Every command must be listed here. The first group is all a new user needs.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["serve", "chat", "run", "onboard", "doctor"]),
-    ("Work", &["hub", "tools", "approvals", "runs", "attach", "sessions"]),
+    ("Work", &["hub", "tools", "approvals", "runs", "attach", "sessions", "memory"]),
     ("Look", &["status", "models", "workers", "plugins", "usage", "logs"]),
-    ("Run the server", &["config", "trust", "keys", "reload", "stop"]),
+    ("Run the server", &["config", "trust", "keys", "reload", "stop", "account"]),
     ("More", &["mcp", "completions", "explain"]),
 ];
 /// The column of descriptions.

@@ -1,4 +1,4 @@
-//! `patchboard sessions`: lists, shows and clears conversations.
+//! `patchboard sessions`: lists, shows, searches, names, hides, forks and clears conversations.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,10 @@ use super::{ServerTarget, block_on};
 use crate::client::GatewayClient;
 use crate::output;
 use crate::output::{Column, TableCell, TextRole, TextTable, clock};
+
+mod keep;
+
+use keep::{ForkArgs, HideArgs, RenameArgs, SearchArgs};
 
 /// Maximum number of sessions searched for a key.
 const MAX_SESSIONS: usize = 10_000;
@@ -35,6 +39,9 @@ enum SessionsCommand {
         /// How many at most.
         #[arg(long, default_value_t = 50)]
         limit: usize,
+        /// Also those that were hidden.
+        #[arg(long)]
+        hidden: bool,
         /// Print JSON, one session a line.
         #[arg(long)]
         json: bool,
@@ -52,6 +59,14 @@ enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Find turns of conversations by their words.
+    Search(SearchArgs),
+    /// Give a conversation another title.
+    Rename(RenameArgs),
+    /// Leave a conversation out of the list, or put it back.
+    Hide(HideArgs),
+    /// Start a new conversation with a copy of another one's beginning.
+    Fork(ForkArgs),
     /// Forget the turns of a conversation. Facts about the account stay.
     Clear {
         /// The session's key, as `sessions list` shows it.
@@ -67,8 +82,11 @@ enum SessionsCommand {
 pub(super) fn run(args: SessionsArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         match args.verb {
-            SessionsCommand::List { target, channel, account, limit, json } => {
-                let params = json!({ "channel": channel, "account": account, "limit": limit.min(500) });
+            SessionsCommand::List { target, channel, account, limit, hidden, json } => {
+                let params = json!({
+                    "channel": channel, "account": account, "limit": limit.min(500),
+                    "hidden": if hidden { "also" } else { "no" },
+                });
                 let items = target.connect().await?.list("session.list", params, limit).await?;
                 if json { lines(&items) } else { show_list(&items) }
             }
@@ -86,6 +104,10 @@ pub(super) fn run(args: SessionsArgs) -> Result<ExitCode, CommandFailure> {
                 }
                 if json { lines(items) } else { show_history(items) }
             }
+            SessionsCommand::Search(args) => keep::search(args).await?,
+            SessionsCommand::Rename(args) => keep::rename(args).await?,
+            SessionsCommand::Hide(args) => keep::hide(args).await?,
+            SessionsCommand::Fork(args) => keep::fork(args).await?,
             SessionsCommand::Clear { session, target, purge } => {
                 let mut client = target.connect().await?;
                 let sessions = keys(&mut client).await;
@@ -102,7 +124,7 @@ pub(super) fn run(args: SessionsArgs) -> Result<ExitCode, CommandFailure> {
 }
 
 async fn keys(client: &mut GatewayClient) -> anyhow::Result<Vec<String>> {
-    let items = client.list("session.list", json!({ "limit": 500 }), MAX_SESSIONS).await?;
+    let items = client.list("session.list", json!({ "limit": 500, "hidden": "also" }), MAX_SESSIONS).await?;
     Ok(items.iter().filter_map(|item| Some(item.get("session")?.as_str()?.to_owned())).collect())
 }
 
@@ -121,7 +143,7 @@ async fn history_failure(client: &mut GatewayClient, session: &str, error: anyho
     }
 }
 
-fn lines(items: &[Value]) {
+pub(super) fn lines(items: &[Value]) {
     for item in items {
         output::print_line(&item.to_string());
     }
@@ -136,14 +158,23 @@ fn show_list(items: &[Value]) {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    let mut table = TextTable::new([Column::number("TURNS"), Column::whole("LAST USED"), Column::whole("SESSION")]);
+    let mut table = TextTable::new([
+        Column::number("TURNS"),
+        Column::whole("LAST USED"),
+        Column::whole("SESSION"),
+        Column::cut("TITLE"),
+    ]);
     for item in items {
         let used = clock::local(&text(item, "used_at"), clock::MINUTE);
         table.push_row([
             text(item, "turns").into(),
             used.into(),
             TableCell::painted(&text(item, "session"), TextRole::Name),
+            item.get("title").and_then(Value::as_str).unwrap_or_default().into(),
         ]);
+        if item.get("hidden").is_some() {
+            table.add_remark("hidden; `patchboard sessions hide --show` puts it back");
+        }
     }
     table.print();
 }

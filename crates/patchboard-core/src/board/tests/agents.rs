@@ -34,7 +34,8 @@ fn with_helper(
 impl Bench {
     /// Conversations of `channel:account` but the one under `peer`, newest first.
     async fn conversations(&self, channel: &str, account: &str, peer: &str) -> Vec<SessionKey> {
-        let filter = SessionFilter { channel: Some(channel.into()), account: Some(account.into()), owners: None };
+        let filter =
+            SessionFilter { channel: Some(channel.into()), account: Some(account.into()), ..SessionFilter::default() };
         let page = self.store.sessions(filter, 100, None).await.unwrap();
         let own = SessionKey::conversation("default", channel, account, peer);
         page.items.into_iter().map(|row| row.key).filter(|key| *key != own).collect()

@@ -96,6 +96,7 @@ pub(super) async fn remember(
         // Stored on purpose, not extracted from a sentence.
         confidence: 1.0,
         session: scope.session.clone(),
+        run: None,
         learned_at: memory.clock.now(),
         embedding: memory.embed_one(&format!("{key}: {value}"), stop).await,
     };

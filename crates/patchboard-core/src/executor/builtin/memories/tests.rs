@@ -40,6 +40,7 @@ async fn state(fixture: &Fixture, text: &str) {
             object: fact.object,
             confidence: fact.confidence,
             session: scope.session.clone(),
+            run: None,
             learned_at: jiff::Timestamp::UNIX_EPOCH,
             embedding: None,
         };
