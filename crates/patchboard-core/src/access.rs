@@ -14,11 +14,11 @@ use crate::command::{
     RegisterTools, ReloadSettings, RemoveWorkspaceThread, ResendMessage, SearchMemory, SessionRef, SetModel, StartRun,
     SubmitMessage, SummariseUsage, TouchSession, UnloadPlugin,
 };
-use crate::command::{CreateKey, ListKeys, RevokeKey};
 use crate::command::{
     CorrectFact, DescribeAccount, ExportAccount, ForgetAccount, ForgetFact, ForkSession, HideSession, ListAccounts,
     ListFacts, RenameSession, SearchTurns,
 };
+use crate::command::{CreateKey, ListKeys, RevokeKey};
 use crate::error::{BoardError, ErrorKind};
 
 /// A command with its row in the access table.

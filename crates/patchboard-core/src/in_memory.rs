@@ -15,10 +15,9 @@ use crate::id::{InputId, MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::model::TokenCount;
 use crate::store::{
     AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FORGOTTEN, FactQuery, FactRow, InputRow, KvEntry, KvNamespace,
-    KvUsage,
-    MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
-    Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup, UsageGrouping,
-    UsageQuery, UsageRow, WriteBatch,
+    KvUsage, MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter,
+    SessionRow, Store, StoreError, StoreWrite, TakenDelivery, TurnQuery, TurnRow, UnfinishedRun, UsageGroup,
+    UsageGrouping, UsageQuery, UsageRow, WriteBatch,
 };
 use crate::store::{ListedRun, RunQuery};
 use crate::webhook::DeliveryId;

@@ -101,6 +101,7 @@ impl Envelope {
                 calls.drain(..skip.min(calls.len()));
             }
             Event::RunStarted { .. }
+            | Event::RunResumed
             | Event::RunBriefed(_)
             | Event::NodeEntered { .. }
             | Event::NodeLeft(_)
@@ -134,6 +135,7 @@ impl Event {
             | Self::ToolArguments { pieces, .. }
             | Self::ToolProgress { pieces, .. } => Some(pieces),
             Self::RunStarted { .. }
+            | Self::RunResumed
             | Self::RunBriefed(_)
             | Self::NodeEntered { .. }
             | Self::NodeLeft(_)
@@ -160,6 +162,7 @@ impl Event {
             | Self::ToolArguments { pieces, .. }
             | Self::ToolProgress { pieces, .. } => Some(pieces),
             Self::RunStarted { .. }
+            | Self::RunResumed
             | Self::RunBriefed(_)
             | Self::NodeEntered { .. }
             | Self::NodeLeft(_)

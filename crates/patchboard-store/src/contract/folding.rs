@@ -26,7 +26,7 @@ fn streamed(number: u64) -> Vec<Arc<Envelope>> {
     };
     let progress = |texts: &[&str]| Event::ToolProgress { call: call(), name: "read".into(), pieces: pieces(texts) };
     let entries = [
-        (None, Event::RunStarted { session: session("fold"), agent: "main".into() }),
+        (None, Event::RunStarted { session: session("fold"), agent: "main".into(), chat: None }),
         (Some(0), Event::ThoughtText(pieces(&["hm", ""]))),
         (Some(0), Event::ThoughtText(pieces(&["雨"]))),
         (Some(0), text(&["It ", "is"])),

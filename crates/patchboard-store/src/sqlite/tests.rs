@@ -269,6 +269,7 @@ async fn a_page_of_runs_looks_at_a_bounded_number() {
     let (_folder, path) = in_folder("sparse.db");
     let store = open(&path).unwrap();
     let run = |number: u128| RunRow {
+        requests: RunRequests::default(),
         run: RunId(Uuid::from_u128(number)),
         session: SessionKey::conversation("main", "web", "alice", "1"),
         principal: "alice".into(),

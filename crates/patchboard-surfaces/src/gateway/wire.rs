@@ -133,6 +133,7 @@ pub(super) struct ApprovalPrompt<'a> {
     /// Calls like this one can be allowed for the session.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) session_offered: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) run_id: String,
 }
 
@@ -153,6 +154,7 @@ pub(super) struct ClientToolCall<'a> {
     pub(super) name: &'a str,
     pub(super) input: Cow<'a, Value>,
     pub(super) expires_at: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) run_id: String,
 }
 
@@ -167,6 +169,7 @@ pub(super) struct QuestionPrompt<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) asked_by: Option<&'a str>,
     pub(super) expires_at: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) run_id: String,
 }
 

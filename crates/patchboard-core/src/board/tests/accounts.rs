@@ -137,6 +137,9 @@ async fn an_account_whose_runs_do_not_end_is_kept_whole() {
     // A run that no process works on.
     let stuck = RunId(uuid::Uuid::from_u128(77));
     let row = crate::store::RunRow {
+        agent: "default".into(),
+        strategy: crate::run_spec::StrategyKind::React,
+        requests: crate::store::RunRequests::default(),
         run: stuck,
         session: session("alice"),
         principal: caller(1).principal.text(),

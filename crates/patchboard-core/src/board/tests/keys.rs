@@ -260,8 +260,11 @@ async fn an_overseer_sees_and_steers_every_run_and_changes_nothing() {
     until(&mut followed, "may write run").await;
     let list = ListInputs(PageRequest::new(None, None));
     let open = bench.ask(&overseer(), list).await.unwrap().items;
-    let approval = crate::command::InputRef::Id(open[0].request.approval);
-    bench.ask(&overseer(), crate::command::AnswerInput { approval, approve: true }).await.unwrap();
+    let approval = crate::command::InputRef::Id(open[0].request.input);
+    bench
+        .ask(&overseer(), crate::command::AnswerInput { input: approval, answer: crate::event::InputAnswer::Approved })
+        .await
+        .unwrap();
     assert_eq!(rest(followed).await[0], "approved true by gateway:key:eye");
     let session = SessionRef::Origin(origin("alice"));
     let page = PageRequest::new(None, None);

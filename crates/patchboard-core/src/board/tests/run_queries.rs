@@ -3,7 +3,7 @@
 use super::runs::{on_runs, plan, run_of};
 use super::*;
 use crate::command::{
-    AnswerInput, InputRef, DescribeRun, FindRun, ListRuns, ReadEvents, RunListFilter, RunStateFilter,
+    AnswerInput, DescribeRun, FindRun, InputRef, ListRuns, ReadEvents, RunListFilter, RunStateFilter,
 };
 use crate::event::RunOutcome;
 use crate::reply::{RunReport, RunWait};
@@ -133,7 +133,7 @@ async fn a_run_that_waits_says_what_for() {
     // What is not told yet can be asked for again.
     let page = bench.ask(&caller(1), ReadEvents { run, from: record.last_seq().next(), limit: 10 }).await.unwrap();
     assert_eq!((page.events, page.next), (vec![], Some(record.last_seq().next())));
-    let answer = AnswerInput { approval: InputRef::Id(request.approval), approve: true };
+    let answer = AnswerInput { input: InputRef::Id(request.input), answer: InputAnswer::Approved };
     bench.ask(&caller(1), answer).await.unwrap();
     rest(followed).await;
     let_others_run().await;

@@ -58,22 +58,34 @@ pub(super) fn approval_page(page: ResultPage<PendingInput>) -> Value {
 }
 
 pub(super) fn input_page(page: ResultPage<PendingInput>) -> Value {
-    list(page, |pending| {
-        let mut item = json!(prompt(&pending.request, &pending.run.to_string()));
-        set(&mut item, "input_id", pending.request.input.to_string().into());
-        set(&mut item, "kind", pending.request.kind.name().into());
-        set(&mut item, "session", pending.session.to_string().into());
-        item
-    })
+    list(page, |pending| item(&pending))
+}
+
+pub(super) fn item(pending: &PendingInput) -> Value {
+    let mut item = json!(prompt(&pending.request, &pending.run.to_string()));
+    set(&mut item, "input_id", pending.request.input.to_string().into());
+    set(&mut item, "kind", pending.request.kind.name().into());
+    set(&mut item, "session", pending.session.to_string().into());
+    item
+}
+
+/// The event that tells the client of a run what it waits for.
+pub(super) fn event_name(request: &InputRequest) -> &'static str {
+    match request.kind {
+        InputKind::Approval { .. } => "approval",
+        InputKind::ClientToolCall(_) => "tool_call",
+        InputKind::Question { .. } => "question",
+    }
+}
+
+/// What a run waits for, without the run.
+pub(super) fn shown(request: &InputRequest) -> Value {
+    json!(prompt(request, ""))
 }
 
 /// The frame that tells the client of a run what it waits for.
 pub(super) fn prompt_frame(id: &str, topic: &Topic, seq: Seq, request: &InputRequest) -> String {
-    let event = match request.kind {
-        InputKind::Approval { .. } => "approval",
-        InputKind::ClientToolCall(_) => "tool_call",
-        InputKind::Question { .. } => "question",
-    };
+    let event = event_name(request);
     let run = match topic {
         Topic::Run(run) => run.to_string(),
         Topic::Message(_) => String::new(),

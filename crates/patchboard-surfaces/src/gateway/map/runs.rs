@@ -12,7 +12,7 @@ use patchboard_core::run_spec::{RunSpec, StrategyKind};
 use patchboard_core::store::{PageCursor, RunState};
 use serde_json::{Map, Value, json};
 
-use super::{GatewayRequest, PageRequest, approval, call, input, list, parse_key, rounded, wire};
+use super::{GatewayRequest, PageRequest, call, input, inputs, list, parse_key, rounded, wire};
 
 const DEFAULT_EVENTS: usize = 100;
 
@@ -96,10 +96,8 @@ fn run_item(report: &RunReport) -> Value {
 fn wait(wait: &RunWait) -> Value {
     match wait {
         RunWait::Input(pending) => {
-            let shown = approval(&pending.request, Some(pending.session.to_string()));
-            let mut shown = serde_json::to_value(shown).unwrap_or_default();
+            let mut shown = inputs::item(pending);
             if let Some(fields) = shown.as_object_mut() {
-                fields.insert("kind".to_owned(), "approval".into());
                 fields.insert("run".to_owned(), pending.run.to_string().into());
             }
             shown
@@ -140,7 +138,8 @@ fn event_item(record: &Envelope) -> Value {
 fn event_data(event: &Event) -> (&'static str, Value) {
     let pieces = |pieces: &TextChunks| pieces.iter().collect::<Value>();
     match event {
-        Event::RunStarted { session, agent } => {
+        Event::RunResumed => ("run_resumed", Value::Null),
+        Event::RunStarted { session, agent, .. } => {
             ("run_started", json!({ "session": session.as_str(), "agent": &**agent }))
         }
         Event::RunBriefed(spec) => ("run_briefed", briefing(spec)),
@@ -173,11 +172,9 @@ fn event_data(event: &Event) -> (&'static str, Value) {
             let data = json!({ "tool_use_id": &*call.0, "content": &*output.content, "is_error": output.is_error });
             ("tool_result", data)
         }
-        Event::InputRequested(request) => {
-            ("approval", serde_json::to_value(approval(request, None)).unwrap_or_default())
-        }
-        Event::InputProvided { approval, approved, by } => {
-            ("approval_answered", json!({ "approval_id": approval.to_string(), "approved": approved, "by": &**by }))
+        Event::InputRequested(request) => (inputs::event_name(request), inputs::shown(request)),
+        Event::InputProvided { input, answer, by } => {
+            ("input_provided", json!({ "input_id": input.to_string(), "answer": answer.name(), "by": &**by }))
         }
         Event::ModelUsage(usage) => (
             "usage",
