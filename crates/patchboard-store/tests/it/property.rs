@@ -159,6 +159,7 @@ async fn check_folding(store: &dyn Store, records: &[(u8, usize, u32, bool)], cu
     for (log, number) in logs.iter().zip(1_u8..) {
         let Topic::Run(run) = topic_id(number) else { unreachable!() };
         let mut writes = vec![StoreWrite::OpenRun(RunRow {
+            requests: patchboard_core::store::RunRequests::default(),
             run,
             session: SessionKey::conversation("main", "web", "alice", ""),
             principal: "local".into(),
