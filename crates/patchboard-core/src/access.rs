@@ -4,6 +4,7 @@ use crate::caller::{Caller, Grant, Principal, Surface};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::command::ReadAudit;
 use crate::command::{
     AddWorkspaceThread, AnswerApproval, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
     CallInSession, CallTool, CancelMessage, CancelRun, ClearSession, CloseSession, Command, ConfirmAppAlive,
@@ -71,6 +72,11 @@ grants! {
     Operate (while draining: false): ReloadSettings, ApproveTools, LoadPlugin, ApprovePlugin, UnloadPlugin, ApproveApp,
         PairApp, ForgetApp;
     Operate (while draining: true): DescribeServer;
+}
+
+// What the server recorded about everybody's work.
+grants! {
+    Operate (while draining: false): ReadAudit;
 }
 
 impl Guarded for StartRun {

@@ -62,6 +62,7 @@ mod models;
 mod nested_runs;
 mod plugins;
 mod readiness;
+mod records;
 mod run_permits;
 mod run_start;
 mod sessions;

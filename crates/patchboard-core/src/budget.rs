@@ -1,7 +1,7 @@
 //! Token budgets: the only module that decides whether a model call may start. Tokens are reserved before a call and
 //! settled after it, so that concurrent calls cannot spend the same tokens.
 
-use crate::reply::{BudgetReport, BudgetUsage};
+use crate::reply::{BudgetReport, BudgetUsage, Spender, SpenderBudget};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -183,10 +183,15 @@ impl Ledger {
         ]
     }
 
-    pub async fn report(&self, session: Option<&SessionKey>) -> Result<BudgetReport, BoardError> {
+    pub async fn report(
+        &self,
+        session: Option<&SessionKey>,
+        agents: &[(Arc<str>, BudgetLimits)],
+    ) -> Result<BudgetReport, BoardError> {
         let now = self.clock.now();
         let (day, month) = (day_scope(now), month_scope(now));
         let mut scopes = vec![day.clone(), month.clone()];
+        scopes.extend(agents.iter().flat_map(|(agent, _)| agent_scopes(agent, now)));
         let session_scope = session.map(|session| BudgetScope::Session(session.clone()));
         scopes.extend(session_scope.clone());
         let accounts = self.load(&scopes).await?;
@@ -199,6 +204,14 @@ impl Ledger {
             session: session_scope.map(|scope| usage(&scope, limits.session)),
             daily: usage(&day, limits.daily),
             monthly: usage(&month, limits.monthly),
+            spenders: agents
+                .iter()
+                .map(|(agent, own)| {
+                    let [day, month] = agent_scopes(agent, now);
+                    let spender = Spender::Agent(agent.clone());
+                    SpenderBudget { spender, daily: usage(&day, own.daily), monthly: usage(&month, own.monthly) }
+                })
+                .collect(),
         })
     }
 
@@ -279,11 +292,13 @@ impl Drop for Reservation {
 
 /// Every scope a call is charged to, always in this order.
 pub fn budget_scopes(session: &SessionKey, agent: &Arc<str>, at: Timestamp) -> Vec<BudgetScope> {
+    let [agent_day, agent_month] = agent_scopes(agent, at);
+    vec![BudgetScope::Session(session.clone()), day_scope(at), month_scope(at), agent_day, agent_month]
+}
+
+fn agent_scopes(agent: &Arc<str>, at: Timestamp) -> [BudgetScope; 2] {
     let date = at.to_zoned(TimeZone::UTC).date();
-    vec![
-        BudgetScope::Session(session.clone()),
-        day_scope(at),
-        month_scope(at),
+    [
         BudgetScope::AgentDay(agent.clone(), date),
         BudgetScope::AgentMonth { agent: agent.clone(), year: date.year(), month: date.month() },
     ]

@@ -8,6 +8,7 @@ use crate::store::PageCursor;
 mod bridge;
 mod hub;
 mod plugins;
+mod records;
 mod runs;
 mod server;
 mod sessions;
@@ -22,6 +23,8 @@ pub use hub::{
     AnswerMessage, ApproveApp, CancelMessage, ConfirmAppAlive, DeregisterApp, ExplainRouting, ForgetApp, ListApps,
     ListMessages, NextInboxEvent, PairApp, ReadMessage, RegisterApp, ResendMessage, SubmitMessage,
 };
+pub use records::ReadAudit;
+
 pub use plugins::{ApprovePlugin, ListPlugins, LoadPlugin, ReceiveWebhook, UnloadPlugin};
 pub use runs::{
     AnswerApproval, ApprovalRef, CancelRun, DetachRun, FindRun, FolderChoice, ListApprovals, MAX_CONTENT, RunKind,

@@ -170,9 +170,25 @@ pub struct BudgetUsage {
     pub limit: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetReport {
     pub session: Option<BudgetUsage>,
     pub daily: BudgetUsage,
     pub monthly: BudgetUsage,
+    /// Budgets of single spenders, in configuration order.
+    pub spenders: Vec<SpenderBudget>,
+}
+
+/// The budgets of one spender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpenderBudget {
+    pub spender: Spender,
+    pub daily: BudgetUsage,
+    pub monthly: BudgetUsage,
+}
+
+/// Who has a budget besides those of the whole server and of sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Spender {
+    Agent(Arc<str>),
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use patchboard_core::store::Store;
 
+mod audit;
 mod common;
 mod deliveries;
 mod events;
@@ -27,6 +28,7 @@ mod runs;
 mod sessions;
 mod usage;
 
+pub use audit::audit_rows_are_filtered;
 pub use common::{
     bad_cursors_are_refused, closed_stores_answer_closed, concurrent_commits_are_kept, limits_are_capped,
 };
@@ -93,6 +95,7 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     model_calls_are_settled_once(make().await).await;
     usage_is_reported(make().await).await;
     audit_rows_are_paged(make().await).await;
+    audit_rows_are_filtered(make().await).await;
     bad_cursors_are_refused(make().await).await;
     limits_are_capped(make().await).await;
     concurrent_commits_are_kept(make().await).await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey, TenureId};
+use patchboard_core::store::AuditQuery;
 use patchboard_core::store::{
     AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
@@ -229,12 +230,8 @@ impl Store for SqliteStore {
         self.readers.read("report usage", move |db| usage::report(db, &query))
     }
 
-    fn audit(
-        &self,
-        limit: usize,
-        cursor: Option<PageCursor>,
-    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
-        self.readers.read("read the audit trail", move |db| audit::read(db, limit, cursor.as_ref()))
+    fn read_audit(&self, query: AuditQuery) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
+        self.readers.read("read the audit trail", move |db| audit::read::page(db, &query))
     }
 
     fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -14,6 +14,7 @@ use crate::trust::{TrustStore, TrustedReader};
 
 mod approval_mode;
 mod approvals;
+mod audit;
 mod caller_folder;
 mod chat;
 mod completions;
@@ -31,6 +32,7 @@ mod logs;
 mod markdown;
 mod mcp;
 mod models;
+mod moment;
 mod onboard;
 mod plugins;
 mod progress;
@@ -86,6 +88,8 @@ enum CliCommand {
     Sessions(sessions::SessionsArgs),
     /// Show what models were used and what they cost.
     Usage(usage::UsageArgs),
+    /// Show who did what: tools, approvals, changes of the server.
+    Audit(audit::AuditArgs),
     /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
     /// List, check, create or manage plugins.
@@ -248,6 +252,7 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Approvals(args) => approvals::run(args),
         CliCommand::Sessions(args) => sessions::run(args),
         CliCommand::Usage(args) => usage::run(args),
+        CliCommand::Audit(args) => audit::run(args),
         CliCommand::Tools(args) => tools::run(args),
         CliCommand::Plugins(args) => plugins::run(args),
         CliCommand::Models(args) => models::run(args),

@@ -7,7 +7,7 @@ use crate::caller::GrantSet;
 use crate::command::{ApprovalRef, PageRequest, RunKind, RunRef, ToolFilter};
 use crate::conversation::ConversationOrigin;
 use crate::id::{ApprovalId, ConnectionId, MessageId, RunId};
-use crate::store::{SessionFilter, UsageGrouping};
+use crate::store::{AuditFilter, SessionFilter, UsageGrouping};
 use crate::webhook::Webhook;
 
 /// The row of a command of any type.
@@ -82,7 +82,7 @@ fn session_commands() -> Vec<Box<dyn AccessRow>> {
         ClearSession { session, purge: true },
         SearchMemory { channel: "c".into(), account: "a".into(), query: "q".into(), page: page.clone() },
         BudgetStatus { session: None },
-        SummariseUsage { since: None, group_by: UsageGrouping::Day, page },
+        SummariseUsage { since: None, group_by: UsageGrouping::Day, then_by: None, page },
         ListWorkspaces,
         CreateWorkspace { name: None },
         ListWorkspaceThreads { workspace: "w".into() },
@@ -111,6 +111,7 @@ fn server_commands() -> Vec<Box<dyn AccessRow>> {
         UnloadPlugin { name: "p".into() },
         ApprovePlugin { name: "p".into() },
         ReceiveWebhook { channel: "c".into(), webhook },
+        ReadAudit { filter: AuditFilter::default(), page: PageRequest::new(None, None) },
     ]
 }
 

@@ -25,6 +25,7 @@ use super::{Board, messages};
 use crate::access;
 use crate::agent::{AgentTable, PROFILE_AGENTS};
 use crate::bridge::{NameContext, NameForm};
+use crate::budget::BudgetLimits;
 use crate::budget::call_chain::CallChain;
 use crate::caller::{Caller, Grant};
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
@@ -200,7 +201,7 @@ impl Board {
         if let Some(session) = &session {
             self.check_session(caller, session).await?;
         }
-        self.0.ledger.report(session.as_ref()).await
+        self.0.ledger.report(session.as_ref(), &self.agent_budgets()).await
     }
 
     async fn summarise_usage(
@@ -208,11 +209,11 @@ impl Board {
         caller: &Caller,
         request: SummariseUsage,
     ) -> Result<ResultPage<UsageGroup>, BoardError> {
-        let SummariseUsage { since, group_by, page } = request;
+        let SummariseUsage { since, group_by, then_by, page } = request;
         // Session keys reveal accounts and peers.
-        let is_by_session = group_by == UsageGrouping::Session && !caller.grants.has(Grant::Operate);
-        let owners = is_by_session.then(|| access::session_owners(caller));
-        let query = UsageQuery { since, group_by, owners, limit: page.limit, cursor: page.cursor };
+        let names_sessions = group_by == UsageGrouping::Session || then_by == Some(UsageGrouping::Session);
+        let owners = (names_sessions && !caller.grants.has(Grant::Operate)).then(|| access::session_owners(caller));
+        let query = UsageQuery { since, group_by, then_by, owners, limit: page.limit, cursor: page.cursor };
         Ok(self.0.store.usage(query).await?)
     }
 
@@ -312,6 +313,11 @@ impl Board {
             plugin_depth: 0,
         };
         self.call_tracked(&context, call, stop).await
+    }
+
+    /// The configured agents with their limits.
+    pub(super) fn agent_budgets(&self) -> Vec<(Arc<str>, BudgetLimits)> {
+        self.0.agents.get().all().iter().map(|agent| (agent.name.clone(), agent.budget)).collect()
     }
 
     fn agents(&self) -> Vec<AgentSummary> {

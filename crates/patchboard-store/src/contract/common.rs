@@ -116,5 +116,5 @@ fn messages(limit: usize, cursor: Option<PageCursor>) -> MessageQuery {
 }
 
 fn usage(limit: usize, cursor: Option<PageCursor>) -> UsageQuery {
-    UsageQuery { since: None, group_by: UsageGrouping::Day, owners: None, limit, cursor }
+    UsageQuery { since: None, group_by: UsageGrouping::Day, then_by: None, owners: None, limit, cursor }
 }

@@ -12,8 +12,9 @@ use patchboard_core::reply::{
     AgentSummary, ModelReport, ModelSummary, NodeReport, PendingApproval, RunSummary, SessionHistory, ThreadMessage,
     ThreadPage, UnlistedProvider,
 };
-use patchboard_core::reply::{BudgetReport, BudgetUsage};
+use patchboard_core::reply::{BudgetReport, BudgetUsage, Spender, SpenderBudget};
 use patchboard_core::run_spec::AgentSource;
+use patchboard_core::store::AuditRow;
 use patchboard_core::store::{FactRow, PageCursor, ResultPage, SessionRow, TurnRow, UsageGroup};
 use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
 use patchboard_core::{BoardError, ErrorKind};
@@ -64,6 +65,7 @@ pub(super) fn answer(text: &str) -> Read<Result<Box<dyn Any>, BoardError>> {
         "facts" => Box::new(page(&json, fact)?),
         "budget" => Box::new(budget(&json)),
         "usage" => Box::new(page(&json, usage_group)?),
+        "audit" => Box::new(page(&json, audit_row)?),
         "tools" => Box::new(page(&json, tool)?),
         "called" => Box::new(ToolOutput {
             content: text_of(&json["content"]).into(),
@@ -224,16 +226,37 @@ fn budget(json: &Value) -> BudgetReport {
         session: json["session"].is_object().then(|| line(&json["session"])),
         daily: line(&json["daily"]),
         monthly: line(&json["monthly"]),
+        spenders: json["agents"].as_array().map_or_else(Vec::new, |agents| {
+            let spender = |agent: &Value| SpenderBudget {
+                spender: Spender::Agent(text_of(&agent["name"]).into()),
+                daily: line(&agent["daily"]),
+                monthly: line(&agent["monthly"]),
+            };
+            agents.iter().map(spender).collect()
+        }),
     }
 }
 
 fn usage_group(json: &Value) -> Read<UsageGroup> {
     Ok(UsageGroup {
         key: text_of(&json["key"]).to_owned(),
+        then: json["then"].as_str().map(str::to_owned),
         calls: number(&json["calls"]),
         tokens: TokenCount { input: number(&json["input"]), output: number(&json["output"]) },
         cost_nanousd: number(&json["nanousd"]),
         estimated_calls: number(&json["estimated"]),
+    })
+}
+
+fn audit_row(json: &Value) -> Read<AuditRow> {
+    Ok(AuditRow {
+        at: noon()?,
+        principal: text_of(&json["who"]).into(),
+        surface: text_of(&json["surface"]).into(),
+        action: text_of(&json["action"]).into(),
+        subject: text_of(&json["subject"]).into(),
+        run: json["run"].is_string().then(|| run(&json["run"])),
+        detail: text_of(&json["detail"]).into(),
     })
 }
 

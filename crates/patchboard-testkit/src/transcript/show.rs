@@ -4,6 +4,7 @@ use std::any::Any;
 
 use patchboard_core::app::AppProfile;
 use patchboard_core::app::message::{AppNotice, AppResponse};
+use patchboard_core::command::ReadAudit;
 use patchboard_core::command::{
     AddWorkspaceThread, AnswerApproval, AnswerMessage, ApprovalRef, ApprovePlugin, ApproveTools, BudgetStatus,
     CallTool, CancelRun, ClearSession, ConfirmAppAlive, CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer,
@@ -16,6 +17,7 @@ use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
 use patchboard_core::log::FollowerPacing;
+use patchboard_core::store::AuditFilter;
 
 /// The text of the first listed type that the command is.
 macro_rules! text_of_command {
@@ -60,9 +62,22 @@ pub(super) fn command(command: &dyn Any) -> String {
             None => "budget".to_owned(),
             Some(about) => format!("budget of {}", session(about)),
         };
-        SummariseUsage => |SummariseUsage { since, group_by, page: which }| {
+        SummariseUsage => |SummariseUsage { since, group_by, then_by, page: which }| {
             let since = since.map_or_else(|| "the beginning".to_owned(), |since| since.to_string());
-            format!("usage since {since} by {group_by:?} {}", page(which))
+            let then_by = then_by.map(|then_by| format!(" and {then_by:?}")).unwrap_or_default();
+            format!("usage since {since} by {group_by:?}{then_by} {}", page(which))
+        };
+        ReadAudit => |ReadAudit { filter, page: which }| {
+            let AuditFilter { since, until, principal, surface, action, subject, run } = filter;
+            let texts = [("who", principal), ("on", surface), ("action", action), ("subject", subject)];
+            let mut shown = String::from("audit");
+            for (name, text) in texts {
+                shown.extend(text.iter().map(|text| format!(" {name}={text}")));
+            }
+            shown.extend(run.map(|run| format!(" run={run}")));
+            shown.extend(since.map(|since| format!(" since={since}")));
+            shown.extend(until.map(|until| format!(" until={until}")));
+            format!("{shown} {}", page(which))
         };
         ReadThread => |ReadThread { session: about, before, limit }| {
             let before = before.map(|before| format!(" before {before}")).unwrap_or_default();

@@ -34,7 +34,14 @@ fn fails() -> Script {
 }
 
 async fn usage(test_hub: &TestHub) -> (u64, u64) {
-    let query = UsageQuery { since: None, group_by: UsageGrouping::Agent, owners: None, limit: 10, cursor: None };
+    let query = UsageQuery {
+        since: None,
+        group_by: UsageGrouping::Agent,
+        then_by: None,
+        owners: None,
+        limit: 10,
+        cursor: None,
+    };
     let groups = test_hub.store.usage(query).await.unwrap().items;
     groups
         .iter()
