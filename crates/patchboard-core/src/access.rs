@@ -4,7 +4,6 @@ use crate::caller::{Caller, Grant, Principal, Surface};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::command::ReadAudit;
 use crate::command::{
     AddWorkspaceThread, AnswerApproval, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
     CallInSession, CallTool, CancelMessage, CancelRun, ClearSession, CloseSession, Command, ConfirmAppAlive,
@@ -15,6 +14,7 @@ use crate::command::{
     RegisterTools, ReloadSettings, RemoveWorkspaceThread, ResendMessage, SearchMemory, SessionRef, SetModel, StartRun,
     SubmitMessage, SummariseUsage, TouchSession, UnloadPlugin,
 };
+use crate::command::{ListFaults, ReadAudit, ReadFigures};
 use crate::error::{BoardError, ErrorKind};
 
 /// A command with its row in the access table.
@@ -76,7 +76,7 @@ grants! {
 
 // What the server recorded about everybody's work.
 grants! {
-    Operate (while draining: false): ReadAudit;
+    Operate (while draining: false): ReadAudit, ReadFigures, ListFaults;
 }
 
 impl Guarded for StartRun {

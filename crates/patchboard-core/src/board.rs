@@ -30,6 +30,7 @@ use crate::event::{Envelope, Topic};
 use crate::executor::ToolLimits;
 use crate::executor::builtin::CoreToolHost;
 use crate::executor::plugin_tools::PluginToolHost;
+use crate::executor::statistics::CallStatistics;
 use crate::executor::{ToolExecutor, ToolRegistry};
 use crate::hub::notice::{NoticeOptions, Notifier};
 use crate::hub::{AppToolHost, MAX_CONCURRENT_CALLS, ModelRouter};
@@ -37,6 +38,7 @@ use crate::hub::{Hub, HubOptions, HubParts};
 use crate::id::{RunId, Seq};
 use crate::log::{EventLog, FollowerPacing};
 use crate::memory::{Memory, MemoryOptions};
+use crate::port::ServerMonitor;
 use crate::port::{
     BoxStream, Clock, Embedder, IdGenerator, NoticeSink, PluginRuntime, SchemaValidator, ServerControl, SoulSource,
     ToolHost, WorkerSupervisor, WorkingFolders,
@@ -183,6 +185,8 @@ struct BoardShared {
     last_write_at: Mutex<Option<Instant>>,
     /// Reloads settings that lie outside the board.
     control: OnceLock<Arc<dyn ServerControl>>,
+    /// Figures and faults of the process, which it measures itself.
+    monitor: OnceLock<Arc<dyn ServerMonitor>>,
     version: &'static str,
 }
 
@@ -290,6 +294,7 @@ impl Board {
             clock: parts.clock.clone(),
             tenure: log.tenure().clone(),
             limits: Reloadable::new(parts.limits.tool),
+            statistics: CallStatistics::default(),
         });
         if let Some(tools) = plugin_tools {
             tools.bind(NestedCaller {
@@ -340,6 +345,7 @@ impl Board {
             closing: CancellationToken::new(),
             last_write_at: Mutex::default(),
             control: OnceLock::new(),
+            monitor: OnceLock::new(),
             version: parts.version,
         }));
         agent_tools.bind(Arc::new(board.downgrade()));

@@ -23,7 +23,7 @@ pub use hub::{
     AnswerMessage, ApproveApp, CancelMessage, ConfirmAppAlive, DeregisterApp, ExplainRouting, ForgetApp, ListApps,
     ListMessages, NextInboxEvent, PairApp, ReadMessage, RegisterApp, ResendMessage, SubmitMessage,
 };
-pub use records::ReadAudit;
+pub use records::{ListFaults, ReadAudit, ReadFigures};
 
 pub use plugins::{ApprovePlugin, ListPlugins, LoadPlugin, ReceiveWebhook, UnloadPlugin};
 pub use runs::{

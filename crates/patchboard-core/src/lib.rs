@@ -42,6 +42,7 @@ pub mod event;
 pub mod executor;
 #[cfg(test)]
 mod faulty;
+pub mod figures;
 pub mod hub;
 pub mod id;
 pub mod in_memory;

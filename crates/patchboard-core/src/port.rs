@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::app::UserNotice;
 use crate::error::BoardError;
+use crate::figures::{Fault, FigureReport};
 use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest};
 use crate::plugin::{HostGrant, PluginError, PluginReport};
 use crate::reply::ReloadReport;
@@ -283,6 +284,16 @@ pub trait ServerControl: Send + Sync + fmt::Debug {
     /// Reads the configuration again and applies what can change at run time, all of it or nothing. Reloads are
     /// serialised.
     fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, BoardError>>;
+}
+
+/// What the process measures about itself.
+pub trait ServerMonitor: Send + Sync + fmt::Debug {
+    /// The named series since then, without names all; without a time, of the last hour. The flows are left empty.
+    /// `Err` is the name that no series has.
+    fn figures(&self, series: &[Arc<str>], since: Option<Timestamp>) -> Result<FigureReport, Arc<str>>;
+
+    /// The last warnings and errors of the log, newest first.
+    fn faults(&self) -> Vec<Fault>;
 }
 
 /// Wall-clock time. Timers use `tokio::time`, which tests can pause.

@@ -25,6 +25,8 @@ mod embedded_server;
 mod exec;
 mod explain;
 mod failure;
+mod faults;
+mod figures;
 mod help;
 mod hub;
 mod local_model;
@@ -90,6 +92,10 @@ enum CliCommand {
     Usage(usage::UsageArgs),
     /// Show who did what: tools, approvals, changes of the server.
     Audit(audit::AuditArgs),
+    /// Show how busy, how fast and how healthy the server has been.
+    Figures(figures::FiguresArgs),
+    /// Show the server's last warnings and errors.
+    Faults(faults::FaultsArgs),
     /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
     /// List, check, create or manage plugins.
@@ -253,6 +259,8 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Sessions(args) => sessions::run(args),
         CliCommand::Usage(args) => usage::run(args),
         CliCommand::Audit(args) => audit::run(args),
+        CliCommand::Figures(args) => figures::run(args),
+        CliCommand::Faults(args) => faults::run(args),
         CliCommand::Tools(args) => tools::run(args),
         CliCommand::Plugins(args) => plugins::run(args),
         CliCommand::Models(args) => models::run(args),

@@ -42,6 +42,7 @@ use crate::heap_trim;
 use crate::system::SystemClock;
 use crate::telemetry::otlp::TracePipeline;
 use crate::telemetry::watch_worker_events;
+use crate::telemetry::{FaultLog, ProcessMonitor};
 
 mod bridge;
 mod channels;
@@ -84,6 +85,7 @@ impl Server {
         effective: &EffectiveConfig,
         data: DataDir,
         metrics: PrometheusHandle,
+        faults: FaultLog,
         traces: Option<TracePipeline>,
         background: TaskTracker,
         stop: CancellationToken,
@@ -170,7 +172,10 @@ impl Server {
             RetentionPolicy { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
         let housekeeping_stop = stop.clone();
         background.spawn(async move { housekeeping_board.run_housekeeping(retention_policy, housekeeping_stop).await });
-        background.spawn(run_metrics_upkeep(metrics, stop.clone()));
+        background.spawn(run_metrics_upkeep(metrics.clone(), stop.clone()));
+        let monitor = Arc::new(ProcessMonitor::new(faults, Arc::new(SystemClock)));
+        board.set_server_monitor(monitor.clone());
+        background.spawn(monitor.watch(metrics, stop.clone()));
         background.spawn(heap_trim::trim_periodically(stop.clone()));
         let spans = traces.as_ref().map(|traces| traces.spans.clone());
         background.spawn(watch_worker_events(board.telemetry(&server_caller())?, spans, stop.clone()));

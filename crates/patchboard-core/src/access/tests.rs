@@ -111,6 +111,8 @@ fn server_commands() -> Vec<Box<dyn AccessRow>> {
         UnloadPlugin { name: "p".into() },
         ApprovePlugin { name: "p".into() },
         ReceiveWebhook { channel: "c".into(), webhook },
+        ReadFigures { series: Vec::new(), since: None },
+        ListFaults,
         ReadAudit { filter: AuditFilter::default(), page: PageRequest::new(None, None) },
     ]
 }

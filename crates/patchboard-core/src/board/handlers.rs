@@ -297,6 +297,7 @@ impl Board {
         self.check_session(caller, &session).await?;
         let context = CallContext {
             caller: caller.clone(),
+            agent: None,
             run: RunId(inner.ids.next()),
             call_chain: CallChain::root(session.clone(), None),
             scope: ToolScope {

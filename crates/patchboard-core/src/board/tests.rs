@@ -48,6 +48,7 @@ mod plugin_host;
 mod plugins;
 mod programs;
 mod recall;
+mod records;
 mod request_spans;
 mod resuming;
 mod runs;

@@ -48,6 +48,11 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
         self.qualifier().map(Into::into)
     }
 
+    /// Who offers the tool: the server, pool, plugin, app or agent, or the kind of host where there is only one.
+    fn host_name<'a>(&'a self, _tool: &'a ToolSpec) -> &'a str {
+        self.qualifier().unwrap_or(self.kind().name())
+    }
+
     /// For hosts whose tools need the operator's approval: if this host is the one named `server`, approves its current
     /// tools and returns the names of those that waited. `Err` is a sentence for the operator.
     fn approve<'a>(&'a self, _server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {

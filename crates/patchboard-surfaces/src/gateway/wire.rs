@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 mod records;
 
-pub(super) use records::AuditRead;
+pub(super) use records::{AuditRead, FiguresRead};
 
 /// Longer ids are refused, because the id is echoed in every frame of its stream.
 pub(super) const MAX_ID_BYTES: usize = 1024;

@@ -2,10 +2,12 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
 use patchboard_core::event::ApprovalRequest;
+use patchboard_core::figures::{Fault, FaultLevel, FigureReport, FigureSeries, FigureUnit, Flow, FlowKind};
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::reply::{
@@ -65,6 +67,34 @@ pub(super) fn answer(text: &str) -> Read<Result<Box<dyn Any>, BoardError>> {
         "facts" => Box::new(page(&json, fact)?),
         "budget" => Box::new(budget(&json)),
         "usage" => Box::new(page(&json, usage_group)?),
+        "figures" => Box::new(FigureReport {
+            start: noon()?,
+            step: Duration::from_secs(number(&json["step"])),
+            series: each(&json["series"], |series| {
+                let values = each(&series["values"], |value| Ok(value.as_f64().map(|value| value as f32)))?;
+                Ok(FigureSeries { name: "runs.live", unit: FigureUnit::Level, values })
+            })?,
+            flows: each(&json["flows"], |flow| {
+                let [from, to] = ["from", "to"].map(|end| text_of(&flow[end]).into());
+                Ok(Flow {
+                    kind: FlowKind::Run,
+                    from,
+                    to,
+                    recent: number(&flow["recent"]),
+                    total: number(&flow["total"]),
+                })
+            })?,
+        }),
+        "faults" => Box::new(each(&json, |fault| {
+            Ok(Fault {
+                number: number(&fault["number"]),
+                at: noon()?,
+                level: FaultLevel::Warning,
+                source: "patchboard".to_owned(),
+                message: text_of(&fault["message"]).to_owned(),
+                fields: vec![("run.id".to_owned(), "1".to_owned())],
+            })
+        })?),
         "audit" => Box::new(page(&json, audit_row)?),
         "tools" => Box::new(page(&json, tool)?),
         "called" => Box::new(ToolOutput {

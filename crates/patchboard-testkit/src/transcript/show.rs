@@ -4,7 +4,6 @@ use std::any::Any;
 
 use patchboard_core::app::AppProfile;
 use patchboard_core::app::message::{AppNotice, AppResponse};
-use patchboard_core::command::ReadAudit;
 use patchboard_core::command::{
     AddWorkspaceThread, AnswerApproval, AnswerMessage, ApprovalRef, ApprovePlugin, ApproveTools, BudgetStatus,
     CallTool, CancelRun, ClearSession, ConfirmAppAlive, CreateWorkspace, DeregisterApp, DescribeNode, DescribeServer,
@@ -13,6 +12,7 @@ use patchboard_core::command::{
     ReadThread, RegisterApp, ReloadSettings, RemoveWorkspaceThread, RunKind, RunPlan, RunRef, SearchMemory, SessionRef,
     SetModel, StartRun, SummariseUsage, UnloadPlugin,
 };
+use patchboard_core::command::{ListFaults, ReadAudit, ReadFigures};
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
@@ -79,6 +79,11 @@ pub(super) fn command(command: &dyn Any) -> String {
             shown.extend(until.map(|until| format!(" until={until}")));
             format!("{shown} {}", page(which))
         };
+        ReadFigures => |ReadFigures { series, since }| {
+            let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
+            format!("figures [{}]{since}", series.join(" "))
+        };
+        ListFaults => |ListFaults| "list faults".to_owned();
         ReadThread => |ReadThread { session: about, before, limit }| {
             let before = before.map(|before| format!(" before {before}")).unwrap_or_default();
             format!("read messages of {}{before} ({limit})", session(about))

@@ -307,6 +307,10 @@ impl ToolHost for McpHost {
         Box::pin(async move { self.run(scope, call, arguments, stop).await.unwrap_or_else(ToolOutput::error) })
     }
 
+    fn host_name<'a>(&'a self, _tool: &'a ToolSpec) -> &'a str {
+        self.name()
+    }
+
     fn approve<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {
         Box::pin(async move {
             if **self.name() != *server {

@@ -1,6 +1,7 @@
 //! Methods about what the server recorded about its own work.
 
-use patchboard_core::command::{PageRequest, ReadAudit};
+use patchboard_core::command::{ListFaults, PageRequest, ReadAudit, ReadFigures};
+use patchboard_core::figures::{Fault, FigureReport, FigureSeries, Flow};
 use patchboard_core::id::RunId;
 use patchboard_core::store::{AuditFilter, AuditRow, PageCursor};
 use serde_json::{Value, json};
@@ -12,6 +13,14 @@ use crate::gateway::wire;
 pub(super) fn request(method: &str, params: &str) -> Option<GatewayRequest> {
     Some(match method {
         "audit.read" => parse_optional_params(method, params, audit),
+        "figure.read" => parse_optional_params(method, params, |read: wire::FiguresRead| {
+            let series = read.series.into_iter().map(Into::into).collect();
+            Ok(call(ReadFigures { series, since: time("since", read.since)? }, |report| figures(&report)))
+        }),
+        "fault.list" => call(
+            ListFaults,
+            |faults| json!({ "items": faults.iter().map(fault_item).collect::<Vec<Value>>(), "next_cursor": null }),
+        ),
         _ => return None,
     })
 }
@@ -43,5 +52,28 @@ fn audit_item(row: &AuditRow) -> Value {
     json!({
         "at": row.at.to_string(), "who": &*row.principal, "surface": &*row.surface, "action": &*row.action,
         "subject": &*row.subject, "run": row.run.map(|run| run.to_string()), "detail": &*row.detail,
+    })
+}
+
+fn figures(report: &FigureReport) -> Value {
+    let series =
+        |series: &FigureSeries| json!({ "name": series.name, "unit": series.unit.name(), "values": series.values });
+    let flow = |flow: &Flow| {
+        json!({
+            "kind": flow.kind.name(), "from": &*flow.from, "to": &*flow.to, "recent": flow.recent, "total": flow.total,
+        })
+    };
+    json!({
+        "start": report.start.to_string(), "step_seconds": report.step.as_secs(),
+        "series": report.series.iter().map(series).collect::<Vec<Value>>(),
+        "flows": report.flows.iter().map(flow).collect::<Vec<Value>>(),
+    })
+}
+
+fn fault_item(fault: &Fault) -> Value {
+    let fields = fault.fields.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+    json!({
+        "number": fault.number, "at": fault.at.to_string(), "level": fault.level.name(), "source": fault.source,
+        "message": fault.message, "fields": fields.collect::<serde_json::Map<String, Value>>(),
     })
 }

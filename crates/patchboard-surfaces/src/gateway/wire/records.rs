@@ -14,3 +14,10 @@ pub(in crate::gateway) struct AuditRead {
     pub(in crate::gateway) limit: Option<usize>,
     pub(in crate::gateway) cursor: Option<String>,
 }
+
+#[derive(Debug, Default, Deserialize)]
+pub(in crate::gateway) struct FiguresRead {
+    #[serde(default)]
+    pub(in crate::gateway) series: Vec<String>,
+    pub(in crate::gateway) since: Option<String>,
+}
