@@ -4,6 +4,7 @@ use crate::caller::{Caller, Grant, Principal, Surface};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::command::ExplainLocalRouting;
 use crate::command::{
     AddWorkspaceThread, AnswerApproval, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
     CallInSession, CallTool, CancelMessage, CancelRun, ClearSession, CloseSession, Command, ConfirmAppAlive,
@@ -14,6 +15,7 @@ use crate::command::{
     RegisterTools, ReloadSettings, RemoveWorkspaceThread, ResendMessage, SearchMemory, SessionRef, SetModel, StartRun,
     SubmitMessage, SummariseUsage, TouchSession, UnloadPlugin,
 };
+use crate::command::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
 use crate::command::{ListFaults, ReadAudit, ReadFigures};
 use crate::error::{BoardError, ErrorKind};
 
@@ -77,6 +79,12 @@ grants! {
 // What the server recorded about everybody's work.
 grants! {
     Operate (while draining: false): ReadAudit, ReadFigures, ListFaults;
+}
+
+// Extensions. Lines of workers and failures of servers may hold anything that programs write.
+grants! {
+    Inspect (while draining: false): DescribeTools, ExplainLocalRouting;
+    Operate (while draining: false): ListToolChanges, ListMcpServers, RestartWorkers, ReadWorkerLines;
 }
 
 impl Guarded for StartRun {

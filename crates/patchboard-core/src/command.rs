@@ -6,6 +6,7 @@ use std::fmt;
 use crate::store::PageCursor;
 
 mod bridge;
+mod extensions;
 mod hub;
 mod plugins;
 mod records;
@@ -19,6 +20,8 @@ pub use bridge::{
     CallInSession, CloseSession, DescribeSession, FindTool, ListHostTools, ListWorkers, OpenSession, RegisterTools,
     ToolFilter, ToolIds, TouchSession,
 };
+pub use extensions::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
+pub use hub::ExplainLocalRouting;
 pub use hub::{
     AnswerMessage, ApproveApp, CancelMessage, ConfirmAppAlive, DeregisterApp, ExplainRouting, ForgetApp, ListApps,
     ListMessages, NextInboxEvent, PairApp, ReadMessage, RegisterApp, ResendMessage, SubmitMessage,

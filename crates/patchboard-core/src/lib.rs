@@ -40,6 +40,7 @@ pub mod conversation;
 pub mod error;
 pub mod event;
 pub mod executor;
+pub mod extensions;
 #[cfg(test)]
 mod faulty;
 pub mod figures;

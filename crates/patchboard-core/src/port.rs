@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::app::UserNotice;
 use crate::error::BoardError;
+use crate::extensions::WorkerLine;
 use crate::figures::{Fault, FigureReport};
 use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest};
 use crate::plugin::{HostGrant, PluginError, PluginReport};
@@ -55,6 +56,18 @@ pub trait ModelProvider: Send + Sync + fmt::Debug {
 pub trait WorkerSupervisor: Send + Sync + fmt::Debug {
     /// Current state of each pool and its workers.
     fn report(&self) -> Vec<PoolReport>;
+
+    /// Replaces the running workers of a pool, or one of them. Returns at once with those that are replaced; `None` if
+    /// there is no such pool.
+    fn restart(&self, _pool: &str, _worker: Option<&str>) -> Option<Vec<Arc<str>>> {
+        None
+    }
+
+    /// The last lines that a worker wrote after that number, without secrets; `None` if the worker is not known, or no
+    /// more.
+    fn lines(&self, _worker: &str, _after: u64) -> Option<Vec<WorkerLine>> {
+        None
+    }
 
     /// A worker has registered its tools.
     fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>);

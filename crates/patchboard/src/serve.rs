@@ -42,7 +42,7 @@ use crate::heap_trim;
 use crate::system::SystemClock;
 use crate::telemetry::otlp::TracePipeline;
 use crate::telemetry::watch_worker_events;
-use crate::telemetry::{FaultLog, ProcessMonitor};
+use crate::telemetry::{LogFeed, ProcessMonitor};
 
 mod bridge;
 mod channels;
@@ -85,7 +85,7 @@ impl Server {
         effective: &EffectiveConfig,
         data: DataDir,
         metrics: PrometheusHandle,
-        faults: FaultLog,
+        log: LogFeed,
         traces: Option<TracePipeline>,
         background: TaskTracker,
         stop: CancellationToken,
@@ -105,7 +105,7 @@ impl Server {
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
         let tls = bridge.tls.clone();
         let BoardAssembly { board, pools: workers, embedder } =
-            assemble::open_board(effective, &pool, &background, &own_ports, &stop).await?;
+            assemble::open_board(effective, &pool, &log.redactor, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
         let record = ServerRecord {
@@ -173,7 +173,7 @@ impl Server {
         let housekeeping_stop = stop.clone();
         background.spawn(async move { housekeeping_board.run_housekeeping(retention_policy, housekeeping_stop).await });
         background.spawn(run_metrics_upkeep(metrics.clone(), stop.clone()));
-        let monitor = Arc::new(ProcessMonitor::new(faults, Arc::new(SystemClock)));
+        let monitor = Arc::new(ProcessMonitor::new(log.faults, Arc::new(SystemClock)));
         board.set_server_monitor(monitor.clone());
         background.spawn(monitor.watch(metrics, stop.clone()));
         background.spawn(heap_trim::trim_periodically(stop.clone()));

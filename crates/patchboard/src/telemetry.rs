@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use patchboard_config::Secrets;
 use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -43,6 +44,22 @@ pub(crate) struct LogControl {
     pub(crate) faults: FaultLog,
 }
 
+/// What a server needs of its process's log.
+#[derive(Debug, Clone)]
+pub(crate) struct LogFeed {
+    pub(crate) faults: FaultLog,
+    pub(crate) redactor: Arc<Redactor>,
+}
+
+impl LogFeed {
+    /// For a process that does not log.
+    pub(crate) fn without_log(secrets: &Secrets) -> Self {
+        let redactor = Redactor::default();
+        redactor.add_secrets(secrets.all());
+        Self { faults: FaultLog::default(), redactor: Arc::new(redactor) }
+    }
+}
+
 impl std::fmt::Debug for LogControl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LogControl").field("file", &self.file).finish_non_exhaustive()
@@ -50,6 +67,10 @@ impl std::fmt::Debug for LogControl {
 }
 
 impl LogControl {
+    pub(crate) fn feed(&self) -> LogFeed {
+        LogFeed { faults: self.faults.clone(), redactor: self.redactor.clone() }
+    }
+
     pub(crate) fn set_filter(&self, filter: LogFilter) -> Result<(), String> {
         (self.set_filter)(filter.0)
     }

@@ -113,6 +113,11 @@ fn server_commands() -> Vec<Box<dyn AccessRow>> {
         ReceiveWebhook { channel: "c".into(), webhook },
         ReadFigures { series: Vec::new(), since: None },
         ListFaults,
+        DescribeTools { name: None, page: PageRequest::new(None, None) },
+        ListToolChanges,
+        ListMcpServers,
+        RestartWorkers { pool: "p".into(), worker: None },
+        ReadWorkerLines { worker: "w".into(), after: 0 },
         ReadAudit { filter: AuditFilter::default(), page: PageRequest::new(None, None) },
     ]
 }
@@ -127,6 +132,7 @@ fn hub_commands() -> Vec<Box<dyn AccessRow>> {
         ResendMessage { message, app: None },
         CancelMessage(message),
         ExplainRouting { text: "x".into() },
+        ExplainLocalRouting { text: "x".into() },
         RegisterApp { profile, token: None, origin: None },
         NextInboxEvent,
         ConfirmAppAlive,

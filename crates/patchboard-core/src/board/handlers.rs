@@ -28,6 +28,7 @@ use crate::bridge::{NameContext, NameForm};
 use crate::budget::BudgetLimits;
 use crate::budget::call_chain::CallChain;
 use crate::caller::{Caller, Grant};
+use crate::command::ExplainLocalRouting;
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::BoardError;
 use crate::executor::CallContext;
@@ -131,6 +132,10 @@ handlers! {
     ListHostTools(board, _, _, _) => Ok(board.host_tools());
     CallInSession(board, caller, request, stop) => board.call_in_session(caller, request, stop).await;
     ListWorkers(board, _, _, _) => Ok(board.0.bridge.workers());
+}
+
+handlers! {
+    ExplainLocalRouting(board, caller, request, _) => Ok(Arc::new(board.0.hub.explain_locally(caller, &request.text)?));
 }
 
 impl BoardCommand for StartRun {
@@ -382,7 +387,7 @@ impl Board {
 }
 
 /// Pages over an in-memory list. The cursor is an index.
-fn paginate<T>(items: Vec<T>, page: &PageRequest) -> Result<ResultPage<T>, StoreError> {
+pub(super) fn paginate<T>(items: Vec<T>, page: &PageRequest) -> Result<ResultPage<T>, StoreError> {
     let start = match &page.cursor {
         Some(cursor) => cursor.0.parse::<usize>().map_err(|_| StoreError::BadCursor)?,
         None => 0,

@@ -41,6 +41,7 @@ mod cut_anywhere;
 mod cut_twice;
 mod endings;
 mod engine;
+mod extensions;
 mod folders;
 mod limits;
 mod models;

@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 use super::wire;
 use crate::dialect::BoardRequest;
 
+mod extensions;
 mod records;
 
 /// The session that scopes todos and facts for `tool.call` requests without a conversation.
@@ -172,6 +173,7 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
             Ok(plugin_call(ApprovePlugin { name: plugin.name }, |plugin| plugin_item(&plugin)))
         }),
         other => records::request(other, params)
+            .or_else(|| extensions::request(other, params))
             .unwrap_or_else(|| GatewayRequest::Refused(format!("unknown method: {other}"))),
     }
 }

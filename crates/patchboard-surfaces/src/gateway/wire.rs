@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+mod extensions;
 mod records;
 
+pub(super) use extensions::{ToolDescribe, WorkerLines, WorkerRestart};
 pub(super) use records::{AuditRead, FiguresRead};
 
 /// Longer ids are refused, because the id is echoed in every frame of its stream.

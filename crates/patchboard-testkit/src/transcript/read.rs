@@ -5,8 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use patchboard_core::approval::policy::ApprovalMode;
+use patchboard_core::caller::Surface;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
 use patchboard_core::event::ApprovalRequest;
+use patchboard_core::executor::statistics::ToolCounts;
+use patchboard_core::extensions::{
+    McpServerReport, McpServerStage, McpServerState, ToolChangeReport, ToolDecision, ToolReport, ToolText, WorkerLine,
+};
 use patchboard_core::figures::{Fault, FaultLevel, FigureReport, FigureSeries, FigureUnit, Flow, FlowKind};
 use patchboard_core::id::{ApprovalId, CallId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput, ToolResult};
@@ -85,6 +91,43 @@ pub(super) fn answer(text: &str) -> Read<Result<Box<dyn Any>, BoardError>> {
                 })
             })?,
         }),
+        "tool_reports" => Box::new(page(&json, |report| {
+            Ok(ToolReport {
+                spec: tool(report)?,
+                host: text_of(&report["host"]).into(),
+                timeout: Duration::from_secs(60),
+                decisions: each(&report["rules"], |rule| {
+                    let (surface, mode) = (Surface::Gateway, ApprovalMode::Ask);
+                    Ok(ToolDecision { surface, mode, rule: rule.as_str().map(Into::into) })
+                })?,
+                counts: ToolCounts { calls: number(&report["calls"]), failures: number(&report["failures"]) },
+            })
+        })?),
+        "tool_changes" => Box::new(each(&json, |change| {
+            let text = |text: &Value| ToolText { description: text_of(text).to_owned(), input_schema: "{}".to_owned() };
+            Ok(ToolChangeReport {
+                server: text_of(&change["server"]).into(),
+                tool: text_of(&change["tool"]).into(),
+                changed: if change["before"].is_string() { vec!["description"] } else { Vec::new() },
+                before: change["before"].is_string().then(|| text(&change["before"])),
+                now: text(&change["now"]),
+            })
+        })?),
+        "mcp_servers" => Box::new(each(&json, |server| {
+            Ok(McpServerReport {
+                state: McpServerState {
+                    name: text_of(&server["name"]).into(),
+                    stage: McpServerStage::Failed,
+                    stage_age: Duration::ZERO,
+                    last_error: server["trouble"].as_str().map(Into::into),
+                    tools: each(&server["tools"], |name| Ok(text_of(name).into()))?,
+                },
+                since: noon()?,
+            })
+        })?),
+        "lines" => Box::new(each(&json, |line| {
+            Ok(WorkerLine { number: number(&line["number"]), text: text_of(&line["text"]).to_owned() })
+        })?),
         "faults" => Box::new(each(&json, |fault| {
             Ok(Fault {
                 number: number(&fault["number"]),

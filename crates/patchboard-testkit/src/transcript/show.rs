@@ -12,6 +12,7 @@ use patchboard_core::command::{
     ReadThread, RegisterApp, ReloadSettings, RemoveWorkspaceThread, RunKind, RunPlan, RunRef, SearchMemory, SessionRef,
     SetModel, StartRun, SummariseUsage, UnloadPlugin,
 };
+use patchboard_core::command::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
 use patchboard_core::command::{ListFaults, ReadAudit, ReadFigures};
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::Topic;
@@ -84,6 +85,15 @@ pub(super) fn command(command: &dyn Any) -> String {
             format!("figures [{}]{since}", series.join(" "))
         };
         ListFaults => |ListFaults| "list faults".to_owned();
+        DescribeTools => |DescribeTools { name, page: which }| {
+            format!("describe tool {} {}", name.as_deref().unwrap_or("*"), page(which))
+        };
+        ListToolChanges => |ListToolChanges| "list tool changes".to_owned();
+        ListMcpServers => |ListMcpServers| "list MCP servers".to_owned();
+        RestartWorkers => |RestartWorkers { pool, worker }| {
+            format!("restart {} of {pool}", worker.as_deref().unwrap_or("all"))
+        };
+        ReadWorkerLines => |ReadWorkerLines { worker, after }| format!("lines of {worker} after {after}");
         ReadThread => |ReadThread { session: about, before, limit }| {
             let before = before.map(|before| format!(" before {before}")).unwrap_or_default();
             format!("read messages of {}{before} ({limit})", session(about))

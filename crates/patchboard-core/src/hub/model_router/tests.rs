@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::message::{MessageState, RoutingStage};
 use crate::budget::BudgetLimits;
-use crate::command::{BudgetStatus, ExplainRouting};
+use crate::command::{BudgetStatus, ExplainLocalRouting, ExplainRouting};
 use crate::faulty::FaultyStore;
 use crate::hub::tests::test_hub::{
     GIBBERISH, TestHub, let_others_run, on_store, profile, test_hub_with, user, with_model,
@@ -350,4 +350,20 @@ async fn an_app_that_comes_does_not_wait_for_messages_a_model_is_asked_about() {
     let zeta = test_hub.register(3, "zeta").await;
     assert_eq!(zeta.delivery().await.message, sent.id);
     assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_explanation_asks_no_model() {
+    let test_hub = with_model([]);
+    test_hub.register(1, "lamp").await;
+    let decision = test_hub.ask(&user(), ExplainLocalRouting { text: GIBBERISH.into() }).await.unwrap();
+    assert_eq!(decision.apps, []);
+    assert_eq!(usage(&test_hub).await.0, 0);
+    let named = test_hub.ask(&user(), ExplainLocalRouting { text: "lamp: on".into() }).await.unwrap();
+    assert_eq!(named.apps, ["lamp".into()]);
+    assert!(test_hub.store.messages(open_messages()).await.unwrap().items.is_empty(), "nothing is sent");
+}
+
+fn open_messages() -> crate::store::MessageQuery {
+    crate::store::MessageQuery { state: None, limit: 10, cursor: None }
 }
