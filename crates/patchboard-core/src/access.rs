@@ -16,6 +16,7 @@ use crate::command::{
     SubmitMessage, SummariseUsage, TouchSession, UnloadPlugin,
 };
 use crate::command::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
+use crate::command::{ListChannels, ListDeliveries};
 use crate::command::{ListFaults, ReadAudit, ReadFigures};
 use crate::error::{BoardError, ErrorKind};
 
@@ -84,7 +85,8 @@ grants! {
 // Extensions. Lines of workers and failures of servers may hold anything that programs write.
 grants! {
     Inspect (while draining: false): DescribeTools, ExplainLocalRouting;
-    Operate (while draining: false): ListToolChanges, ListMcpServers, RestartWorkers, ReadWorkerLines;
+    Operate (while draining: false): ListToolChanges, ListMcpServers, RestartWorkers, ReadWorkerLines, ListChannels,
+        ListDeliveries;
 }
 
 impl Guarded for StartRun {

@@ -57,6 +57,7 @@ use tracing::Instrument;
 mod adoption;
 mod bridge_api;
 mod channels;
+mod deliveries;
 mod extensions;
 mod handlers;
 mod housekeeping;

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::store::PageCursor;
 
 mod bridge;
+mod channels;
 mod extensions;
 mod hub;
 mod plugins;
@@ -20,6 +21,7 @@ pub use bridge::{
     CallInSession, CloseSession, DescribeSession, FindTool, ListHostTools, ListWorkers, OpenSession, RegisterTools,
     ToolFilter, ToolIds, TouchSession,
 };
+pub use channels::{ListChannels, ListDeliveries};
 pub use extensions::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
 pub use hub::ExplainLocalRouting;
 pub use hub::{

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::event::{Envelope, Event, Topic};
 use crate::id::{RunId, Seq, SessionKey, TenureId};
 use crate::in_memory::InMemoryStore;
-use crate::store::AuditQuery;
+use crate::store::{AuditQuery, DeliveryQuery};
 use crate::store::{
     AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
@@ -264,6 +264,10 @@ impl Store for FaultyStore {
 
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {
         self.inner.delivery(channel, key)
+    }
+
+    fn deliveries(&self, query: DeliveryQuery) -> BoxFuture<'_, Result<ResultPage<DeliveryRow>, StoreError>> {
+        self.inner.deliveries(query)
     }
 
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {

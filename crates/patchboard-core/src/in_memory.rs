@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::event::{Envelope, Topic};
 use crate::id::{MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::model::TokenCount;
-use crate::store::AuditQuery;
+use crate::store::{AuditQuery, DeliveryQuery};
 use crate::store::{
     AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
@@ -279,6 +279,22 @@ impl Store for InMemoryStore {
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {
         self.with_tables(|state| {
             Ok(state.deliveries.values().find(|row| &*row.channel == channel && &*row.key == key).cloned())
+        })
+    }
+
+    fn deliveries(&self, query: DeliveryQuery) -> BoxFuture<'_, Result<ResultPage<DeliveryRow>, StoreError>> {
+        self.with_tables(|state| {
+            let before = query.cursor.as_ref().map(pair::<i128, Uuid>).transpose()?;
+            let position = |row: &DeliveryRow| (row.received_at.as_nanosecond(), row.id.0);
+            let mut found: Vec<_> = state.deliveries.values().collect();
+            found.retain(|row| {
+                query.channel.as_ref().is_none_or(|channel| row.channel == *channel)
+                    && query.state.is_none_or(|state| row.state == state)
+                    && before.is_none_or(|before| position(row) < before)
+            });
+            found.sort_by_key(|row| Reverse(position(row)));
+            let found = found.into_iter().map(|row| (position(row), row.clone()));
+            Ok(page(found, query.limit, |(at, id)| format!("{at}.{id}")))
         })
     }
 

@@ -37,6 +37,7 @@ pub mod caller;
 pub mod channel;
 pub mod command;
 pub mod conversation;
+pub mod deliveries;
 pub mod error;
 pub mod event;
 pub mod executor;

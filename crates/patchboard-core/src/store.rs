@@ -101,6 +101,9 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The delivery with that channel and key.
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>>;
 
+    /// Newest first. A page may be short, even empty, and have a next one: a call looks at a bounded number of rows.
+    fn deliveries(&self, query: DeliveryQuery) -> BoxFuture<'_, Result<ResultPage<DeliveryRow>, StoreError>>;
+
     /// Deliveries that are not in a final state, oldest first.
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>>;
 
@@ -374,6 +377,15 @@ pub struct DeliveryRow {
     pub changed_at: Timestamp,
     /// The message and the requests to send, encoded by `record`.
     pub body: Vec<u8>,
+}
+
+/// Which deliveries to list. Values left out match every delivery.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeliveryQuery {
+    pub channel: Option<Arc<str>>,
+    pub state: Option<DeliveryState>,
+    pub limit: usize,
+    pub cursor: Option<PageCursor>,
 }
 
 /// Usage of a namespace.

@@ -32,6 +32,7 @@ pub use audit::audit_rows_are_filtered;
 pub use common::{
     bad_cursors_are_refused, closed_stores_answer_closed, concurrent_commits_are_kept, limits_are_capped,
 };
+pub use deliveries::deliveries_are_listed;
 pub use deliveries::{deliveries_are_stored_once, final_deliveries_are_pruned, open_deliveries_are_listed};
 pub use events::{
     batches_are_all_or_nothing, events_are_numbered_without_gaps, events_are_replayed, events_of_nodes_are_replayed,
@@ -96,6 +97,7 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     usage_is_reported(make().await).await;
     audit_rows_are_paged(make().await).await;
     audit_rows_are_filtered(make().await).await;
+    deliveries_are_listed(make().await).await;
     bad_cursors_are_refused(make().await).await;
     limits_are_capped(make().await).await;
     concurrent_commits_are_kept(make().await).await;

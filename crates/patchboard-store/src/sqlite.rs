@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{RunId, Seq, SessionKey, TenureId};
-use patchboard_core::store::AuditQuery;
+use patchboard_core::store::{AuditQuery, DeliveryQuery};
 use patchboard_core::store::{
     AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
@@ -208,6 +208,10 @@ impl Store for SqliteStore {
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>> {
         let (channel, key) = (channel.to_owned(), key.to_owned());
         self.readers.read("read a delivery", move |db| deliveries::find(db, &channel, &key))
+    }
+
+    fn deliveries(&self, query: DeliveryQuery) -> BoxFuture<'_, Result<ResultPage<DeliveryRow>, StoreError>> {
+        self.readers.read("list deliveries", move |db| deliveries::list(db, &query))
     }
 
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {

@@ -16,6 +16,7 @@ mod approval_mode;
 mod approvals;
 mod audit;
 mod caller_folder;
+mod channels;
 mod chat;
 mod completions;
 mod config;
@@ -96,6 +97,8 @@ enum CliCommand {
     Figures(figures::FiguresArgs),
     /// Show the server's last warnings and errors.
     Faults(faults::FaultsArgs),
+    /// Show channels, and what became of their messages.
+    Channels(channels::ChannelsArgs),
     /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
     /// List, check, create or manage plugins.
@@ -261,6 +264,7 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Audit(args) => audit::run(args),
         CliCommand::Figures(args) => figures::run(args),
         CliCommand::Faults(args) => faults::run(args),
+        CliCommand::Channels(args) => channels::run(args),
         CliCommand::Tools(args) => tools::run(args),
         CliCommand::Plugins(args) => plugins::run(args),
         CliCommand::Models(args) => models::run(args),

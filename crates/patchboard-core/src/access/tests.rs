@@ -115,6 +115,8 @@ fn server_commands() -> Vec<Box<dyn AccessRow>> {
         ListFaults,
         DescribeTools { name: None, page: PageRequest::new(None, None) },
         ListToolChanges,
+        ListChannels,
+        ListDeliveries { channel: None, state: None, page: PageRequest::new(None, None) },
         ListMcpServers,
         RestartWorkers { pool: "p".into(), worker: None },
         ReadWorkerLines { worker: "w".into(), after: 0 },

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 mod extensions;
 mod records;
 
-pub(super) use extensions::{ToolDescribe, WorkerLines, WorkerRestart};
+pub(super) use extensions::{DeliveryList, ToolDescribe, WorkerLines, WorkerRestart};
 pub(super) use records::{AuditRead, FiguresRead};
 
 /// Longer ids are refused, because the id is echoed in every frame of its stream.

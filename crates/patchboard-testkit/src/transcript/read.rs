@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use patchboard_core::approval::policy::ApprovalMode;
 use patchboard_core::caller::Surface;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
+use patchboard_core::deliveries::{ChannelReport, DeliveryReport};
 use patchboard_core::event::ApprovalRequest;
 use patchboard_core::executor::statistics::ToolCounts;
 use patchboard_core::extensions::{
@@ -25,6 +26,7 @@ use patchboard_core::run_spec::AgentSource;
 use patchboard_core::store::AuditRow;
 use patchboard_core::store::{FactRow, PageCursor, ResultPage, SessionRow, TurnRow, UsageGroup};
 use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::webhook::{DeliveryId, DeliveryState};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
 use uuid::Uuid;
@@ -101,6 +103,27 @@ pub(super) fn answer(text: &str) -> Read<Result<Box<dyn Any>, BoardError>> {
                     Ok(ToolDecision { surface, mode, rule: rule.as_str().map(Into::into) })
                 })?,
                 counts: ToolCounts { calls: number(&report["calls"]), failures: number(&report["failures"]) },
+            })
+        })?),
+        "channels" => Box::new(each(&json, |channel| {
+            Ok(ChannelReport {
+                name: text_of(&channel["name"]).into(),
+                plugin: text_of(&channel["plugin"]).into(),
+                wait: None,
+                unanswered: number(&channel["unanswered"]) as usize,
+                max_unanswered: 100,
+            })
+        })?),
+        "deliveries" => Box::new(page(&json, |delivery| {
+            Ok(DeliveryReport {
+                id: DeliveryId(Uuid::nil()),
+                channel: text_of(&delivery["channel"]).into(),
+                state: DeliveryState::Failed,
+                received_at: noon()?,
+                changed_at: noon()?,
+                requests: 2,
+                sent_requests: number(&delivery["sent"]) as usize,
+                problem: delivery["problem"].as_str().map(str::to_owned),
             })
         })?),
         "tool_changes" => Box::new(each(&json, |change| {

@@ -13,6 +13,7 @@ use patchboard_core::command::{
     SetModel, StartRun, SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::command::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
+use patchboard_core::command::{ListChannels, ListDeliveries};
 use patchboard_core::command::{ListFaults, ReadAudit, ReadFigures};
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::Topic;
@@ -87,6 +88,11 @@ pub(super) fn command(command: &dyn Any) -> String {
         ListFaults => |ListFaults| "list faults".to_owned();
         DescribeTools => |DescribeTools { name, page: which }| {
             format!("describe tool {} {}", name.as_deref().unwrap_or("*"), page(which))
+        };
+        ListChannels => |ListChannels| "list channels".to_owned();
+        ListDeliveries => |ListDeliveries { channel, state, page: which }| {
+            let state = state.map(|state| format!(" {state:?}")).unwrap_or_default();
+            format!("list deliveries of {}{state} {}", channel.as_deref().unwrap_or("all"), page(which))
         };
         ListToolChanges => |ListToolChanges| "list tool changes".to_owned();
         ListMcpServers => |ListMcpServers| "list MCP servers".to_owned();

@@ -10,7 +10,7 @@ use super::Cli;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["serve", "chat", "run", "onboard", "doctor"]),
     ("Work", &["hub", "tools", "approvals", "runs", "attach", "sessions"]),
-    ("Look", &["status", "models", "workers", "plugins", "usage", "audit", "figures", "faults", "logs"]),
+    ("Look", &["status", "models", "workers", "plugins", "channels", "usage", "audit", "figures", "faults", "logs"]),
     ("Run the server", &["config", "trust", "reload", "stop"]),
     ("More", &["mcp", "completions", "explain"]),
 ];

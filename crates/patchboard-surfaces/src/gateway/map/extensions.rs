@@ -4,9 +4,12 @@ use patchboard_core::approval::policy::ApprovalMode;
 use patchboard_core::command::{
     DescribeTools, ListMcpServers, ListToolChanges, PageRequest, ReadWorkerLines, RestartWorkers,
 };
+use patchboard_core::command::{ListChannels, ListDeliveries};
+use patchboard_core::deliveries::{ChannelReport, DeliveryReport};
 use patchboard_core::extensions::{McpServerReport, ToolChangeReport, ToolDecision, ToolReport, ToolText, WorkerLine};
 use patchboard_core::store::PageCursor;
 use patchboard_core::tool::ToolEffect;
+use patchboard_core::webhook::DeliveryState;
 use serde_json::{Value, json};
 
 use super::{GatewayRequest, call, list, parse_optional_params, parse_params};
@@ -22,6 +25,13 @@ pub(super) fn request(method: &str, params: &str) -> Option<GatewayRequest> {
         }),
         "tool.pending" => call(ListToolChanges, |changes| whole_list(&changes, change_item)),
         "mcp.list" => call(ListMcpServers, |servers| whole_list(&servers, server_item)),
+        "channel.list" => call(ListChannels, |channels| whole_list(&channels, channel_item)),
+        "delivery.list" => parse_optional_params(method, params, |query: wire::DeliveryList| {
+            let state = query.state.as_deref().map(delivery_state).transpose()?;
+            let page = PageRequest::new(query.limit, query.cursor.map(PageCursor));
+            let command = ListDeliveries { channel: query.channel.map(Into::into), state, page };
+            Ok(call(command, |page| list(page, |delivery| delivery_item(&delivery))))
+        }),
         "worker.restart" => parse_params(method, params, |restart: wire::WorkerRestart| {
             let command = RestartWorkers { pool: restart.pool.into(), worker: restart.worker.map(Into::into) };
             Ok(call(
@@ -79,6 +89,27 @@ fn server_item(server: &McpServerReport) -> Value {
         "name": &*state.name, "state": state.stage.name(), "since": since.to_string(),
         "trouble": state.last_error.as_deref(),
         "tools": state.tools.iter().map(|tool| &**tool).collect::<Vec<_>>(),
+    })
+}
+
+fn delivery_state(name: &str) -> Result<DeliveryState, String> {
+    let found = DeliveryState::ALL.into_iter().find(|state| state.name() == name);
+    found.ok_or_else(|| format!("`state` is one of received, answered, sent, failed; not {name}"))
+}
+
+fn channel_item(channel: &ChannelReport) -> Value {
+    json!({
+        "name": &*channel.name, "plugin": &*channel.plugin,
+        "wait_ms": channel.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        "unanswered": channel.unanswered, "max_unanswered": channel.max_unanswered,
+    })
+}
+
+fn delivery_item(delivery: &DeliveryReport) -> Value {
+    json!({
+        "id": delivery.id.0.to_string(), "channel": &*delivery.channel, "state": delivery.state.name(),
+        "received_at": delivery.received_at.to_string(), "changed_at": delivery.changed_at.to_string(),
+        "requests": delivery.requests, "sent_requests": delivery.sent_requests, "problem": delivery.problem,
     })
 }
 
