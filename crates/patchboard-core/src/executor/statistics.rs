@@ -30,9 +30,12 @@ pub struct ToolCounts {
     pub failures: u64,
 }
 
+type FlowsByTarget = HashMap<Box<str>, FlowCounts>;
+type FlowsByOrigin = HashMap<Box<str>, FlowsByTarget>;
+
 #[derive(Debug, Default)]
 struct FlowTable {
-    flows: HashMap<FlowKind, HashMap<Box<str>, HashMap<Box<str>, FlowCounts>>>,
+    flows: HashMap<FlowKind, FlowsByOrigin>,
     len: usize,
 }
 
@@ -69,14 +72,15 @@ impl CallStatistics {
         let mut flows = Vec::with_capacity(table.len);
         for (kind, by_origin) in &table.flows {
             for (from, by_target) in by_origin {
-                let flow = |(to, counts): (&Box<str>, &FlowCounts)| Flow {
-                    kind: *kind,
-                    from: (&**from).into(),
-                    to: (&**to).into(),
-                    recent: counts.recent(minutes, minute(now)),
-                    total: counts.total,
-                };
-                flows.extend(by_target.iter().map(flow));
+                for (to, counts) in by_target {
+                    flows.push(Flow {
+                        kind: *kind,
+                        from: (&**from).into(),
+                        to: (&**to).into(),
+                        recent: counts.recent(minutes, minute(now)),
+                        total: counts.total,
+                    });
+                }
             }
         }
         flows.sort_by(|left, right| {

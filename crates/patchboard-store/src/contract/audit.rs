@@ -6,7 +6,10 @@ use patchboard_core::store::{AuditFilter, AuditQuery, AuditRow, PageCursor, Stor
 
 use super::fixtures::{all_pages, at, commit, expect_ok, run_id};
 
-const ROWS: [(i64, &str, &str, &str, &str, Option<u64>); 6] = [
+/// Second, principal, surface, action, subject, run.
+type Row = (i64, &'static str, &'static str, &'static str, &'static str, Option<u64>);
+
+const ROWS: [Row; 6] = [
     (1, "local", "gateway", "tool.intent", "bash", Some(1)),
     (2, "local", "gateway", "tool.call", "bash", Some(1)),
     (3, "operator", "cli", "plugin.load", "echo", None),
