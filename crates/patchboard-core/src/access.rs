@@ -4,6 +4,7 @@ use crate::caller::{Caller, Grant, Principal, Surface};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::command::ExplainLocalRouting;
 use crate::command::{
     AddWorkspaceThread, AnswerInput, AnswerMessage, ApproveApp, ApprovePlugin, ApproveTools, BudgetStatus,
     CallInSession, CallTool, CancelMessage, CancelRun, ClearSession, CloseSession, Command, ConfirmAppAlive,
@@ -19,6 +20,9 @@ use crate::command::{
     ListFacts, RenameSession, SearchTurns,
 };
 use crate::command::{CreateKey, ListKeys, RevokeKey};
+use crate::command::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
+use crate::command::{ListChannels, ListDeliveries};
+use crate::command::{ListFaults, ReadAudit, ReadFigures};
 use crate::error::{BoardError, ErrorKind};
 
 /// A command with its row in the access table.
@@ -87,6 +91,19 @@ use crate::command::{DescribeRun, ListRuns, ReadEvents};
 
 grants! {
     Inspect (while draining: false): ListRuns, DescribeRun, ReadEvents;
+}
+
+// What the server recorded about everybody's work.
+grants! {
+    Oversee (while draining: false): ReadAudit;
+    Operate (while draining: false): ReadFigures, ListFaults;
+}
+
+// Extensions. Lines of workers and failures of servers may hold anything that programs write.
+grants! {
+    Inspect (while draining: false): DescribeTools, ExplainLocalRouting;
+    Operate (while draining: false): ListToolChanges, ListMcpServers, RestartWorkers, ReadWorkerLines, ListChannels,
+        ListDeliveries;
 }
 
 impl Guarded for StartRun {

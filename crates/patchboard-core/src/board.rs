@@ -31,6 +31,7 @@ use crate::executor::QuestionToolHost;
 use crate::executor::ToolLimits;
 use crate::executor::builtin::CoreToolHost;
 use crate::executor::plugin_tools::PluginToolHost;
+use crate::executor::statistics::CallStatistics;
 use crate::executor::{ToolExecutor, ToolRegistry};
 use crate::hub::notice::{NoticeOptions, Notifier};
 use crate::hub::{AppToolHost, MAX_CONCURRENT_CALLS, ModelRouter};
@@ -40,6 +41,7 @@ use crate::input::{InputExpiries, InputQueue};
 use crate::keys::KeyRing;
 use crate::log::{EventLog, FollowerPacing};
 use crate::memory::{Memory, MemoryOptions};
+use crate::port::ServerMonitor;
 use crate::port::{
     BoxStream, Clock, Embedder, IdGenerator, NoticeSink, PluginRuntime, SchemaValidator, ServerControl, SoulSource,
     ToolHost, WorkerSupervisor, WorkingFolders,
@@ -60,6 +62,8 @@ mod adoption;
 mod bridge_api;
 mod channels;
 mod conversations;
+mod deliveries;
+mod extensions;
 mod handlers;
 mod housekeeping;
 mod keys;
@@ -68,6 +72,7 @@ mod models;
 mod nested_runs;
 mod plugins;
 mod readiness;
+mod records;
 mod run_control;
 mod run_permits;
 mod run_queries;
@@ -193,6 +198,8 @@ struct BoardShared {
     last_write_at: Mutex<Option<Instant>>,
     /// Reloads settings that lie outside the board.
     control: OnceLock<Arc<dyn ServerControl>>,
+    /// Figures and faults of the process, which it measures itself.
+    monitor: OnceLock<Arc<dyn ServerMonitor>>,
     version: &'static str,
 }
 
@@ -307,6 +314,7 @@ impl Board {
             tenure: log.tenure().clone(),
             limits: Reloadable::new(parts.limits.tool),
             keys,
+            statistics: CallStatistics::default(),
         });
         if let Some(tools) = plugin_tools {
             tools.bind(NestedCaller {
@@ -358,6 +366,7 @@ impl Board {
             closing: CancellationToken::new(),
             last_write_at: Mutex::default(),
             control: OnceLock::new(),
+            monitor: OnceLock::new(),
             version: parts.version,
         }));
         agent_tools.bind(Arc::new(board.downgrade()));

@@ -6,6 +6,7 @@
 //! - `secret`: mutual authentication of a worker and the server; `variables`: per-session variables;
 //!   `telemetry_events`: events for subscribers.
 
+use crate::extensions::WorkerLine;
 use crate::worker::PoolReport;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,6 +120,14 @@ impl Bridge {
         // A pool that starts later is found by later calls.
         drop(tokio::time::timeout(POOL_START_TIMEOUT, startup).await);
         true
+    }
+
+    pub(crate) fn restart_workers(&self, pool: &str, worker: Option<&str>) -> Option<Vec<Arc<str>>> {
+        self.0.workers.as_ref()?.restart(pool, worker)
+    }
+
+    pub(crate) fn worker_lines(&self, worker: &str, after: u64) -> Option<Vec<WorkerLine>> {
+        self.0.workers.as_ref()?.lines(worker, after)
     }
 
     pub(crate) fn workers(&self) -> Vec<PoolReport> {

@@ -1,7 +1,7 @@
 //! Token budgets: the only module that decides whether a model call may start. Tokens are reserved before a call and
 //! settled after it, so that concurrent calls cannot spend the same tokens.
 
-use crate::reply::{BudgetReport, BudgetUsage, KeyBudgetUsage};
+use crate::reply::{BudgetReport, BudgetUsage, KeyBudgetUsage, Spender, SpenderBudget};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -230,10 +230,16 @@ impl Ledger {
         ]
     }
 
-    pub async fn report(&self, session: Option<&SessionKey>, keys: &[Key]) -> Result<BudgetReport, BoardError> {
+    pub async fn report(
+        &self,
+        session: Option<&SessionKey>,
+        agents: &[(Arc<str>, BudgetLimits)],
+        keys: &[Key],
+    ) -> Result<BudgetReport, BoardError> {
         let now = self.clock.now();
         let (day, month) = (day_scope(now), month_scope(now));
         let mut scopes = vec![day.clone(), month.clone()];
+        scopes.extend(agents.iter().flat_map(|(agent, _)| agent_scopes(agent, now)));
         let session_scope = session.map(|session| BudgetScope::Session(session.clone()));
         scopes.extend(session_scope.clone());
         scopes.extend(keys.iter().flat_map(|key| key_scopes(&key.spec.name, now)));
@@ -257,6 +263,14 @@ impl Ledger {
             daily: usage(&day, limits.daily),
             monthly: usage(&month, limits.monthly),
             keys: keys.iter().map(of_key).collect(),
+            spenders: agents
+                .iter()
+                .map(|(agent, own)| {
+                    let [day, month] = agent_scopes(agent, now);
+                    let spender = Spender::Agent(agent.clone());
+                    SpenderBudget { spender, daily: usage(&day, own.daily), monthly: usage(&month, own.monthly) }
+                })
+                .collect(),
         })
     }
 
@@ -342,16 +356,16 @@ pub fn budget_scopes(
     key: Option<&Arc<str>>,
     at: Timestamp,
 ) -> Vec<BudgetScope> {
-    let date = at.to_zoned(TimeZone::UTC).date();
-    let mut scopes = vec![
-        BudgetScope::Session(session.clone()),
-        day_scope(at),
-        month_scope(at),
-        BudgetScope::AgentDay(agent.clone(), date),
-        BudgetScope::AgentMonth { agent: agent.clone(), year: date.year(), month: date.month() },
-    ];
+    let mut scopes = vec![BudgetScope::Session(session.clone()), day_scope(at), month_scope(at)];
+    scopes.extend(agent_scopes(agent, at));
     scopes.extend(key.into_iter().flat_map(|key| key_scopes(key, at)));
     scopes
+}
+
+fn agent_scopes(agent: &Arc<str>, at: Timestamp) -> [BudgetScope; 2] {
+    let date = at.to_zoned(TimeZone::UTC).date();
+    let month = BudgetScope::AgentMonth { agent: agent.clone(), year: date.year(), month: date.month() };
+    [BudgetScope::AgentDay(agent.clone(), date), month]
 }
 
 fn key_scopes(key: &Arc<str>, at: Timestamp) -> [BudgetScope; 2] {

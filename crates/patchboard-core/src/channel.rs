@@ -7,10 +7,12 @@ mod dedup_key;
 mod delivery;
 mod error_text;
 mod load;
+mod report;
 mod retry;
 mod send;
 mod service;
 mod task;
 
+pub(crate) use report::report;
 pub(crate) use service::{AcceptedDelivery, ChannelService};
 pub(crate) use task::{DeliveryTask, ResponseSender};

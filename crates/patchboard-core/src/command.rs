@@ -7,10 +7,13 @@ use crate::store::PageCursor;
 
 mod accounts;
 mod bridge;
+mod channels;
 mod conversations;
+mod extensions;
 mod hub;
 mod keys;
 mod plugins;
+mod records;
 mod run_list;
 mod runs;
 mod server;
@@ -26,12 +29,17 @@ pub use bridge::{
     CallInSession, CloseSession, DescribeSession, FindTool, ListHostTools, ListWorkers, OpenSession, RegisterTools,
     ToolFilter, ToolIds, TouchSession,
 };
+pub use channels::{ListChannels, ListDeliveries};
 pub use conversations::{ForkPoint, ForkSession, HideSession, RenameSession, SearchTurns};
+pub use extensions::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
+pub use hub::ExplainLocalRouting;
 pub use hub::{
     AnswerMessage, ApproveApp, CancelMessage, ConfirmAppAlive, DeregisterApp, ExplainRouting, ForgetApp, ListApps,
     ListMessages, NextInboxEvent, PairApp, ReadMessage, RegisterApp, ResendMessage, SubmitMessage,
 };
 pub use keys::{CreateKey, ListKeys, RevokeKey};
+pub use records::{ListFaults, ReadAudit, ReadFigures};
+
 pub use plugins::{ApprovePlugin, ListPlugins, LoadPlugin, ReceiveWebhook, UnloadPlugin};
 pub use run_list::{DescribeRun, ListRuns, MAX_EVENTS, ReadEvents, RunListFilter, RunStateFilter};
 pub use runs::{

@@ -18,6 +18,7 @@ use crate::budget::call_chain::CallChain;
 use crate::caller::{Caller, Principal};
 use crate::error::BoardError;
 use crate::event::{Event, InputAnswer, InputKind, NewEvent};
+use crate::figures::FlowKind;
 use crate::id::{CallId, NodeId, RunId};
 use crate::input::{InputOrigin, InputQueue};
 use crate::keys::{Key, KeyRing};
@@ -39,11 +40,13 @@ mod inputs;
 pub(crate) mod plugin_tools;
 mod progress;
 pub mod registry;
+pub mod statistics;
 
 pub(crate) use inputs::QuestionToolHost;
 use progress::ProgressReader;
 pub use registry::ToolRegistry;
 use registry::{RegisteredHost, ToolSet};
+use statistics::CallStatistics;
 
 /// Limits of one call.
 #[derive(Debug, Clone, Copy)]
@@ -109,12 +112,15 @@ pub struct ToolExecutor {
     pub limits: Reloadable<ToolLimits>,
     /// Their limits on tools hold for every call of a chain that a key's client began.
     pub keys: Arc<KeyRing>,
+    pub statistics: CallStatistics,
 }
 
 /// The caller, the run and the tools of a call.
 #[derive(Debug, Clone)]
 pub struct CallContext {
     pub caller: Caller,
+    /// The agent that makes the call; `None` for a call outside of any run.
+    pub agent: Option<Arc<str>>,
     /// The run; for a call outside of any run, an id made for this call alone, which groups its audit rows.
     pub run: RunId,
     pub call_chain: CallChain,
@@ -299,6 +305,11 @@ impl ToolExecutor {
             let output = self.truncate_output(output, &context.scope);
             let outcome = if output.is_error { "error" } else { "ok" };
             crate::telemetry::tool_call(kind, outcome, started.elapsed());
+            if let Some((spec, host)) = found {
+                let from = context.agent.as_deref().unwrap_or(context.caller.surface.name());
+                self.statistics.tool_called(&spec.name, output.is_error);
+                self.statistics.flowed(FlowKind::ToolCall, from, host.host_name(spec), self.clock.now());
+            }
             Ok(output)
         })
     }

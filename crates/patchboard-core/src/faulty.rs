@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use crate::event::{Envelope, Event, Topic};
 use crate::id::{InputId, RunId, Seq, SessionKey, TenureId};
 use crate::in_memory::InMemoryStore;
+use crate::store::{AuditQuery, DeliveryQuery};
 use crate::store::{
     AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
@@ -285,6 +286,10 @@ impl Store for FaultyStore {
         self.inner.delivery(channel, key)
     }
 
+    fn deliveries(&self, query: DeliveryQuery) -> BoxFuture<'_, Result<ResultPage<DeliveryRow>, StoreError>> {
+        self.inner.deliveries(query)
+    }
+
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
         self.inner.open_deliveries()
     }
@@ -311,12 +316,8 @@ impl Store for FaultyStore {
         self.inner.usage(query)
     }
 
-    fn audit(
-        &self,
-        limit: usize,
-        cursor: Option<PageCursor>,
-    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
-        self.inner.audit(limit, cursor)
+    fn read_audit(&self, query: AuditQuery) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
+        self.inner.read_audit(query)
     }
 
     fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {

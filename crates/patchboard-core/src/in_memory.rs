@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::event::{Envelope, Topic};
 use crate::id::{InputId, MessageId, RunId, Seq, SessionKey, TenureId};
 use crate::model::TokenCount;
+use crate::store::{AuditQuery, DeliveryQuery};
 use crate::store::{
     AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FORGOTTEN, FactQuery, FactRow, InputRow, KvEntry, KvNamespace,
     KvUsage, MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter,
@@ -310,6 +311,22 @@ impl Store for InMemoryStore {
         })
     }
 
+    fn deliveries(&self, query: DeliveryQuery) -> BoxFuture<'_, Result<ResultPage<DeliveryRow>, StoreError>> {
+        self.with_tables(|state| {
+            let before = query.cursor.as_ref().map(pair::<i128, Uuid>).transpose()?;
+            let position = |row: &DeliveryRow| (row.received_at.as_nanosecond(), row.id.0);
+            let mut found: Vec<_> = state.deliveries.values().collect();
+            found.retain(|row| {
+                query.channel.as_ref().is_none_or(|channel| row.channel == *channel)
+                    && query.state.is_none_or(|state| row.state == state)
+                    && before.is_none_or(|before| position(row) < before)
+            });
+            found.sort_by_key(|row| Reverse(position(row)));
+            let found = found.into_iter().map(|row| (position(row), row.clone()));
+            Ok(page(found, query.limit, |(at, id)| format!("{at}.{id}")))
+        })
+    }
+
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
         self.with_tables(|state| Ok(state.open_deliveries()))
     }
@@ -358,15 +375,16 @@ impl Store for InMemoryStore {
         })
     }
 
-    fn audit(
-        &self,
-        limit: usize,
-        cursor: Option<PageCursor>,
-    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
+    fn read_audit(&self, query: AuditQuery) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
         self.with_tables(|state| {
-            let before = cursor.map(|cursor| number::<usize>(&cursor.0)).transpose()?.unwrap_or(usize::MAX);
-            let newest_first = state.audit.iter().cloned().enumerate().rev().filter(|(index, _)| *index < before);
-            Ok(page(newest_first, limit, |index| index.to_string()))
+            let before = query.cursor.as_ref().map(pair::<i128, usize>).transpose()?;
+            let position = |(index, row): &(usize, &AuditRow)| (row.at.as_nanosecond(), *index);
+            let mut found: Vec<_> =
+                state.audit.iter().enumerate().filter(|(_, row)| query.filter.matches(row)).collect();
+            found.retain(|row| before.is_none_or(|before| position(row) < before));
+            found.sort_by_key(|row| Reverse(position(row)));
+            let found = found.into_iter().map(|row| (position(&row), row.1.clone()));
+            Ok(page(found, query.limit, |(at, index)| format!("{at}.{index}")))
         })
     }
 
@@ -414,18 +432,13 @@ fn matches_filter(key: &SessionKey, owner: Option<&Arc<str>>, filter: &SessionFi
 }
 
 fn group_usage<'a>(rows: impl Iterator<Item = &'a UsageRow>, query: &UsageQuery) -> Vec<UsageGroup> {
-    let mut groups: BTreeMap<String, UsageGroup> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, Option<String>), UsageGroup> = BTreeMap::new();
     for row in rows.filter(|row| query.since.is_none_or(|since| row.at >= since)) {
-        let key = match query.group_by {
-            UsageGrouping::Day => row.at.strftime("%Y-%m-%d").to_string(),
-            UsageGrouping::Model => row.model.to_string(),
-            UsageGrouping::Provider => row.provider.to_string(),
-            UsageGrouping::Agent => row.agent.to_string(),
-            UsageGrouping::Session if accounts::is_forgotten(&row.session) => FORGOTTEN.to_owned(),
-            UsageGrouping::Session => row.session.to_string(),
-        };
-        let group = groups.entry(key.clone()).or_insert_with(|| UsageGroup {
+        let key = usage_key(row, query.group_by);
+        let then = query.then_by.map(|then_by| usage_key(row, then_by));
+        let group = groups.entry((key.clone(), then.clone())).or_insert_with(|| UsageGroup {
             key,
+            then,
             calls: 0,
             tokens: TokenCount::default(),
             cost_nanousd: 0,
@@ -438,13 +451,24 @@ fn group_usage<'a>(rows: impl Iterator<Item = &'a UsageRow>, query: &UsageQuery)
         group.estimated_calls += u64::from(row.estimated);
     }
     let mut groups: Vec<_> = groups.into_values().collect();
-    match query.group_by {
-        UsageGrouping::Day => groups.reverse(),
-        UsageGrouping::Model | UsageGrouping::Provider | UsageGrouping::Agent | UsageGrouping::Session => {
-            groups.sort_by_key(|group| Reverse((group.cost_nanousd, group.tokens.total())));
-        }
+    groups.sort_by_key(|group| Reverse((group.cost_nanousd, group.tokens.total())));
+    if query.group_by == UsageGrouping::Day {
+        groups.sort_by(|left, right| right.key.cmp(&left.key));
+    } else if query.then_by == Some(UsageGrouping::Day) {
+        groups.sort_by(|left, right| right.then.cmp(&left.then));
     }
     groups
+}
+
+fn usage_key(row: &UsageRow, grouping: UsageGrouping) -> String {
+    match grouping {
+        UsageGrouping::Day => row.at.strftime("%Y-%m-%d").to_string(),
+        UsageGrouping::Model => row.model.to_string(),
+        UsageGrouping::Provider => row.provider.to_string(),
+        UsageGrouping::Agent => row.agent.to_string(),
+        UsageGrouping::Session if accounts::is_forgotten(&row.session) => FORGOTTEN.to_owned(),
+        UsageGrouping::Session => row.session.to_string(),
+    }
 }
 
 /// The first `limit` items; if there are more, the position of the last item returned is the cursor.

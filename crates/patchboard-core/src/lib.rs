@@ -39,11 +39,14 @@ pub mod caller;
 pub mod channel;
 pub mod command;
 pub mod conversation;
+pub mod deliveries;
 pub mod error;
 pub mod event;
 pub mod executor;
+pub mod extensions;
 #[cfg(test)]
 mod faulty;
+pub mod figures;
 pub mod hub;
 pub mod id;
 pub mod in_memory;

@@ -16,6 +16,8 @@ use uuid::Uuid;
 
 use crate::app::UserNotice;
 use crate::error::BoardError;
+use crate::extensions::WorkerLine;
+use crate::figures::{Fault, FigureReport};
 use crate::model::{ListedModel, ModelError, ModelEvent, ModelRequest};
 use crate::plugin::{HostGrant, PluginError, PluginReport};
 use crate::reply::ReloadReport;
@@ -54,6 +56,18 @@ pub trait ModelProvider: Send + Sync + fmt::Debug {
 pub trait WorkerSupervisor: Send + Sync + fmt::Debug {
     /// Current state of each pool and its workers.
     fn report(&self) -> Vec<PoolReport>;
+
+    /// Replaces the running workers of a pool, or one of them. Returns at once with those that are replaced; `None` if
+    /// there is no such pool.
+    fn restart(&self, _pool: &str, _worker: Option<&str>) -> Option<Vec<Arc<str>>> {
+        None
+    }
+
+    /// The last lines that a worker wrote after that number, without secrets; `None` if the worker is not known, or no
+    /// more.
+    fn lines(&self, _worker: &str, _after: u64) -> Option<Vec<WorkerLine>> {
+        None
+    }
 
     /// A worker has registered its tools.
     fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>);
@@ -286,6 +300,16 @@ pub trait ServerControl: Send + Sync + fmt::Debug {
     /// Reads the configuration again and applies what can change at run time, all of it or nothing. Reloads are
     /// serialised.
     fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, BoardError>>;
+}
+
+/// What the process measures about itself.
+pub trait ServerMonitor: Send + Sync + fmt::Debug {
+    /// The named series since then, without names all; without a time, of the last hour. The flows are left empty.
+    /// `Err` is the name that no series has.
+    fn figures(&self, series: &[Arc<str>], since: Option<Timestamp>) -> Result<FigureReport, Arc<str>>;
+
+    /// The last warnings and errors of the log, newest first.
+    fn faults(&self) -> Vec<Fault>;
 }
 
 /// Wall-clock time. Timers use `tokio::time`, which tests can pause.

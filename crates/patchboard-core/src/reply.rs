@@ -218,6 +218,16 @@ pub struct BudgetReport {
     pub monthly: BudgetUsage,
     /// By name: all keys for an overseer or the operator, its own for the client of a key.
     pub keys: Vec<KeyBudgetUsage>,
+    /// Budgets of single spenders, in configuration order.
+    pub spenders: Vec<SpenderBudget>,
+}
+
+/// The budgets of one spender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpenderBudget {
+    pub spender: Spender,
+    pub daily: BudgetUsage,
+    pub monthly: BudgetUsage,
 }
 
 /// What clients of a key used.
@@ -240,4 +250,10 @@ impl KeyReport {
     pub(crate) fn of(key: &KeySpec) -> Self {
         Self { name: key.name.clone(), source: key.source, rights: key.rights.clone() }
     }
+}
+
+/// Who has a budget besides those of the whole server and of sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Spender {
+    Agent(Arc<str>),
 }

@@ -120,6 +120,9 @@ pub trait Store: AccountStore + TurnSearch + Send + Sync + fmt::Debug {
     /// The delivery with that channel and key.
     fn delivery(&self, channel: &str, key: &str) -> BoxFuture<'_, Result<Option<DeliveryRow>, StoreError>>;
 
+    /// Newest first. A page may be short, even empty, and have a next one: a call looks at a bounded number of rows.
+    fn deliveries(&self, query: DeliveryQuery) -> BoxFuture<'_, Result<ResultPage<DeliveryRow>, StoreError>>;
+
     /// Deliveries that are not in a final state, oldest first.
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>>;
 
@@ -131,12 +134,16 @@ pub trait Store: AccountStore + TurnSearch + Send + Sync + fmt::Debug {
     /// Tokens counted so far, one figure per scope, in order.
     fn tokens_spent(&self, scopes: Vec<BudgetScope>) -> BoxFuture<'_, Result<Vec<u64>, StoreError>>;
     fn usage(&self, query: UsageQuery) -> BoxFuture<'_, Result<ResultPage<UsageGroup>, StoreError>>;
-    /// Newest first.
+    /// Newest first. A page may be short, even empty, and have a next one: a call looks at a bounded number of rows.
+    fn read_audit(&self, query: AuditQuery) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>>;
+    /// The whole trail, newest first.
     fn audit(
         &self,
         limit: usize,
         cursor: Option<PageCursor>,
-    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>>;
+    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
+        self.read_audit(AuditQuery { filter: AuditFilter::default(), limit, cursor })
+    }
 
     /// Deletes data past its retention. Bounded work per call; `true` if more is left.
     fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>>;
@@ -443,6 +450,15 @@ pub struct DeliveryRow {
     pub changed_at: Timestamp,
     /// The message and the requests to send, encoded by `record`.
     pub body: Vec<u8>,
+}
+
+/// Which deliveries to list. Values left out match every delivery.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeliveryQuery {
+    pub channel: Option<Arc<str>>,
+    pub state: Option<DeliveryState>,
+    pub limit: usize,
+    pub cursor: Option<PageCursor>,
 }
 
 /// Usage of a namespace.
@@ -759,6 +775,8 @@ pub struct FactQuery {
 pub struct UsageQuery {
     pub since: Option<Timestamp>,
     pub group_by: UsageGrouping,
+    /// A second key within each group.
+    pub then_by: Option<UsageGrouping>,
     /// Restricts to sessions created by one of these principals.
     pub owners: Option<Vec<Arc<str>>>,
     pub limit: usize,
@@ -774,15 +792,56 @@ pub enum UsageGrouping {
     Session,
 }
 
-/// One row of a usage report, highest cost (or newest day) first.
+/// One row of a usage report: newest day first where one key is the day, else highest cost first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageGroup {
     pub key: String,
+    /// The second key, if the report has one.
+    pub then: Option<String>,
     pub calls: u64,
     pub tokens: TokenCount,
     pub cost_nanousd: u64,
     /// Calls whose figures are estimates.
     pub estimated_calls: u64,
+}
+
+/// Which audit rows to read. Values left out match every row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// At this time or later.
+    pub since: Option<Timestamp>,
+    /// Before this time.
+    pub until: Option<Timestamp>,
+    pub principal: Option<String>,
+    pub surface: Option<String>,
+    /// An action, or its first part: `tool` matches `tool.call` and `tool.intent`.
+    pub action: Option<String>,
+    pub subject: Option<String>,
+    pub run: Option<RunId>,
+}
+
+impl AuditFilter {
+    pub fn matches(&self, row: &AuditRow) -> bool {
+        let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        self.since.is_none_or(|since| row.at >= since)
+            && self.until.is_none_or(|until| row.at < until)
+            && is(&self.principal, &row.principal)
+            && is(&self.surface, &row.surface)
+            && self.action.as_ref().is_none_or(|action| is_action(action, &row.action))
+            && is(&self.subject, &row.subject)
+            && self.run.is_none_or(|run| row.run == Some(run))
+    }
+}
+
+fn is_action(wanted: &str, action: &str) -> bool {
+    action.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+#[derive(Debug, Clone)]
+pub struct AuditQuery {
+    pub filter: AuditFilter,
+    pub limit: usize,
+    pub cursor: Option<PageCursor>,
 }
 
 /// An audited action; never edited, never deleted by a purge.

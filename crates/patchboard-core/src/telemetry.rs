@@ -33,6 +33,11 @@ pub(crate) fn model_call(result: &'static str, tokens: TokenCount, took: Duratio
     histogram!("patchboard_model_call_duration_seconds").record(took.as_secs_f64());
 }
 
+/// From the request to the first piece of the answer: text, a thought or a tool call.
+pub(crate) fn model_first_piece(took: Duration) {
+    histogram!("patchboard_model_first_piece_seconds").record(took.as_secs_f64());
+}
+
 pub(crate) fn tool_call(kind: &'static str, outcome: &'static str, took: Duration) {
     counter!("patchboard_tool_calls_total", "kind" => kind, "outcome" => outcome).increment(1);
     histogram!("patchboard_tool_call_duration_seconds").record(took.as_secs_f64());

@@ -127,6 +127,15 @@ pub enum DeliveryState {
 impl DeliveryState {
     pub const ALL: [Self; 4] = [Self::Received, Self::Answered, Self::Sent, Self::Failed];
 
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Answered => "answered",
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+        }
+    }
+
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Sent | Self::Failed)
     }

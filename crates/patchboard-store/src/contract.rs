@@ -17,6 +17,7 @@ use std::sync::Arc;
 use patchboard_core::store::Store;
 
 mod accounts;
+mod audit;
 mod common;
 mod conversations;
 mod deliveries;
@@ -35,13 +36,14 @@ pub use accounts::{
     accounts_are_exported_whole, accounts_are_forgotten, accounts_are_listed, facts_are_forgotten_with_their_past,
     facts_are_listed_with_their_past, forgetting_waits_for_running_runs,
 };
+pub use audit::audit_rows_are_filtered;
 pub use common::{
     bad_cursors_are_refused, closed_stores_answer_closed, concurrent_commits_are_kept, limits_are_capped,
 };
 pub use conversations::{sessions_are_forked, sessions_are_named_and_hidden, turns_are_found_by_words};
 pub use deliveries::{
-    deliveries_are_stored_once, deliveries_are_taken_once, deliveries_without_an_owner_are_adopted,
-    final_deliveries_are_pruned, open_deliveries_are_listed,
+    deliveries_are_listed, deliveries_are_stored_once, deliveries_are_taken_once,
+    deliveries_without_an_owner_are_adopted, final_deliveries_are_pruned, open_deliveries_are_listed,
 };
 pub use events::{
     batches_are_all_or_nothing, events_are_numbered_without_gaps, events_are_replayed, events_of_nodes_are_replayed,
@@ -126,6 +128,8 @@ pub async fn check_everything(make: impl AsyncFn() -> Arc<dyn Store>) {
     sessions_are_named_and_hidden(make().await).await;
     sessions_are_forked(make().await).await;
     turns_are_found_by_words(make().await).await;
+    audit_rows_are_filtered(make().await).await;
+    deliveries_are_listed(make().await).await;
     bad_cursors_are_refused(make().await).await;
     limits_are_capped(make().await).await;
     concurrent_commits_are_kept(make().await).await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_core::future::BoxFuture;
 use patchboard_core::event::{Envelope, Topic};
 use patchboard_core::id::{InputId, RunId, Seq, SessionKey, TenureId};
+use patchboard_core::store::{AuditQuery, DeliveryQuery};
 use patchboard_core::store::{
     AuditRow, BudgetScope, DeliveryRow, EarlierDelivery, FactQuery, FactRow, InputRow, KvEntry, KvNamespace, KvUsage,
     MessageQuery, MessageRow, NodeRole, PageCursor, ResultPage, RetentionCutoffs, RunRow, SessionFilter, SessionRow,
@@ -230,6 +231,10 @@ impl Store for SqliteStore {
         self.readers.read("read a delivery", move |db| deliveries::find(db, &channel, &key))
     }
 
+    fn deliveries(&self, query: DeliveryQuery) -> BoxFuture<'_, Result<ResultPage<DeliveryRow>, StoreError>> {
+        self.readers.read("list deliveries", move |db| deliveries::list(db, &query))
+    }
+
     fn open_deliveries(&self) -> BoxFuture<'_, Result<Vec<DeliveryRow>, StoreError>> {
         self.readers.read("read open deliveries", deliveries::open)
     }
@@ -250,12 +255,8 @@ impl Store for SqliteStore {
         self.readers.read("report usage", move |db| usage::report(db, &query))
     }
 
-    fn audit(
-        &self,
-        limit: usize,
-        cursor: Option<PageCursor>,
-    ) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
-        self.readers.read("read the audit trail", move |db| audit::read(db, limit, cursor.as_ref()))
+    fn read_audit(&self, query: AuditQuery) -> BoxFuture<'_, Result<ResultPage<AuditRow>, StoreError>> {
+        self.readers.read("read the audit trail", move |db| audit::read::page(db, &query))
     }
 
     fn prune(&self, retention: RetentionCutoffs) -> BoxFuture<'_, Result<bool, StoreError>> {

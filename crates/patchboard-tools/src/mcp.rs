@@ -31,6 +31,7 @@ mod relay;
 mod supervisor;
 mod tool_list;
 
+pub(crate) use pin::tool_changes;
 pub use pin::{MemoryPins, PinStore, ToolChange, ToolPin, ToolPins};
 pub use relay::{RelayTarget, relay};
 pub(crate) use tool_list::ListedTool;

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use patchboard_core::bridge::{TelemetryBus, WorkerSecret};
+use patchboard_core::extensions::WorkerLine;
 use patchboard_core::port::{Clock, IdGenerator, ToolHost, UnregisteredTools, WorkerSupervisor};
 use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
 use secrecy::SecretString;
@@ -280,6 +281,14 @@ impl WorkerPools {
 impl WorkerSupervisor for WorkerPools {
     fn report(&self) -> Vec<PoolReport> {
         self.pools.iter().map(|pool| pool.report()).collect()
+    }
+
+    fn restart(&self, pool: &str, worker: Option<&str>) -> Option<Vec<Arc<str>>> {
+        self.pools.iter().find(|known| **known.name() == *pool).map(|pool| pool.restart(worker))
+    }
+
+    fn lines(&self, worker: &str, after: u64) -> Option<Vec<WorkerLine>> {
+        self.pools.iter().find_map(|pool| pool.lines(worker, after))
     }
 
     fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {

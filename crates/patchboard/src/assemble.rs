@@ -47,6 +47,7 @@ use crate::data_dir;
 use crate::effective_config::EffectiveConfig;
 use crate::provider_choice::LOCAL_PROVIDER;
 use crate::system::{SystemClock, SystemIds};
+use crate::telemetry::Redactor;
 use crate::trust::TrustedReader;
 use crate::trust::guard::TrustGuard;
 use crate::trust::guarded_files::{agent_folders, content_files, guarded_files, trust_store};
@@ -80,6 +81,7 @@ pub(crate) struct BoardAssembly {
 pub(crate) async fn open_board(
     effective: &EffectiveConfig,
     pool: &ClientPool,
+    redactor: &Arc<Redactor>,
     tracker: &TaskTracker,
     own_ports: &[u16],
     stop: &CancellationToken,
@@ -103,7 +105,7 @@ pub(crate) async fn open_board(
     tools.extend(mcp::hosts(loaded, secrets, &launch, pins("mcp"), tracker, stop)?.tool_hosts());
     let signals = TelemetryBus::default();
     let pools = worker_ports.map(|ports| {
-        let dependencies = PoolDependencies { launch: &launch, ports, signals: &signals };
+        let dependencies = PoolDependencies { launch: &launch, ports, signals: &signals, redactor };
         RunningPools::start(loaded, secrets, dependencies, pins("workers"), tracker, stop)
     });
     let pools = pools.transpose()?;

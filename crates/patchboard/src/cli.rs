@@ -15,7 +15,9 @@ use crate::trust::{TrustStore, TrustedReader};
 mod account;
 mod approval_mode;
 mod approvals;
+mod audit;
 mod caller_folder;
+mod channels;
 mod chat;
 mod completions;
 mod config;
@@ -25,6 +27,8 @@ mod embedded_server;
 mod exec;
 mod explain;
 mod failure;
+mod faults;
+mod figures;
 mod help;
 mod hub;
 mod keys;
@@ -34,6 +38,7 @@ mod markdown;
 mod mcp;
 mod memory;
 mod models;
+mod moment;
 mod onboard;
 mod plugins;
 mod progress;
@@ -95,6 +100,14 @@ enum CliCommand {
     Account(account::AccountArgs),
     /// Show what models were used and what they cost.
     Usage(usage::UsageArgs),
+    /// Show who did what: tools, approvals, changes of the server.
+    Audit(audit::AuditArgs),
+    /// Show how busy, how fast and how healthy the server has been.
+    Figures(figures::FiguresArgs),
+    /// Show the server's last warnings and errors.
+    Faults(faults::FaultsArgs),
+    /// Show channels, and what became of their messages.
+    Channels(channels::ChannelsArgs),
     /// List the tools agents can use, or call one.
     Tools(tools::ToolsArgs),
     /// List, check, create or manage plugins.
@@ -260,6 +273,10 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Memory(args) => memory::run(args),
         CliCommand::Account(args) => account::run(args),
         CliCommand::Usage(args) => usage::run(args),
+        CliCommand::Audit(args) => audit::run(args),
+        CliCommand::Figures(args) => figures::run(args),
+        CliCommand::Faults(args) => faults::run(args),
+        CliCommand::Channels(args) => channels::run(args),
         CliCommand::Tools(args) => tools::run(args),
         CliCommand::Plugins(args) => plugins::run(args),
         CliCommand::Models(args) => models::run(args),

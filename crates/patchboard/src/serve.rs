@@ -43,6 +43,7 @@ use crate::heap_trim;
 use crate::system::SystemClock;
 use crate::telemetry::otlp::TracePipeline;
 use crate::telemetry::watch_worker_events;
+use crate::telemetry::{LogFeed, ProcessMonitor};
 
 mod bridge;
 mod channels;
@@ -85,6 +86,7 @@ impl Server {
         effective: &EffectiveConfig,
         data: DataDir,
         metrics: PrometheusHandle,
+        log: LogFeed,
         traces: Option<TracePipeline>,
         background: TaskTracker,
         stop: CancellationToken,
@@ -104,7 +106,7 @@ impl Server {
         let own_ports: Vec<u16> = bound.map(|bound| bound.address.port()).collect();
         let tls = bridge.tls.clone();
         let BoardAssembly { board, pools: workers, embedder } =
-            assemble::open_board(effective, &pool, &background, &own_ports, &stop).await?;
+            assemble::open_board(effective, &pool, &log.redactor, &background, &own_ports, &stop).await?;
         let draining = CancellationToken::new();
         let connections = TaskTracker::new();
         let record = ServerRecord {
@@ -172,7 +174,10 @@ impl Server {
             RetentionPolicy { runs: retention.finished_runs.into(), events: retention.fold_deltas.into() };
         let housekeeping_stop = stop.clone();
         background.spawn(async move { housekeeping_board.run_housekeeping(retention_policy, housekeeping_stop).await });
-        background.spawn(run_metrics_upkeep(metrics, stop.clone()));
+        background.spawn(run_metrics_upkeep(metrics.clone(), stop.clone()));
+        let monitor = Arc::new(ProcessMonitor::new(log.faults, Arc::new(SystemClock)));
+        board.set_server_monitor(monitor.clone());
+        background.spawn(monitor.watch(metrics, stop.clone()));
         background.spawn(heap_trim::trim_periodically(stop.clone()));
         let spans = traces.as_ref().map(|traces| traces.spans.clone());
         background.spawn(watch_worker_events(board.telemetry(&server_caller())?, spans, stop.clone()));

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use patchboard_config::Secrets;
 use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -12,13 +13,18 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
+mod faults;
+mod figures;
 pub(crate) mod log_file;
 mod metric;
+mod monitor;
 pub(crate) mod otlp;
 mod redact;
 mod worker_events;
 
+pub(crate) use faults::FaultLog;
 use log_file::LogFile;
+pub(crate) use monitor::ProcessMonitor;
 pub(crate) use otlp::TraceLayer;
 pub(crate) use redact::Redactor;
 pub(crate) use worker_events::watch_worker_events;
@@ -35,6 +41,23 @@ pub(crate) struct LogControl {
     pub(crate) redactor: Arc<Redactor>,
     /// Buffers lines until the file is opened.
     pub(crate) file: LogFile,
+    pub(crate) faults: FaultLog,
+}
+
+/// What a server needs of its process's log.
+#[derive(Debug, Clone)]
+pub(crate) struct LogFeed {
+    pub(crate) faults: FaultLog,
+    pub(crate) redactor: Arc<Redactor>,
+}
+
+impl LogFeed {
+    /// For a process that does not log.
+    pub(crate) fn without_log(secrets: &Secrets) -> Self {
+        let redactor = Redactor::default();
+        redactor.add_secrets(secrets.all());
+        Self { faults: FaultLog::default(), redactor: Arc::new(redactor) }
+    }
 }
 
 impl std::fmt::Debug for LogControl {
@@ -44,6 +67,10 @@ impl std::fmt::Debug for LogControl {
 }
 
 impl LogControl {
+    pub(crate) fn feed(&self) -> LogFeed {
+        LogFeed { faults: self.faults.clone(), redactor: self.redactor.clone() }
+    }
+
     pub(crate) fn set_filter(&self, filter: LogFilter) -> Result<(), String> {
         (self.set_filter)(filter.0)
     }
@@ -73,7 +100,8 @@ pub(crate) fn start_logging(
     let (filter, handle) = reload::Layer::new(filter);
     let file = LogFile::default();
     let errors = StderrSink { redactor: redactor.clone() };
-    let lines = FileSink { redactor: redactor.clone(), file: file.clone() };
+    let faults = FaultLog::default();
+    let lines = FileSink { redactor: redactor.clone(), file: file.clone(), faults: faults.clone() };
     let colour = colour == LogColour::On;
     let started = match traces {
         // One filter in front of all layers, so that disabled events cost nothing.
@@ -92,7 +120,7 @@ pub(crate) fn start_logging(
         }
     };
     let set_filter = started.map_err(|error| error.to_string())?;
-    Ok(LogControl { set_filter, redactor, file })
+    Ok(LogControl { set_filter, redactor, file, faults })
 }
 
 fn stderr_layer<S>(sink: StderrSink, format: LogLineFormat, colour: bool) -> Box<dyn Layer<S> + Send + Sync>
@@ -127,8 +155,12 @@ impl LogColour {
     }
 }
 
-/// Upper bounds of duration histograms in seconds: from a local tool call to a long answer.
-const DURATION_BUCKETS: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+/// Upper bounds of duration histograms in seconds: from a commit to a long answer. Each is at most two and a half times
+/// the one before, so that a percentile between two of them says something.
+const DURATION_BUCKETS: &[f64] = &[
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 3.5,
+    5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0,
+];
 
 /// Installs the recorder; the returned handle renders its metrics.
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, String> {
@@ -169,24 +201,38 @@ impl Write for StderrLine<'_> {
     }
 }
 
-/// Writes whole redacted lines to the log file.
+/// Writes whole redacted lines to the log file, and keeps warnings and errors.
 #[derive(Debug, Clone)]
 struct FileSink {
     redactor: Arc<Redactor>,
     file: LogFile,
+    faults: FaultLog,
+}
+
+struct FileLine<'a> {
+    sink: &'a FileSink,
+    is_fault: bool,
 }
 
 impl<'a> MakeWriter<'a> for FileSink {
-    type Writer = &'a FileSink;
+    type Writer = FileLine<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        self
+        FileLine { sink: self, is_fault: false }
+    }
+
+    fn make_writer_for(&'a self, metadata: &tracing::Metadata<'_>) -> Self::Writer {
+        FileLine { sink: self, is_fault: *metadata.level() <= tracing::Level::WARN }
     }
 }
 
-impl Write for &FileSink {
+impl Write for FileLine<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write_line(&self.redactor.redact(bytes));
+        let line = self.sink.redactor.redact(bytes);
+        self.sink.file.write_line(&line);
+        if self.is_fault {
+            self.sink.faults.record(&line);
+        }
         Ok(bytes.len())
     }
 

@@ -58,7 +58,7 @@ fn defaults_of_the_contract() {
         plugin_calls = 32
         message = "16MiB"
         bridge_message = "100MiB"
-        approval_timeout = "120s"
+        approval_timeout = "15m"
         session_queue = 8
         [log]
         level = "info"

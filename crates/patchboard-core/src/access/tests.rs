@@ -9,7 +9,7 @@ use crate::command::{DescribeRun, ListRuns, ReadEvents, RunListFilter};
 use crate::conversation::ConversationOrigin;
 use crate::event::InputAnswer;
 use crate::id::{ConnectionId, InputId, MessageId, RunId};
-use crate::store::{SessionFilter, UsageGrouping};
+use crate::store::{AuditFilter, SessionFilter, UsageGrouping};
 use crate::webhook::Webhook;
 
 /// The row of a command of any type.
@@ -96,7 +96,7 @@ fn session_commands() -> Vec<Box<dyn AccessRow>> {
         ClearSession { session, purge: true },
         SearchMemory { channel: "c".into(), account: "a".into(), query: "q".into(), page: page.clone() },
         BudgetStatus { session: None },
-        SummariseUsage { since: None, group_by: UsageGrouping::Day, page },
+        SummariseUsage { since: None, group_by: UsageGrouping::Day, then_by: None, page },
         ListWorkspaces,
         CreateWorkspace { name: None },
         ListWorkspaceThreads { workspace: "w".into() },
@@ -147,6 +147,16 @@ fn server_commands() -> Vec<Box<dyn AccessRow>> {
         UnloadPlugin { name: "p".into() },
         ApprovePlugin { name: "p".into() },
         ReceiveWebhook { channel: "c".into(), webhook },
+        ReadFigures { series: Vec::new(), since: None },
+        ListFaults,
+        DescribeTools { name: None, page: PageRequest::new(None, None) },
+        ListToolChanges,
+        ListChannels,
+        ListDeliveries { channel: None, state: None, page: PageRequest::new(None, None) },
+        ListMcpServers,
+        RestartWorkers { pool: "p".into(), worker: None },
+        ReadWorkerLines { worker: "w".into(), after: 0 },
+        ReadAudit { filter: AuditFilter::default(), page: PageRequest::new(None, None) },
     ]
 }
 
@@ -160,6 +170,7 @@ fn hub_commands() -> Vec<Box<dyn AccessRow>> {
         ResendMessage { message, app: None },
         CancelMessage(message),
         ExplainRouting { text: "x".into() },
+        ExplainLocalRouting { text: "x".into() },
         RegisterApp { profile, token: None, origin: None },
         NextInboxEvent,
         ConfirmAppAlive,

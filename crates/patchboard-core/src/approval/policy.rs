@@ -21,30 +21,39 @@ impl ApprovalPolicy {
     /// The most specific rule wins, a tie goes to the stricter one. Without a rule, the tool's effect and the request's
     /// surface decide.
     pub fn decide(&self, tool: &ToolSpec, surface: Surface) -> ApprovalMode {
+        self.explain(tool, surface).0
+    }
+
+    /// The decision and the rule that it follows; `None` for a default.
+    pub fn explain(&self, tool: &ToolSpec, surface: Surface) -> (ApprovalMode, Option<&Glob>) {
         let matching = self.rules.iter().filter(|(glob, _)| glob.matches(&tool.name));
         let best = matching.max_by_key(|(glob, approval)| (glob.specificity(), *approval));
-        match (best, tool.effect, surface) {
-            (Some((_, approval)), _, _) => *approval,
-            (None, ToolEffect::ReadOnly, _) => ApprovalMode::Allow,
-            // Each call of a batch is decided individually.
-            (None, ToolEffect::Writes, _) if tool.is_batch() => ApprovalMode::Allow,
-            (None, ToolEffect::Writes, surface) if is_agent_tool(tool) => match surface {
-                Surface::Webhook | Surface::Hub => ApprovalMode::Deny,
-                // Programs can call only the agents exposed to them, and people see what their agents do.
-                Surface::Gateway | Surface::Runs | Surface::Bridge | Surface::Mcp | Surface::Cli => ApprovalMode::Allow,
-            },
-            (None, ToolEffect::Writes, Surface::Runs | Surface::Cli) => ApprovalMode::Allow,
-            (None, ToolEffect::Writes, Surface::Gateway | Surface::Mcp) => ApprovalMode::Ask,
-            (None, ToolEffect::Writes, Surface::Webhook | Surface::Hub) => ApprovalMode::Deny,
-            // Programs are connected in order to call each other's tools. Which of the server's own tools they are
-            // offered is decided earlier.
-            (None, ToolEffect::Writes, Surface::Bridge)
-                if tool.kind == ToolKind::Worker || is_open_to_programs(tool) =>
-            {
-                ApprovalMode::Allow
-            }
-            (None, ToolEffect::Writes, Surface::Bridge) => ApprovalMode::Ask,
+        match best {
+            Some((glob, approval)) => (*approval, Some(glob)),
+            None => (default_mode(tool, surface), None),
         }
+    }
+}
+
+fn default_mode(tool: &ToolSpec, surface: Surface) -> ApprovalMode {
+    match (tool.effect, surface) {
+        (ToolEffect::ReadOnly, _) => ApprovalMode::Allow,
+        // Each call of a batch is decided individually.
+        (ToolEffect::Writes, _) if tool.is_batch() => ApprovalMode::Allow,
+        (ToolEffect::Writes, surface) if is_agent_tool(tool) => match surface {
+            Surface::Webhook | Surface::Hub => ApprovalMode::Deny,
+            // Programs can call only the agents exposed to them, and people see what their agents do.
+            Surface::Gateway | Surface::Runs | Surface::Bridge | Surface::Mcp | Surface::Cli => ApprovalMode::Allow,
+        },
+        (ToolEffect::Writes, Surface::Runs | Surface::Cli) => ApprovalMode::Allow,
+        (ToolEffect::Writes, Surface::Gateway | Surface::Mcp) => ApprovalMode::Ask,
+        (ToolEffect::Writes, Surface::Webhook | Surface::Hub) => ApprovalMode::Deny,
+        // Programs are connected in order to call each other's tools. Which of the server's own tools they are
+        // offered is decided earlier.
+        (ToolEffect::Writes, Surface::Bridge) if tool.kind == ToolKind::Worker || is_open_to_programs(tool) => {
+            ApprovalMode::Allow
+        }
+        (ToolEffect::Writes, Surface::Bridge) => ApprovalMode::Ask,
     }
 }
 

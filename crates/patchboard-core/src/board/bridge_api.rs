@@ -157,6 +157,7 @@ impl Board {
         };
         let context = CallContext {
             caller: caller.clone(),
+            agent: None,
             run: RunId(inner.ids.next()),
             call_chain: session_call
                 .call_chain

@@ -25,8 +25,10 @@ use super::{Board, messages};
 use crate::access;
 use crate::agent::{AgentTable, PROFILE_AGENTS};
 use crate::bridge::{NameContext, NameForm};
+use crate::budget::BudgetLimits;
 use crate::budget::call_chain::CallChain;
 use crate::caller::{Caller, Grant};
+use crate::command::ExplainLocalRouting;
 use crate::command::{CallTool, Command, PageRequest, SessionRef};
 use crate::error::BoardError;
 use crate::executor::CallContext;
@@ -139,6 +141,7 @@ handlers! {
     CreateKey(board, caller, request, _) => board.create_key(caller, request).await;
     ListKeys(board, _, _, _) => Ok(board.list_keys());
     RevokeKey(board, caller, request, _) => board.revoke_key(caller, &request.name).await;
+    ExplainLocalRouting(board, caller, request, _) => Ok(Arc::new(board.0.hub.explain_locally(caller, &request.text)?));
 }
 
 impl BoardCommand for StartRun {
@@ -209,7 +212,7 @@ impl Board {
         if let Some(session) = &session {
             self.check_session_read(caller, session).await?;
         }
-        self.0.ledger.report(session.as_ref(), &self.keys_seen_by(caller)).await
+        self.0.ledger.report(session.as_ref(), &self.agent_budgets(), &self.keys_seen_by(caller)).await
     }
 
     async fn summarise_usage(
@@ -217,11 +220,11 @@ impl Board {
         caller: &Caller,
         request: SummariseUsage,
     ) -> Result<ResultPage<UsageGroup>, BoardError> {
-        let SummariseUsage { since, group_by, page } = request;
+        let SummariseUsage { since, group_by, then_by, page } = request;
         // Session keys reveal accounts and peers.
-        let is_by_session = group_by == UsageGrouping::Session && !caller.grants.has(Grant::Oversee);
-        let owners = is_by_session.then(|| access::session_owners(caller));
-        let query = UsageQuery { since, group_by, owners, limit: page.limit, cursor: page.cursor };
+        let names_sessions = group_by == UsageGrouping::Session || then_by == Some(UsageGrouping::Session);
+        let owners = (names_sessions && !caller.grants.has(Grant::Oversee)).then(|| access::session_owners(caller));
+        let query = UsageQuery { since, group_by, then_by, owners, limit: page.limit, cursor: page.cursor };
         Ok(self.0.store.usage(query).await?)
     }
 
@@ -285,6 +288,7 @@ impl Board {
         self.check_session(caller, &session).await?;
         let context = CallContext {
             caller: caller.clone(),
+            agent: None,
             run: RunId(inner.ids.next()),
             call_chain: CallChain::root(session.clone(), &caller.principal, None),
             scope: ToolScope {
@@ -312,6 +316,11 @@ impl Board {
         let agents = self.0.agents.get();
         let starts = |name: &str| agents.select_for_run(name).is_ok_and(|(agent, _)| key.spec.may_start(&agent.name));
         self.agents().into_iter().filter(|agent| starts(&agent.name)).collect()
+    }
+
+    /// The configured agents with their limits.
+    pub(super) fn agent_budgets(&self) -> Vec<(Arc<str>, BudgetLimits)> {
+        self.0.agents.get().all().iter().map(|agent| (agent.name.clone(), agent.budget)).collect()
     }
 
     fn agents(&self) -> Vec<AgentSummary> {
@@ -375,7 +384,7 @@ impl Board {
 }
 
 /// Pages over an in-memory list. The cursor is an index.
-fn paginate<T>(items: Vec<T>, page: &PageRequest) -> Result<ResultPage<T>, StoreError> {
+pub(super) fn paginate<T>(items: Vec<T>, page: &PageRequest) -> Result<ResultPage<T>, StoreError> {
     let start = match &page.cursor {
         Some(cursor) => cursor.0.parse::<usize>().map_err(|_| StoreError::BadCursor)?,
         None => 0,

@@ -87,7 +87,7 @@ impl Board {
             is_draining: self.is_draining(),
             agents: inner.agents.get().all().iter().map(model_of).collect(),
             approvals: inner.inputs.open_count() as u64,
-            budget: inner.ledger.report(None, &self.keys_seen_by(caller)).await?,
+            budget: inner.ledger.report(None, &[], &self.keys_seen_by(caller)).await?,
             pools: inner.bridge.workers(),
             connected_apps: apps.iter().filter(|app| app.is_connected).count() as u64,
             known_apps: apps.len() as u64,

@@ -17,6 +17,7 @@ use super::sessions::{SessionScope, SessionSerial};
 use super::{Bridge, MeasuredValue, TelemetryEvent};
 use crate::budget::call_chain::CallChain;
 use crate::executor::{CallContext, ContextToolHost};
+use crate::extensions::ToolChangeReport;
 use crate::model::ToolCall;
 use crate::port::ToolScope;
 use crate::port::{IdGenerator, ToolHost};
@@ -45,6 +46,10 @@ impl ToolHost for WorkerToolHost {
 
     fn qualifier(&self) -> Option<&str> {
         self.pool.qualifier()
+    }
+
+    fn pending_changes(&self) -> Vec<ToolChangeReport> {
+        self.pool.pending_changes()
     }
 
     fn approve<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {

@@ -102,7 +102,7 @@ impl Fixture {
 
     /// `used+reserved` of session, day and month.
     async fn lines(&self, name: &str) -> [(u64, u64); 3] {
-        let report = self.ledger.report(Some(&session(name)), &[]).await.unwrap();
+        let report = self.ledger.report(Some(&session(name)), &[], &[]).await.unwrap();
         [report.session.unwrap(), report.daily, report.monthly].map(|line| (line.used, line.reserved))
     }
 }
@@ -358,4 +358,25 @@ proptest! {
             }
         });
     }
+}
+
+#[tokio::test]
+async fn the_report_has_the_figures_of_each_agent() {
+    let fixture = Fixture::new(limits(None, None, None));
+    let other: Arc<str> = "other".into();
+    fixture.reserve("a", 10, 5).await.unwrap().settle(12);
+    let open = fixture.reserve_for(&other, BudgetLimits::default(), "b", 10, 20).await.unwrap();
+    let agents = [("default".into(), limits(None, 100, None)), (other.clone(), limits(None, None, 500))];
+    let report = fixture.ledger.report(None, &agents, &[]).await.unwrap();
+    let line = |used, reserved, limit| BudgetUsage { used, reserved, limit };
+    let expected = [
+        SpenderBudget {
+            spender: Spender::Agent("default".into()),
+            daily: line(12, 0, Some(100)),
+            monthly: line(12, 0, None),
+        },
+        SpenderBudget { spender: Spender::Agent(other), daily: line(0, 30, None), monthly: line(0, 30, Some(500)) },
+    ];
+    assert_eq!((report.spenders.as_slice(), report.daily.used), (expected.as_slice(), 12));
+    drop(open);
 }

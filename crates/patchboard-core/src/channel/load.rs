@@ -58,7 +58,6 @@ impl LoadTracker {
     }
 
     /// The number of open deliveries of a channel, and the bytes of all channels.
-    #[cfg(test)]
     pub(super) fn of(&self, channel: &str) -> (usize, usize) {
         let open = self.open();
         (open.by_channel.get(channel).copied().unwrap_or_default(), open.bytes)

@@ -153,6 +153,10 @@ impl ChannelService {
         self.channels.get(name).map(|channel| &channel.options)
     }
 
+    pub(super) fn options(&self) -> impl Iterator<Item = &ChannelOptions> {
+        self.channels.values().map(|channel| &*channel.options)
+    }
+
     /// The permits of a channel.
     pub(super) fn permits(&self, channel: &str, kind: PermitKind) -> Option<&Arc<Semaphore>> {
         let channel = self.channels.get(channel)?;

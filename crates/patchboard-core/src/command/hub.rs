@@ -128,6 +128,16 @@ impl Command for AnswerMessage {
     type Reply = ();
 }
 
+/// How the hub itself would route a text of the caller now, without asking an embedding or language model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExplainLocalRouting {
+    pub text: Arc<str>,
+}
+
+impl Command for ExplainLocalRouting {
+    type Reply = Arc<RoutingDecision>;
+}
+
 /// Connected apps first, then disconnected ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListApps;

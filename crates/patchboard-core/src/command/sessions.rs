@@ -76,6 +76,8 @@ impl Command for BudgetStatus {
 pub struct SummariseUsage {
     pub since: Option<Timestamp>,
     pub group_by: UsageGrouping,
+    /// A second key within each group.
+    pub then_by: Option<UsageGrouping>,
     pub page: PageRequest,
 }
 

@@ -67,6 +67,11 @@ impl ToolHost for PluginToolHost {
         Box::pin(async move { ToolOutput::error(format!("{} cannot be called without a caller", call.name)) })
     }
 
+    fn host_name<'a>(&'a self, tool: &'a ToolSpec) -> &'a str {
+        let plugin = tool.traits.as_ref().and_then(|traits| traits.metadata.get(PLUGIN_METADATA_KEY));
+        plugin.map_or(ToolKind::Plugin.name(), String::as_str)
+    }
+
     fn qualifier_for(&self, tool: &ToolSpec) -> Option<Arc<str>> {
         let traits = tool.traits.as_ref()?;
         traits.metadata.get(PLUGIN_METADATA_KEY).map(|name| name.as_str().into())

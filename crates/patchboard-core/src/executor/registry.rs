@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::inputs::ClientTools;
 use super::{CallContext, ContextToolHost};
 use crate::error::{BoardError, ErrorKind};
+use crate::extensions::{McpServerState, ToolChangeReport};
 use crate::model::ToolCall;
 use crate::port::{ToolHost, ToolScope};
 use crate::run_spec::ClientToolSpec;
@@ -104,6 +105,15 @@ impl ToolRegistry {
             }
         }
         Err(BoardError::not_found(format!("no server of tools that are approved is named `{server}`")))
+    }
+
+    /// Tools of all hosts that wait for approval.
+    pub fn pending_changes(&self) -> Vec<ToolChangeReport> {
+        self.hosts.iter().flat_map(|host| host.pending_changes()).collect()
+    }
+
+    pub fn mcp_servers(&self) -> Vec<McpServerState> {
+        self.hosts.iter().filter_map(|host| host.mcp_server()).collect()
     }
 
     /// All tools, sorted by name. A later host's tool whose name is taken gets a qualified name; if it cannot have one,

@@ -152,17 +152,7 @@ impl Hub {
         text: &Arc<str>,
         stop: &CancellationToken,
     ) -> Result<RoutingDecision, BoardError> {
-        check_text(text)?;
-        let utterance = crate::app::message::Utterance {
-            text: text.clone(),
-            input: crate::app::InputMethod::Text,
-            confidence: None,
-            only_app: None,
-            principal: caller.principal.text(),
-            surface: "hub".into(),
-            expires_at: self.0.clock.now(),
-        };
-        let report = MessageReport::new(MessageId(self.0.ids.next()), Arc::new(utterance), self.0.clock.now());
+        let report = self.imagined_message(text, "hub", caller.principal.text())?;
         let view = self.routing_context(&report);
         let routed = match self.route_locally(text, &report, &view) {
             Ok(routed) => routed,
@@ -186,6 +176,39 @@ impl Hub {
             | RoutingOutcome::NoMatch(decision) => Ok(decision),
             RoutingOutcome::ModelUnavailable(error) => Err(error),
         }
+    }
+
+    /// How a text of the caller would be routed now if no model could be asked. Costs nothing.
+    pub(crate) fn explain_locally(&self, caller: &Caller, text: &Arc<str>) -> Result<RoutingDecision, BoardError> {
+        let report = self.imagined_message(text, caller.surface.name(), caller.principal.text())?;
+        let view = self.routing_context(&report);
+        let routed = self.route_locally(text, &report, &view);
+        match routed.unwrap_or_else(|closest| self.fallback(&report, &view, closest)) {
+            RoutingOutcome::Deliver(decision)
+            | RoutingOutcome::WaitFor(_, decision)
+            | RoutingOutcome::NoMatch(decision) => Ok(decision),
+            RoutingOutcome::ModelUnavailable(error) => Err(error),
+        }
+    }
+
+    /// A message that is not stored and sent to nobody.
+    fn imagined_message(
+        &self,
+        text: &Arc<str>,
+        surface: &str,
+        principal: Arc<str>,
+    ) -> Result<MessageReport, BoardError> {
+        check_text(text)?;
+        let utterance = crate::app::message::Utterance {
+            text: text.clone(),
+            input: crate::app::InputMethod::Text,
+            confidence: None,
+            only_app: None,
+            principal,
+            surface: surface.into(),
+            expires_at: self.0.clock.now(),
+        };
+        Ok(MessageReport::new(MessageId(self.0.ids.next()), Arc::new(utterance), self.0.clock.now()))
     }
 
     /// Opens a follow-up window if the app's notice asks a question.

@@ -66,6 +66,10 @@ impl ToolHost for AppToolHost {
         self.0.tools()
     }
 
+    fn host_name<'a>(&'a self, tool: &'a ToolSpec) -> &'a str {
+        tool.name.strip_prefix(APP_TOOL_PREFIX).unwrap_or("hub")
+    }
+
     fn call<'a>(
         &'a self,
         scope: &'a ToolScope,

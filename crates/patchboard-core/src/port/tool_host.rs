@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::FolderGrant;
 use crate::event::Event;
+use crate::extensions::{McpServerState, ToolChangeReport};
 use crate::id::{MemoryOwner, SessionKey};
 use crate::model::ToolCall;
 use crate::tool::{CallMetadata, ToolKind, ToolOutput, ToolSpec};
@@ -46,6 +47,21 @@ pub trait ToolHost: Send + Sync + fmt::Debug {
     /// The prefix for one tool, for hosts where it differs between tools.
     fn qualifier_for(&self, _tool: &ToolSpec) -> Option<Arc<str>> {
         self.qualifier().map(Into::into)
+    }
+
+    /// Who offers the tool: the server, pool, plugin, app or agent, or the kind of host where there is only one.
+    fn host_name<'a>(&'a self, _tool: &'a ToolSpec) -> &'a str {
+        self.qualifier().unwrap_or(self.kind().name())
+    }
+
+    /// Tools that wait for the operator's approval.
+    fn pending_changes(&self) -> Vec<ToolChangeReport> {
+        Vec::new()
+    }
+
+    /// For the host of an MCP server: its state.
+    fn mcp_server(&self) -> Option<McpServerState> {
+        None
     }
 
     /// For hosts whose tools need the operator's approval: if this host is the one named `server`, approves its current

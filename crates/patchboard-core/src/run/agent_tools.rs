@@ -127,6 +127,10 @@ impl ToolHost for AgentToolHost {
         self.specs.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn host_name<'a>(&'a self, tool: &'a ToolSpec) -> &'a str {
+        tool.name.strip_prefix(NAME_PREFIX).unwrap_or(&tool.name)
+    }
+
     fn call<'a>(
         &'a self,
         _scope: &'a ToolScope,

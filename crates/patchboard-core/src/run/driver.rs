@@ -1,7 +1,9 @@
 //! Executes one run from start to end: performs the strategy's steps, and records events before they are published.
 
 use crate::budget::call_chain::CallChain;
+use crate::caller::Principal;
 use crate::executor::CallRecorder;
+use crate::figures::FlowKind;
 use crate::port::{FolderGrant, ProgressSink, ToolScope};
 use crate::run::RunRequest;
 use std::collections::{HashSet, VecDeque};
@@ -105,6 +107,14 @@ pub(super) struct RunSetup {
 }
 
 impl Driver {
+    pub(super) fn count_start(&self) {
+        let caller = &self.context.caller;
+        crate::telemetry::run_started(caller.surface.name());
+        // Channels are those of the configuration, so the origins are bounded.
+        let from = if let Principal::Channel(channel) = &caller.principal { channel } else { caller.surface.name() };
+        self.deps.tool_executor.statistics.flowed(FlowKind::Run, from, &self.agent.name, self.deps.clock.now());
+    }
+
     /// Refused if a tool of the client has the name of another tool of the agent.
     pub(super) fn new(
         deps: Arc<RunDeps>,
@@ -130,6 +140,7 @@ impl Driver {
         Ok(Self {
             context: CallContext {
                 caller,
+                agent: Some(agent.name.clone()),
                 run,
                 call_chain,
                 scope: ToolScope {

@@ -317,6 +317,7 @@ impl Driver {
             return Ok(Err(ModelError::Cancelled));
         }
         self.deps.log.tenure().may_act()?;
+        let (asked, mut has_first_piece) = (tokio::time::Instant::now(), false);
         // A panic of the provider is a failed call like any other: the run settles it and reports it.
         let opening = async { self.agent.provider.stream(request, stop.child_token()).await };
         let opened = tokio::select! {
@@ -363,6 +364,10 @@ impl Driver {
                     if ended.is_none() && answer.unrecorded.len() <= MAX_BUFFERED_RECORDS => chunk,
             };
             ended = answer.push_chunk(chunk, &*self.deps.ids);
+            if !has_first_piece && answer.has_pieces() {
+                has_first_piece = true;
+                crate::telemetry::model_first_piece(asked.elapsed());
+            }
         }
     }
 }
@@ -406,6 +411,10 @@ impl StreamingAnswer {
             abandoned: false,
             unrecorded: Vec::new(),
         }
+    }
+
+    fn has_pieces(&self) -> bool {
+        !(self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty() && self.call_ids.is_empty())
     }
 
     /// The events to be stored and published next.

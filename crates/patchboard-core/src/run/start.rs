@@ -235,7 +235,7 @@ impl StartedRun {
         let first_seq = Seq(Seq::FIRST.0 + before_call);
         let writes = vec![StoreWrite::OpenRun(row), driver.open_row(&first, first_seq)];
         driver.writer.append(opening, writes, Durability::Boundary).await?;
-        crate::telemetry::run_started(driver.context.caller.surface.name());
+        driver.count_start();
         Ok(Self { driver, strategy, nodes, start: FirstWork::Fresh(Box::new(first)) })
     }
 
@@ -285,7 +285,7 @@ impl StartedRun {
         driver.context.call_chain.token_budget.spend(used_tokens.saturating_add(interrupted_tokens));
         driver.model_calls.store(model_calls.saturating_add(interrupted_calls), Ordering::Relaxed);
         driver.writer.append(entries, writes, Durability::Boundary).await?;
-        crate::telemetry::run_started(driver.context.caller.surface.name());
+        driver.count_start();
         Ok(Self { driver, strategy, nodes, start: FirstWork::Resumed { steps, outcome_unknown, announced, intended } })
     }
 }

@@ -215,7 +215,14 @@ pub async fn accounts_are_forgotten(store: Arc<dyn Store>) {
     assert_eq!(open, [DeliveryId(Uuid::from_u128(2))]);
 
     // What it cost and that something was done stay, without a name.
-    let query = UsageQuery { since: None, group_by: UsageGrouping::Session, owners: None, limit: 9, cursor: None };
+    let query = UsageQuery {
+        since: None,
+        group_by: UsageGrouping::Session,
+        then_by: None,
+        owners: None,
+        limit: 9,
+        cursor: None,
+    };
     let usage = expect_ok(store.usage(query).await).items;
     let total: u64 = usage.iter().filter(|group| group.key == FORGOTTEN).map(|group| group.calls).sum();
     assert_eq!((total, usage.iter().filter(|group| group.key == his.as_str()).count()), (2, 1), "{usage:?}");

@@ -123,5 +123,5 @@ fn runs(limit: usize, cursor: Option<PageCursor>) -> RunQuery {
 }
 
 fn usage(limit: usize, cursor: Option<PageCursor>) -> UsageQuery {
-    UsageQuery { since: None, group_by: UsageGrouping::Day, owners: None, limit, cursor }
+    UsageQuery { since: None, group_by: UsageGrouping::Day, then_by: None, owners: None, limit, cursor }
 }

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use patchboard_core::store::{DeliveryRow, EarlierDelivery, RetentionCutoffs, Store, StoreWrite, TakenDelivery};
+use patchboard_core::store::{
+    DeliveryQuery, DeliveryRow, EarlierDelivery, PageCursor, RetentionCutoffs, Store, StoreError, StoreWrite,
+    TakenDelivery,
+};
 use patchboard_core::webhook::{DeliveryId, DeliveryState};
 
-use super::fixtures::{at, close_run, commit, commit_refused, event, expect_ok, run, run_id, session, text};
+use super::fixtures::{all_pages, at, close_run, commit, commit_refused, event, expect_ok, run, run_id, session, text};
 
 pub async fn deliveries_are_stored_once(store: Arc<dyn Store>) {
     let find = async |channel: &str, key: &str| expect_ok(store.delivery(channel, key).await);
@@ -57,6 +60,38 @@ pub async fn deliveries_are_stored_once(store: Arc<dyn Store>) {
     ];
     commit_refused(&*store, refused).await;
     assert_eq!(find("telegram", "10").await, None);
+}
+
+pub async fn deliveries_are_listed(store: Arc<dyn Store>) {
+    let rows = [
+        delivery(1, "telegram", "1", DeliveryState::Sent, 10),
+        delivery(2, "slack", "2", DeliveryState::Failed, 11),
+        delivery(3, "telegram", "3", DeliveryState::Failed, 12),
+        delivery(4, "telegram", "4", DeliveryState::Received, 13),
+    ];
+    for row in &rows {
+        commit(&*store, vec![StoreWrite::Delivery(row.clone())]).await;
+    }
+    let cases: [(Option<&str>, Option<DeliveryState>, &[usize]); 5] = [
+        (None, None, &[3, 2, 1, 0]),
+        (Some("telegram"), None, &[3, 2, 0]),
+        (None, Some(DeliveryState::Failed), &[2, 1]),
+        (Some("slack"), Some(DeliveryState::Failed), &[1]),
+        (Some("matrix"), None, &[]),
+    ];
+    for (channel, state, expected) in cases {
+        let expected: Vec<_> = expected.iter().map(|index| rows[*index].clone()).collect();
+        let query = DeliveryQuery { channel: channel.map(Into::into), state, limit: 100, cursor: None };
+        let whole = expect_ok(store.deliveries(query.clone()).await);
+        assert_eq!((whole.items, whole.next), (expected.clone(), None), "{query:?}");
+        let pages = all_pages(
+            async |cursor| store.deliveries(DeliveryQuery { limit: 1, cursor, ..query.clone() }).await,
+            async || {},
+        );
+        assert_eq!(pages.await.concat(), expected, "pages of {query:?}");
+    }
+    let bad = DeliveryQuery { limit: 1, cursor: Some(PageCursor("x".to_owned())), ..DeliveryQuery::default() };
+    assert!(matches!(store.deliveries(bad).await, Err(StoreError::BadCursor)));
 }
 
 pub async fn open_deliveries_are_listed(store: Arc<dyn Store>) {

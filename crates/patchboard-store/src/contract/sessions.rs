@@ -245,7 +245,14 @@ pub async fn sessions_belong_to_their_creator(store: Arc<dyn Store>) {
         commit(&*store, vec![StoreWrite::OpenModelCall(call), StoreWrite::SettleModelCall(settled)]).await;
     }
     let used = async |owners: Option<Vec<Arc<str>>>| {
-        let query = UsageQuery { since: None, group_by: UsageGrouping::Session, owners, limit: 10, cursor: None };
+        let query = UsageQuery {
+            since: None,
+            group_by: UsageGrouping::Session,
+            then_by: None,
+            owners,
+            limit: 10,
+            cursor: None,
+        };
         let mut keys: Vec<_> = expect_ok(store.usage(query).await).items.into_iter().map(|group| group.key).collect();
         keys.sort_unstable();
         keys

@@ -64,7 +64,8 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
         commit(&*store, vec![StoreWrite::OpenModelCall(call), StoreWrite::SettleModelCall(usage)]).await;
     }
     let report = async |group_by, since: Option<i64>| {
-        let query = UsageQuery { since: since.map(at), group_by, owners: None, limit: 100, cursor: None };
+        let query =
+            UsageQuery { since: since.map(at), group_by, then_by: None, owners: None, limit: 100, cursor: None };
         let whole = expect_ok(store.usage(query.clone()).await);
         assert_eq!(whole.next, None);
         let pages =
@@ -90,10 +91,17 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
     let sessions = sessions.each_ref().map(|(key, calls, input)| (key.as_str(), *calls, *input));
     assert_eq!(report(UsageGrouping::Session, None).await, expect(&sessions));
 
-    let whole =
-        UsageQuery { since: Some(at(2 * DAY)), group_by: UsageGrouping::Agent, owners: None, limit: 1, cursor: None };
+    let whole = UsageQuery {
+        since: Some(at(2 * DAY)),
+        group_by: UsageGrouping::Agent,
+        then_by: None,
+        owners: None,
+        limit: 1,
+        cursor: None,
+    };
     let expected = UsageGroup {
         key: "main".to_owned(),
+        then: None,
         calls: 2,
         tokens: TokenCount { input: 450, output: 2 },
         cost_nanousd: 4520,
@@ -101,8 +109,33 @@ pub async fn usage_is_reported(store: Arc<dyn Store>) {
     };
     assert_eq!(expect_ok(store.usage(whole).await).items, [expected]);
 
+    let by_two = async |group_by, then_by| {
+        let query =
+            UsageQuery { since: None, group_by, then_by: Some(then_by), owners: None, limit: 100, cursor: None };
+        let items = expect_ok(store.usage(query).await).items;
+        items.into_iter().map(|group| (group.key, group.then.unwrap_or_default(), group.calls)).collect::<Vec<_>>()
+    };
+    let expect_two = |groups: &[(&str, &str, u64)]| {
+        groups.iter().map(|&(key, then, calls)| (key.to_owned(), then.to_owned(), calls)).collect::<Vec<_>>()
+    };
+    let day_and_model = [
+        ("2025-06-17", "claude", 1),
+        ("2025-06-17", "llama", 1),
+        ("2025-06-16", "claude", 1),
+        ("2025-06-15", "gpt", 1),
+        ("2025-06-15", "claude", 1),
+    ];
+    assert_eq!(by_two(UsageGrouping::Day, UsageGrouping::Model).await, expect_two(&day_and_model));
+    let model_and_day = day_and_model.map(|(day, model, calls)| (model, day, calls));
+    assert_eq!(by_two(UsageGrouping::Model, UsageGrouping::Day).await, expect_two(&model_and_day));
+    assert_eq!(
+        by_two(UsageGrouping::Agent, UsageGrouping::Model).await,
+        expect_two(&[("main", "gpt", 1), ("main", "claude", 3), ("main", "llama", 1)])
+    );
+
     // A paged report must not change between pages.
-    let query = UsageQuery { since: None, group_by: UsageGrouping::Model, owners: None, limit: 1, cursor: None };
+    let query =
+        UsageQuery { since: None, group_by: UsageGrouping::Model, then_by: None, owners: None, limit: 1, cursor: None };
     let mut next = 10;
     let pages = all_pages(
         async |cursor| store.usage(UsageQuery { cursor, ..query.clone() }).await,

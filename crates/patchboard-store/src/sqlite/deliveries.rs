@@ -1,13 +1,13 @@
 //! Deliveries of channel messages, recorded so that none is answered twice and none is lost.
 
 use jiff::Timestamp;
-use patchboard_core::store::{DeliveryRow, EarlierDelivery, TakenDelivery};
+use patchboard_core::store::{DeliveryQuery, DeliveryRow, EarlierDelivery, PageCursor, ResultPage, TakenDelivery};
 use patchboard_core::webhook::{DeliveryId, DeliveryState};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::sessions;
-use super::sql_error::{SqliteError, timestamp};
+use super::sql_error::{SqliteError, cursor_parts, row_limit, timestamp};
 
 /// Rows deleted per `prune` call, so that the writer is not blocked for long.
 const PRUNE_DELIVERIES: usize = 500;
@@ -16,6 +16,10 @@ const FIND: &str = "SELECT id, channel, key, state, received_at, changed_at, bod
     WHERE channel = ?1 AND key = ?2";
 const OPEN: &str = "SELECT id, channel, key, state, received_at, changed_at, body FROM deliveries
     WHERE state < 2 ORDER BY received_at, id";
+const LIST: &str = "SELECT id, channel, key, state, received_at, changed_at, body, number FROM deliveries
+    WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
+/// Rows that one call of `list` looks at; the page then ends and the next call goes on.
+const MAX_SCANNED: i64 = 20_000;
 const FINISHED: &str =
     "SELECT number FROM deliveries WHERE state >= 2 AND changed_at < ?1 ORDER BY changed_at LIMIT ?2";
 
@@ -68,6 +72,30 @@ pub(super) fn take(
         Some(stored) => Ok(TakenDelivery::Earlier(stored)),
         None => put(db, row).map(|()| TakenDelivery::Stored),
     }
+}
+
+/// Newest first, in the order they were recorded. Bodies are read only of the rows that match.
+pub(super) fn list(db: &Connection, query: &DeliveryQuery) -> Result<ResultPage<DeliveryRow>, SqliteError> {
+    let [before] = query.cursor.as_ref().map_or(Ok([i64::MAX]), cursor_parts)?;
+    let limit = usize::try_from(row_limit(query.limit)).unwrap_or(0);
+    let mut statement = db.prepare_cached(LIST)?;
+    let mut rows = statement.query([before, MAX_SCANNED + 1])?;
+    let mut items = Vec::new();
+    let (mut last, mut scanned) = (None, 0);
+    while let Some(row) = rows.next()? {
+        if items.len() == limit || scanned == MAX_SCANNED {
+            return Ok(ResultPage { items, next: last.map(|number: i64| PageCursor(number.to_string())) });
+        }
+        scanned += 1;
+        last = Some(row.get(7)?);
+        let channel = row.get_ref(1)?.as_str().map_err(|error| SqliteError::corrupt("channel", error))?;
+        let code: u8 = row.get(3)?;
+        let is_channel = query.channel.as_ref().is_none_or(|wanted| **wanted == *channel);
+        if is_channel && query.state.is_none_or(|state| code == state_code(state)) {
+            items.push(delivery_row(row)?);
+        }
+    }
+    Ok(ResultPage { items, next: None })
 }
 
 /// Open deliveries, oldest first.

@@ -221,6 +221,8 @@ CREATE TABLE audit (
     subject_name INTEGER,
     detail    TEXT NOT NULL
 ) STRICT;
+-- Grows at its end, like the table itself.
+CREATE INDEX audit_by_time ON audit (at);
 
 -- Key-value entries. namespace = `session/` and the session's key, `plugins/` and a name, or `server`.
 CREATE TABLE kv (

@@ -160,11 +160,11 @@ pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<ResultPage<U
         }
         None => String::new(),
     };
-    let mut statement = db.prepare_cached(&report_sql(query.group_by, &owner_condition))?;
+    let mut statement = db.prepare_cached(&report_sql(query.group_by, query.then_by, &owner_condition))?;
     let mut rows = statement.query([since, until, limit + 1, offset])?;
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
-        items.push(usage_group(row, query.group_by)?);
+        items.push(usage_group(row, query)?);
     }
     let has_more = i64::try_from(items.len()).unwrap_or(i64::MAX) > limit;
     items.truncate(usize::try_from(limit).unwrap_or(0));
@@ -172,36 +172,58 @@ pub(super) fn report(db: &Connection, query: &UsageQuery) -> Result<ResultPage<U
     Ok(ResultPage { items, next })
 }
 
-fn report_sql(group_by: UsageGrouping, owner_condition: &str) -> String {
-    let by_spending = "cost DESC, input + output DESC, name";
-    let (key, name, order) = match group_by {
-        UsageGrouping::Day => ("at / 86400000000", "NULL", "key DESC"),
-        UsageGrouping::Model => ("model", "(SELECT name FROM names WHERE number = key)", by_spending),
-        UsageGrouping::Provider => ("provider", "(SELECT name FROM names WHERE number = key)", by_spending),
-        UsageGrouping::Agent => ("agent", "(SELECT name FROM names WHERE number = key)", by_spending),
-        UsageGrouping::Session => ("session", "(SELECT name FROM names WHERE number = key)", by_spending),
+fn report_sql(group_by: UsageGrouping, then_by: Option<UsageGrouping>, owner_condition: &str) -> String {
+    let by_spending = "cost DESC, input + output DESC, name, then_name";
+    let order = match (group_by, then_by) {
+        (UsageGrouping::Day, _) => format!("key DESC, {by_spending}"),
+        (_, Some(UsageGrouping::Day)) => format!("then_key DESC, {by_spending}"),
+        (_, _) => by_spending.to_owned(),
     };
+    let key = key_sql(group_by);
+    let then_key = then_by.map_or("NULL", key_sql);
+    let name = name_sql(group_by, "key");
+    let then_name = then_by.map_or_else(|| "NULL".to_owned(), |then_by| name_sql(then_by, "then_key"));
     format!(
-        "SELECT key, calls, input, output, cost, estimated, {name} AS name FROM (
-            SELECT {key} AS key, count(*) AS calls, sum(input) AS input, sum(output) AS output,
+        "SELECT key, calls, input, output, cost, estimated, {name} AS name, then_key, {then_name} AS then_name FROM (
+            SELECT {key} AS key, {then_key} AS then_key, count(*) AS calls, sum(input) AS input, sum(output) AS output,
                 sum(cost_nanousd) AS cost, sum(estimated) AS estimated
-            FROM usage WHERE at BETWEEN ?1 AND ?2 {owner_condition} GROUP BY 1
+            FROM usage WHERE at BETWEEN ?1 AND ?2 {owner_condition} GROUP BY 1, 2
          ) ORDER BY {order} LIMIT ?3 OFFSET ?4"
     )
 }
 
-fn usage_group(row: &Row<'_>, group_by: UsageGrouping) -> Result<UsageGroup, SqliteError> {
-    let key = match group_by {
+fn key_sql(grouping: UsageGrouping) -> &'static str {
+    match grouping {
+        UsageGrouping::Day => "at / 86400000000",
+        UsageGrouping::Model => "model",
+        UsageGrouping::Provider => "provider",
+        UsageGrouping::Agent => "agent",
+        UsageGrouping::Session => "session",
+    }
+}
+
+fn name_sql(grouping: UsageGrouping, column: &str) -> String {
+    match grouping {
+        UsageGrouping::Day => "NULL".to_owned(),
+        UsageGrouping::Model | UsageGrouping::Provider | UsageGrouping::Agent | UsageGrouping::Session => {
+            format!("(SELECT name FROM names WHERE number = {column})")
+        }
+    }
+}
+
+fn usage_group(row: &Row<'_>, query: &UsageQuery) -> Result<UsageGroup, SqliteError> {
+    let key = |grouping, key: usize, name: usize| match grouping {
         UsageGrouping::Day => {
-            let day: i64 = row.get(0)?;
-            timestamp(day.saturating_mul(DAY_MICROSECONDS))?.strftime("%Y-%m-%d").to_string()
+            let day: i64 = row.get(key)?;
+            Ok::<_, SqliteError>(timestamp(day.saturating_mul(DAY_MICROSECONDS))?.strftime("%Y-%m-%d").to_string())
         }
         UsageGrouping::Model | UsageGrouping::Provider | UsageGrouping::Agent | UsageGrouping::Session => {
-            row.get::<_, Option<String>>(6)?.unwrap_or_else(|| FORGOTTEN.to_owned())
+            Ok(row.get::<_, Option<String>>(name)?.unwrap_or_else(|| FORGOTTEN.to_owned()))
         }
     };
     Ok(UsageGroup {
-        key,
+        key: key(query.group_by, 0, 6)?,
+        then: query.then_by.map(|then_by| key(then_by, 7, 8)).transpose()?,
         calls: from_stored_count(row.get(1)?),
         tokens: TokenCount { input: from_stored_count(row.get(2)?), output: from_stored_count(row.get(3)?) },
         cost_nanousd: from_stored_count(row.get(4)?),

@@ -19,7 +19,7 @@ use patchboard_core::plugin::PluginReport;
 use patchboard_core::reply::{
     AgentSummary, ModelReport, ModelSummary, NodeReport, ReloadReport, ServerReport, UnlistedProvider,
 };
-use patchboard_core::reply::{BudgetReport, BudgetUsage};
+use patchboard_core::reply::{BudgetReport, BudgetUsage, Spender, SpenderBudget};
 use patchboard_core::run_spec::AgentSource;
 use patchboard_core::store::{
     FactRow, PageCursor, ResultPage, SessionFilter, SessionRow, TurnRow, UsageGroup, UsageGrouping,
@@ -35,7 +35,9 @@ use super::wire;
 use crate::dialect::BoardRequest;
 
 mod accounts;
+mod extensions;
 mod keys;
+mod records;
 mod runs;
 
 /// The session that scopes todos and facts for `tool.call` requests without a conversation.
@@ -189,6 +191,8 @@ pub(super) fn request(method: &str, params: &str, id: &str) -> GatewayRequest {
             parse_params(method, params, |key: wire::KeyName| Ok(call(RevokeKey { name: key.name.into() }, done)))
         }
         other => accounts::request(other, params)
+            .or_else(|| records::request(other, params))
+            .or_else(|| extensions::request(other, params))
             .unwrap_or_else(|| GatewayRequest::Refused(format!("unknown method: {other}"))),
     }
 }
@@ -267,18 +271,26 @@ fn usage(report: wire::UsageReportParams) -> Result<GatewayRequest, String> {
         Some(text) => Some(text.parse().map_err(|_| format!("`since` is not an RFC 3339 time: {text}"))?),
         None => None,
     };
-    let group_by = match report.group_by.as_deref() {
-        None | Some("day") => UsageGrouping::Day,
-        Some("model") => UsageGrouping::Model,
-        Some("provider") => UsageGrouping::Provider,
-        Some("agent") => UsageGrouping::Agent,
-        Some("session") => UsageGrouping::Session,
-        Some(other) => {
-            return Err(format!("`group_by` is one of day, model, provider, agent, session; not {other}"));
-        }
-    };
+    let keys = report.group_by.as_deref().unwrap_or("day");
+    let (first, second) = keys.split_once(',').map_or((keys, None), |(first, second)| (first, Some(second)));
+    let group_by = usage_grouping(first)?;
+    let then_by = second.map(usage_grouping).transpose()?;
+    if then_by == Some(group_by) {
+        return Err("the two keys of `group_by` must differ".to_owned());
+    }
     let page = PageRequest::new(report.limit, report.cursor.map(PageCursor));
-    Ok(call(SummariseUsage { since, group_by, page }, |page| list(page, |group| usage_item(&group))))
+    Ok(call(SummariseUsage { since, group_by, then_by, page }, |page| list(page, |group| usage_item(&group))))
+}
+
+fn usage_grouping(name: &str) -> Result<UsageGrouping, String> {
+    Ok(match name {
+        "day" => UsageGrouping::Day,
+        "model" => UsageGrouping::Model,
+        "provider" => UsageGrouping::Provider,
+        "agent" => UsageGrouping::Agent,
+        "session" => UsageGrouping::Session,
+        other => return Err(format!("`group_by` is one of day, model, provider, agent, session; not {other}")),
+    })
 }
 
 fn done((): ()) -> Value {
@@ -490,8 +502,18 @@ fn budget_report(report: &BudgetReport) -> Value {
         "session": report.session.as_ref().map(budget_line),
         "daily": budget_line(&report.daily),
         "monthly": budget_line(&report.monthly),
+        "spenders": report.spenders.iter().map(spender).collect::<Vec<Value>>(),
     });
     keys::with_keys(general, report)
+}
+
+fn spender(budget: &SpenderBudget) -> Value {
+    let (kind, name) = match &budget.spender {
+        Spender::Agent(name) => ("agent", name),
+    };
+    json!({
+        "kind": kind, "name": &**name, "daily": budget_line(&budget.daily), "monthly": budget_line(&budget.monthly),
+    })
 }
 
 fn budget_line(line: &BudgetUsage) -> Value {
@@ -499,11 +521,15 @@ fn budget_line(line: &BudgetUsage) -> Value {
 }
 
 fn usage_item(group: &UsageGroup) -> Value {
-    json!({
+    let mut item = json!({
         "key": group.key, "calls": group.calls, "input_tokens": group.tokens.input,
         "output_tokens": group.tokens.output, "cost_usd": group.cost_nanousd as f64 / 1e9,
         "estimated_calls": group.estimated_calls,
-    })
+    });
+    if let (Some(then), Some(fields)) = (&group.then, item.as_object_mut()) {
+        fields.insert("then".to_owned(), Value::from(then.as_str()));
+    }
+    item
 }
 
 /// Two decimals: hides `f32` noise.

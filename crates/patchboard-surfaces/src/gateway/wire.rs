@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+mod extensions;
+mod records;
+
+pub(super) use extensions::{DeliveryList, ToolDescribe, WorkerLines, WorkerRestart};
+pub(super) use records::{AuditRead, FiguresRead};
+
 /// Longer ids are refused, because the id is echoed in every frame of its stream.
 pub(super) const MAX_ID_BYTES: usize = 1024;
 

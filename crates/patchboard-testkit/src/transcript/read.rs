@@ -2,20 +2,31 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use patchboard_core::approval::policy::ApprovalMode;
+use patchboard_core::caller::Surface;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
+use patchboard_core::deliveries::{ChannelReport, DeliveryReport};
 use patchboard_core::event::{InputKind, InputRequest};
+use patchboard_core::executor::statistics::ToolCounts;
+use patchboard_core::extensions::{
+    McpServerReport, McpServerStage, McpServerState, ToolChangeReport, ToolDecision, ToolReport, ToolText, WorkerLine,
+};
+use patchboard_core::figures::{Fault, FaultLevel, FigureReport, FigureSeries, FigureUnit, Flow, FlowKind};
 use patchboard_core::id::{CallId, InputId, RunId, Seq, SessionKey};
 use patchboard_core::model::{ContentPart, MessageRole, ModelMessage, TokenCount, ToolCall, ToolInput, ToolResult};
 use patchboard_core::reply::{
     AgentSummary, ModelReport, ModelSummary, NodeReport, PendingInput, RunSummary, SessionHistory, ThreadMessage,
     ThreadPage, UnlistedProvider,
 };
-use patchboard_core::reply::{BudgetReport, BudgetUsage};
+use patchboard_core::reply::{BudgetReport, BudgetUsage, Spender, SpenderBudget};
 use patchboard_core::run_spec::AgentSource;
+use patchboard_core::store::AuditRow;
 use patchboard_core::store::{FactRow, PageCursor, ResultPage, SessionRow, TurnRow, UsageGroup};
 use patchboard_core::tool::{ToolEffect, ToolKind, ToolOutput, ToolSpec, UnknownOutcomePolicy};
+use patchboard_core::webhook::{DeliveryId, DeliveryState};
 use patchboard_core::{BoardError, ErrorKind};
 use serde_json::Value;
 use uuid::Uuid;
@@ -68,6 +79,93 @@ pub(super) fn answer(text: &str) -> Read<Result<Box<dyn Any>, BoardError>> {
         "facts" => Box::new(page(&json, fact)?),
         "budget" => Box::new(budget(&json)),
         "usage" => Box::new(page(&json, usage_group)?),
+        "figures" => Box::new(FigureReport {
+            start: noon()?,
+            step: Duration::from_secs(number(&json["step"])),
+            series: each(&json["series"], |series| {
+                let values = each(&series["values"], |value| Ok(value.as_f64().map(|value| value as f32)))?;
+                Ok(FigureSeries { name: "runs.live", unit: FigureUnit::Level, values })
+            })?,
+            flows: each(&json["flows"], |flow| {
+                let [from, to] = ["from", "to"].map(|end| text_of(&flow[end]).into());
+                Ok(Flow {
+                    kind: FlowKind::Run,
+                    from,
+                    to,
+                    recent: number(&flow["recent"]),
+                    total: number(&flow["total"]),
+                })
+            })?,
+        }),
+        "tool_reports" => Box::new(page(&json, |report| {
+            Ok(ToolReport {
+                spec: tool(report)?,
+                host: text_of(&report["host"]).into(),
+                timeout: Duration::from_secs(60),
+                decisions: each(&report["rules"], |rule| {
+                    let (surface, mode) = (Surface::Gateway, ApprovalMode::Ask);
+                    Ok(ToolDecision { surface, mode, rule: rule.as_str().map(Into::into) })
+                })?,
+                counts: ToolCounts { calls: number(&report["calls"]), failures: number(&report["failures"]) },
+            })
+        })?),
+        "channels" => Box::new(each(&json, |channel| {
+            Ok(ChannelReport {
+                name: text_of(&channel["name"]).into(),
+                plugin: text_of(&channel["plugin"]).into(),
+                wait: None,
+                unanswered: number(&channel["unanswered"]) as usize,
+                max_unanswered: 100,
+            })
+        })?),
+        "deliveries" => Box::new(page(&json, |delivery| {
+            Ok(DeliveryReport {
+                id: DeliveryId(Uuid::nil()),
+                channel: text_of(&delivery["channel"]).into(),
+                state: DeliveryState::Failed,
+                received_at: noon()?,
+                changed_at: noon()?,
+                requests: 2,
+                sent_requests: number(&delivery["sent"]) as usize,
+                problem: delivery["problem"].as_str().map(str::to_owned),
+            })
+        })?),
+        "tool_changes" => Box::new(each(&json, |change| {
+            let text = |text: &Value| ToolText { description: text_of(text).to_owned(), input_schema: "{}".to_owned() };
+            Ok(ToolChangeReport {
+                server: text_of(&change["server"]).into(),
+                tool: text_of(&change["tool"]).into(),
+                changed: if change["before"].is_string() { vec!["description"] } else { Vec::new() },
+                before: change["before"].is_string().then(|| text(&change["before"])),
+                now: text(&change["now"]),
+            })
+        })?),
+        "mcp_servers" => Box::new(each(&json, |server| {
+            Ok(McpServerReport {
+                state: McpServerState {
+                    name: text_of(&server["name"]).into(),
+                    stage: McpServerStage::Failed,
+                    stage_age: Duration::ZERO,
+                    last_error: server["trouble"].as_str().map(Into::into),
+                    tools: each(&server["tools"], |name| Ok(text_of(name).into()))?,
+                },
+                since: noon()?,
+            })
+        })?),
+        "lines" => Box::new(each(&json, |line| {
+            Ok(WorkerLine { number: number(&line["number"]), text: text_of(&line["text"]).to_owned() })
+        })?),
+        "faults" => Box::new(each(&json, |fault| {
+            Ok(Fault {
+                number: number(&fault["number"]),
+                at: noon()?,
+                level: FaultLevel::Warning,
+                source: "patchboard".to_owned(),
+                message: text_of(&fault["message"]).to_owned(),
+                fields: vec![("run.id".to_owned(), "1".to_owned())],
+            })
+        })?),
+        "audit" => Box::new(page(&json, audit_row)?),
         "tools" => Box::new(page(&json, tool)?),
         "called" => Box::new(ToolOutput {
             content: text_of(&json["content"]).into(),
@@ -231,16 +329,37 @@ fn budget(json: &Value) -> BudgetReport {
         daily: line(&json["daily"]),
         monthly: line(&json["monthly"]),
         keys: Vec::new(),
+        spenders: json["agents"].as_array().map_or_else(Vec::new, |agents| {
+            let spender = |agent: &Value| SpenderBudget {
+                spender: Spender::Agent(text_of(&agent["name"]).into()),
+                daily: line(&agent["daily"]),
+                monthly: line(&agent["monthly"]),
+            };
+            agents.iter().map(spender).collect()
+        }),
     }
 }
 
 fn usage_group(json: &Value) -> Read<UsageGroup> {
     Ok(UsageGroup {
         key: text_of(&json["key"]).to_owned(),
+        then: json["then"].as_str().map(str::to_owned),
         calls: number(&json["calls"]),
         tokens: TokenCount { input: number(&json["input"]), output: number(&json["output"]) },
         cost_nanousd: number(&json["nanousd"]),
         estimated_calls: number(&json["estimated"]),
+    })
+}
+
+fn audit_row(json: &Value) -> Read<AuditRow> {
+    Ok(AuditRow {
+        at: noon()?,
+        principal: text_of(&json["who"]).into(),
+        surface: text_of(&json["surface"]).into(),
+        action: text_of(&json["action"]).into(),
+        subject: text_of(&json["subject"]).into(),
+        run: json["run"].is_string().then(|| run(&json["run"])),
+        detail: text_of(&json["detail"]).into(),
     })
 }
 

@@ -13,11 +13,15 @@ use patchboard_core::command::{
     StartRun, SummariseUsage, UnloadPlugin,
 };
 use patchboard_core::command::{DescribeRun, ListRuns, ReadEvents, RunListFilter};
+use patchboard_core::command::{DescribeTools, ListMcpServers, ListToolChanges, ReadWorkerLines, RestartWorkers};
+use patchboard_core::command::{ListChannels, ListDeliveries};
+use patchboard_core::command::{ListFaults, ReadAudit, ReadFigures};
 use patchboard_core::conversation::ConversationOrigin;
 use patchboard_core::event::InputAnswer;
 use patchboard_core::event::Topic;
 use patchboard_core::id::MessageId;
 use patchboard_core::log::FollowerPacing;
+use patchboard_core::store::AuditFilter;
 
 /// The text of the first listed type that the command is.
 macro_rules! text_of_command {
@@ -77,10 +81,42 @@ pub(super) fn command(command: &dyn Any) -> String {
             None => "budget".to_owned(),
             Some(about) => format!("budget of {}", session(about)),
         };
-        SummariseUsage => |SummariseUsage { since, group_by, page: which }| {
+        SummariseUsage => |SummariseUsage { since, group_by, then_by, page: which }| {
             let since = since.map_or_else(|| "the beginning".to_owned(), |since| since.to_string());
-            format!("usage since {since} by {group_by:?} {}", page(which))
+            let then_by = then_by.map(|then_by| format!(" and {then_by:?}")).unwrap_or_default();
+            format!("usage since {since} by {group_by:?}{then_by} {}", page(which))
         };
+        ReadAudit => |ReadAudit { filter, page: which }| {
+            let AuditFilter { since, until, principal, surface, action, subject, run } = filter;
+            let texts = [("who", principal), ("on", surface), ("action", action), ("subject", subject)];
+            let mut shown = String::from("audit");
+            for (name, text) in texts {
+                shown.extend(text.iter().map(|text| format!(" {name}={text}")));
+            }
+            shown.extend(run.map(|run| format!(" run={run}")));
+            shown.extend(since.map(|since| format!(" since={since}")));
+            shown.extend(until.map(|until| format!(" until={until}")));
+            format!("{shown} {}", page(which))
+        };
+        ReadFigures => |ReadFigures { series, since }| {
+            let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
+            format!("figures [{}]{since}", series.join(" "))
+        };
+        ListFaults => |ListFaults| "list faults".to_owned();
+        DescribeTools => |DescribeTools { name, page: which }| {
+            format!("describe tool {} {}", name.as_deref().unwrap_or("*"), page(which))
+        };
+        ListChannels => |ListChannels| "list channels".to_owned();
+        ListDeliveries => |ListDeliveries { channel, state, page: which }| {
+            let state = state.map(|state| format!(" {state:?}")).unwrap_or_default();
+            format!("list deliveries of {}{state} {}", channel.as_deref().unwrap_or("all"), page(which))
+        };
+        ListToolChanges => |ListToolChanges| "list tool changes".to_owned();
+        ListMcpServers => |ListMcpServers| "list MCP servers".to_owned();
+        RestartWorkers => |RestartWorkers { pool, worker }| {
+            format!("restart {} of {pool}", worker.as_deref().unwrap_or("all"))
+        };
+        ReadWorkerLines => |ReadWorkerLines { worker, after }| format!("lines of {worker} after {after}");
         ReadThread => |ReadThread { session: about, before, limit }| {
             let before = before.map(|before| format!(" before {before}")).unwrap_or_default();
             format!("read messages of {}{before} ({limit})", session(about))

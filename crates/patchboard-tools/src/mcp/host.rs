@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
+use patchboard_core::extensions::{McpServerStage, McpServerState, ToolChangeReport};
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
 use patchboard_core::port::ToolScope;
@@ -15,12 +16,13 @@ use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ErrorDa
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{ConnectionHandle, service_error_text};
 use super::notifications::ServerNotifications;
-use super::pin::{PinStore, ToolPins};
+use super::pin::{PinStore, ToolPins, tool_changes};
 use super::tool_list::{ListedTool, qualified_name};
 use super::{ApproveError, LaunchMode, McpServerOptions, PendingTool, output};
 use crate::text::clipped;
@@ -52,6 +54,9 @@ struct HostState {
     /// Maps the names in `specs` to the server's own names.
     server_names: HashMap<Arc<str>, String>,
     pending: Vec<PendingTool>,
+    changes: Vec<ToolChangeReport>,
+    stage_since: Instant,
+    last_error: Option<Arc<str>>,
 }
 
 impl fmt::Debug for McpHost {
@@ -74,6 +79,9 @@ impl McpHost {
             specs: Arc::new([]),
             server_names: HashMap::new(),
             pending: Vec::new(),
+            changes: Vec::new(),
+            stage_since: Instant::now(),
+            last_error: None,
         };
         Self {
             options,
@@ -117,7 +125,12 @@ impl McpHost {
                  look at it and run `patchboard tools approve {server}`"
             );
         }
+        let changes = tool_changes(server, &listed, &pins, |tool| qualified_name(server, tool).into());
         let mut state = self.state();
+        if state.connection.is_none() {
+            state.stage_since = Instant::now();
+        }
+        state.changes = changes;
         state.connection = Some(connection);
         state.listed = Some(listed);
         state.pending = pending;
@@ -128,7 +141,11 @@ impl McpHost {
     /// Records that the server is not connected.
     pub(super) fn mark_unavailable(&self, reason: &str) {
         let mut state = self.state();
-        state.connection = None;
+        if state.connection.take().is_some() || state.last_error.is_none() {
+            state.stage_since = Instant::now();
+        }
+        state.last_error = Some(reason.into());
+        state.changes = Vec::new();
         state.unavailable_reason = reason.into();
         state.listed = None;
         state.pending = Vec::new();
@@ -150,6 +167,7 @@ impl McpHost {
         self.pins.save(self.name(), pins.clone()).await.map_err(ApproveError::Store)?;
         let (usable, _) = self.split_by_approval(&listed, &pins);
         let mut state = self.state();
+        state.changes = Vec::new();
         let approved = std::mem::take(&mut state.pending).into_iter().map(|tool| tool.name).collect();
         // If the server has disconnected in the meantime, its tools are reviewed when it is back.
         if state.listed.is_some() {
@@ -307,6 +325,30 @@ impl ToolHost for McpHost {
         stop: CancellationToken,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move { self.run(scope, call, arguments, stop).await.unwrap_or_else(ToolOutput::error) })
+    }
+
+    fn pending_changes(&self) -> Vec<ToolChangeReport> {
+        self.state().changes.clone()
+    }
+
+    fn mcp_server(&self) -> Option<McpServerState> {
+        let state = self.state();
+        let stage = match (&state.connection, &state.last_error) {
+            (Some(_), _) => McpServerStage::Ready,
+            (None, None) => McpServerStage::Starting,
+            (None, Some(_)) => McpServerStage::Failed,
+        };
+        Some(McpServerState {
+            name: self.name().clone(),
+            stage,
+            stage_age: state.stage_since.elapsed(),
+            last_error: state.last_error.clone(),
+            tools: state.specs.iter().map(|spec| spec.name.clone()).collect(),
+        })
+    }
+
+    fn host_name<'a>(&'a self, _tool: &'a ToolSpec) -> &'a str {
+        self.name()
     }
 
     fn approve<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Option<Result<Vec<Arc<str>>, String>>> {

@@ -3,15 +3,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
+use patchboard_core::extensions::{ToolChangeReport, ToolText};
+use patchboard_core::text::cut_with_mark;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::tool_list::ListedTool;
+
+/// Bytes of a description and of a schema that are kept with a pin; the rest is cut, and counts by its hash only.
+const MAX_DESCRIPTION: usize = 4 * 1024;
+const MAX_SCHEMA: usize = 8 * 1024;
 
 /// Stores the pins. Keys are names of servers.
 pub trait PinStore: Send + Sync + fmt::Debug {
@@ -31,6 +37,16 @@ pub struct ToolPin {
     pub description: String,
     pub input_schema: String,
     pub hints: String,
+    /// What was approved, to be shown beside what replaces it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<PinnedText>,
+}
+
+/// The readable part of a definition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinnedText {
+    pub description: String,
+    pub input_schema: String,
 }
 
 /// Why a tool waits for approval.
@@ -96,8 +112,45 @@ impl ToolPin {
             description: hash(&description),
             input_schema: hash(&tool.input_schema),
             hints: hash(&hints),
+            text: Some(PinnedText::from_tool(tool)),
         }
     }
+}
+
+impl PinnedText {
+    fn from_tool(tool: &ListedTool) -> Self {
+        Self {
+            description: cut_with_mark(&tool.description, MAX_DESCRIPTION).into_owned(),
+            input_schema: cut_with_mark(&tool.input_schema.to_string(), MAX_SCHEMA).into_owned(),
+        }
+    }
+
+    fn into_report(self) -> ToolText {
+        ToolText { description: self.description, input_schema: self.input_schema }
+    }
+}
+
+/// The tools that differ from their pins. `offered_name` is the name under which agents would call a tool.
+pub(crate) fn tool_changes(
+    server: &Arc<str>,
+    listed: &[ListedTool],
+    pins: &ToolPins,
+    offered_name: impl Fn(&str) -> Arc<str>,
+) -> Vec<ToolChangeReport> {
+    let report = |tool: &ListedTool| {
+        let change = pins.change(tool)?;
+        Some(ToolChangeReport {
+            server: server.clone(),
+            tool: offered_name(&tool.name),
+            changed: match change {
+                ToolChange::New => Vec::new(),
+                ToolChange::Changed(parts) => parts,
+            },
+            before: pins.0.get(&tool.name).and_then(|pin| pin.text.clone()).map(PinnedText::into_report),
+            now: PinnedText::from_tool(tool).into_report(),
+        })
+    };
+    listed.iter().filter_map(report).collect()
 }
 
 /// SHA-256 of the canonical form, in hexadecimal.

@@ -1,5 +1,6 @@
 //! The tail of a worker's standard output and standard error, for error messages.
 
+use patchboard_core::extensions::WorkerLine;
 use patchboard_core::text::controls_as_spaces;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +10,9 @@ use tokio::sync::mpsc;
 
 /// Of both streams together; older output is dropped.
 const TAIL_BYTES: usize = 4096;
+/// Numbered lines that are kept to be read, and their bytes; older ones are dropped.
+const MAX_LINES: usize = 500;
+const MAX_LINES_BYTES: usize = 64 * 1024;
 /// Longer lines are split.
 const MAX_LINE: usize = 1024;
 /// Length of the summary for error messages: the last lines, which in most languages name the error.
@@ -24,6 +28,11 @@ pub(super) struct StdioTail(Arc<Mutex<StdioBuffer>>);
 #[derive(Debug, Default)]
 struct StdioBuffer {
     bytes: VecDeque<u8>,
+    lines: VecDeque<String>,
+    /// Of `lines`, in bytes.
+    line_bytes: usize,
+    /// The number of the newest line.
+    line_count: u64,
     listener: Option<mpsc::Sender<String>>,
 }
 
@@ -66,6 +75,14 @@ impl StdioTail {
         String::from_utf8_lossy(buffer.bytes.make_contiguous()).into_owned()
     }
 
+    /// The kept lines after the one with that number.
+    pub(super) fn lines_after(&self, number: u64) -> Vec<WorkerLine> {
+        let buffer = self.buffer();
+        let first = buffer.line_count - buffer.lines.len() as u64 + 1;
+        let lines = (first..).zip(&buffer.lines).filter(|(line, _)| *line > number);
+        lines.map(|(number, text)| WorkerLine { number, text: text.clone() }).collect()
+    }
+
     /// The last lines joined into one, for an error message; empty if there was no output.
     pub(super) fn summary(&self) -> String {
         let text = self.text();
@@ -87,6 +104,7 @@ impl StdioTail {
         if text.is_empty() {
             return;
         }
+        buffer.keep_line(text);
         if let Some(listener) = &buffer.listener {
             // The listener is gone, or its channel is full: see `LISTENER_BACKLOG`.
             drop(listener.try_send(text.to_owned()));
@@ -97,6 +115,18 @@ impl StdioTail {
 
     fn buffer(&self) -> MutexGuard<'_, StdioBuffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StdioBuffer {
+    fn keep_line(&mut self, text: &str) {
+        self.line_count += 1;
+        self.line_bytes += text.len();
+        self.lines.push_back(text.to_owned());
+        while self.lines.len() > MAX_LINES || self.line_bytes > MAX_LINES_BYTES {
+            let Some(oldest) = self.lines.pop_front() else { return };
+            self.line_bytes -= oldest.len();
+        }
     }
 }
 

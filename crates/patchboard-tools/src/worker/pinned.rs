@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use patchboard_core::error::BoxError;
+use patchboard_core::extensions::ToolChangeReport;
 use patchboard_core::model::ToolCall;
 use patchboard_core::port::ToolHost;
 use patchboard_core::port::ToolScope;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::mcp::{ListedTool, PinStore, ToolChange, ToolPins};
+use crate::mcp::{ListedTool, PinStore, ToolChange, ToolPins, tool_changes};
 
 /// After a failed review the list is reviewed again only after this time, however often it is requested.
 const REVIEW_RETRY: Duration = Duration::from_secs(2);
@@ -43,6 +44,7 @@ struct ToolReview {
     reviewed: Arc<[ToolSpec]>,
     usable: Arc<[ToolSpec]>,
     pending: Vec<Arc<str>>,
+    changes: Vec<ToolChangeReport>,
     is_running: bool,
     /// Set after a failed review.
     retry_at: Option<Instant>,
@@ -55,6 +57,7 @@ impl ApprovedPool {
             reviewed: empty.clone(),
             usable: empty,
             pending: Vec::new(),
+            changes: Vec::new(),
             is_running: false,
             retry_at: None,
         };
@@ -104,7 +107,9 @@ impl ApprovedPool {
         let changes: Vec<Option<ToolChange>> = offered.iter().map(|tool| pins.change(tool)).collect();
         let unchanged = listed.iter().zip(&changes).filter(|(_, change)| change.is_none());
         let usable: Arc<[ToolSpec]> = unchanged.map(|(tool, _)| tool.clone()).collect();
+        let texts = tool_changes(&self.0.name, offered, pins, |tool| tool.into());
         let mut review = self.review();
+        review.changes = texts;
         // An equal list keeps its allocation, so that callers can compare by pointer.
         if review.usable != usable {
             review.usable = usable;
@@ -167,6 +172,10 @@ impl ToolHost for ApprovedPool {
 
     fn qualifier(&self) -> Option<&str> {
         self.0.pool.qualifier()
+    }
+
+    fn pending_changes(&self) -> Vec<ToolChangeReport> {
+        self.review().changes.clone()
     }
 
     fn call<'a>(

@@ -1,6 +1,6 @@
 //! One pool: its workers, its queue and the tools it offers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,12 +23,14 @@ use super::dispatch::{
     CallDispatcher, CallNumber, CallRejection, EnqueueOutcome, QueueOutcome, QueuePolicy, WorkerNumber,
 };
 use super::fork_server::LazyForkServer;
+use super::output_tail::StdioTail;
 use super::start::WorkerFailure;
 use super::tools::{self, OfferedTools};
 use super::unregistered::{UnknownNames, UnregisteredPolicy};
 use super::{PoolContext, PoolOptions};
 use crate::telemetry::PoolMetrics;
 
+mod output;
 mod report;
 mod sessions;
 
@@ -71,6 +73,8 @@ struct PoolState {
     last_error: Option<Arc<str>>,
     restarts: u64,
     recycled: u64,
+    /// What the last ended workers wrote.
+    ended_outputs: VecDeque<(WorkerId, StdioTail)>,
 }
 
 /// Outcomes of calls that ran.
@@ -97,6 +101,8 @@ pub(super) struct ConnectedWorker {
     pub(super) calls: AtomicU64,
     /// Notified when the worker has run as many calls as it may.
     pub(super) retire: Notify,
+    /// Notified when the operator asks for its replacement.
+    pub(super) restart: Notify,
     /// Notified when a call on the worker ends.
     pub(super) call_ended: Notify,
 }
@@ -113,6 +119,7 @@ struct WorkerRecord {
     memory: Option<u64>,
     address: Option<Arc<str>>,
     registered_tools: Vec<WorkerTool>,
+    output: Option<StdioTail>,
     worker: Option<Arc<ConnectedWorker>>,
 }
 
@@ -155,6 +162,7 @@ impl WorkerPool {
                 last_error: None,
                 restarts: 0,
                 recycled: 0,
+                ended_outputs: VecDeque::new(),
             }),
             tally: CallTally::default(),
             first_start_done: CancellationToken::new(),
@@ -401,6 +409,7 @@ impl WorkerPool {
             memory: None,
             address: None,
             registered_tools: Vec::new(),
+            output: None,
             worker: None,
         };
         self.state().workers.insert(number, record);
@@ -479,6 +488,7 @@ impl WorkerPool {
         if let Some(worker) = &record.worker {
             worker.removed.cancel();
         }
+        state.keep_output(&record);
         let outcomes = state.dispatcher.remove_worker(number);
         state.deliver(outcomes);
         self.count_ready(&state);

@@ -109,6 +109,7 @@ pub(super) async fn start(pool: &WorkerPool, slot: u32) -> Result<RunningWorker,
     };
     let mut process = launch(pool, identity, &folder, &ports).await?;
     pool.record_spawn(number, &id, process.pid());
+    pool.record_output(number, process.output_tail());
     let started = complete_start(pool, number, &id, &callback.secret, &mut *process, &ready_file).await;
     let (worker, capacity, address, tools) = match started {
         Ok(parts) => parts,
@@ -262,6 +263,7 @@ async fn connect_and_initialize(
         removed: CancellationToken::new(),
         calls: 0.into(),
         retire: Notify::new(),
+        restart: Notify::new(),
         call_ended: Notify::new(),
     };
     Ok((worker, capacity, address.to_string().into(), tools))

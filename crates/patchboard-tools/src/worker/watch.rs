@@ -185,6 +185,7 @@ async fn retire_reason(pool: &WorkerPool, worker: &ConnectedWorker) -> &'static 
         () = too_old => "max_age",
         () = too_many_calls => "max_requests",
         () = memory_exceeded(pool, worker) => "max_memory",
+        () = worker.restart.notified() => "restart",
     }
 }
 

@@ -1,5 +1,6 @@
 //! The configured worker pools.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use patchboard_config::secrets::random_secret;
 use patchboard_config::section::{self, WorkerConfig};
 use patchboard_config::{LoadedConfig, Secrets};
 use patchboard_core::bridge::{TelemetryBus, WorkerSecret};
+use patchboard_core::extensions::WorkerLine;
 use patchboard_core::port::{ToolHost, UnregisteredTools, WorkerSupervisor};
 use patchboard_core::worker::{PoolReport, WorkerId, WorkerTool};
 
@@ -25,6 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use super::folders::{ProgramKind, program_folder};
 use crate::system::{SystemClock, SystemIds};
+use crate::telemetry::Redactor;
 use crate::trust::guarded_files::worker_command;
 
 /// The running pools and the listeners for their workers' callbacks.
@@ -40,6 +43,7 @@ pub(super) struct PoolDependencies<'a> {
     pub(super) launch: &'a LaunchMode,
     pub(super) ports: PortBlock,
     pub(super) signals: &'a TelemetryBus,
+    pub(super) redactor: &'a Arc<Redactor>,
 }
 
 impl RunningPools {
@@ -54,7 +58,7 @@ impl RunningPools {
         stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
-        let PoolDependencies { launch, ports, signals } = dependencies;
+        let PoolDependencies { launch, ports, signals, redactor } = dependencies;
         let listeners = WorkerListeners::default();
         let deps = PoolDeps {
             launch: launch.clone(),
@@ -82,7 +86,8 @@ impl RunningPools {
             Arc::new(host)
         });
         let hosts = hosts.collect();
-        let workers = Arc::new(PooledWorkers { running, pinned, is_settled: Arc::default() });
+        let workers =
+            Arc::new(PooledWorkers { running, pinned, redactor: redactor.clone(), is_settled: Arc::default() });
         let pools = Self { listeners, workers, hosts };
         // Reviews the pins now, so that the first caller need not wait.
         let (settled, stop) = (pools.settled(), stop.clone());
@@ -113,6 +118,7 @@ impl RunningPools {
 struct PooledWorkers {
     running: Arc<WorkerPools>,
     pinned: Vec<ApprovedPool>,
+    redactor: Arc<Redactor>,
     is_settled: Arc<AtomicBool>,
 }
 
@@ -132,6 +138,21 @@ impl PooledWorkers {
 impl WorkerSupervisor for PooledWorkers {
     fn report(&self) -> Vec<PoolReport> {
         self.running.report()
+    }
+
+    fn restart(&self, pool: &str, worker: Option<&str>) -> Option<Vec<Arc<str>>> {
+        self.running.restart(pool, worker)
+    }
+
+    /// Secrets are removed when lines are read, so that those learned since are too.
+    fn lines(&self, worker: &str, after: u64) -> Option<Vec<WorkerLine>> {
+        let mut lines = self.running.lines(worker, after)?;
+        for line in &mut lines {
+            if let Cow::Owned(redacted) = self.redactor.redact_text(&line.text) {
+                line.text = redacted;
+            }
+        }
+        Some(lines)
     }
 
     fn tools_registered(&self, worker: &WorkerId, tools: Vec<WorkerTool>) {

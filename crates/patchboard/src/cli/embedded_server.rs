@@ -81,7 +81,8 @@ impl EmbeddedServer {
             output::eprint_line(&why);
         }
         let metrics = telemetry::start_metrics().map_err(CommandFailure::unusable)?;
-        let server = Server::start(&effective, data, metrics, traces, background, stop)
+        let log = telemetry::LogFeed::without_log(&effective.secrets);
+        let server = Server::start(&effective, data, metrics, log, traces, background, stop)
             .await
             .map_err(CommandFailure::cannot_start)?;
         Ok(Self { data_dir, server })

@@ -10,7 +10,7 @@ use super::Cli;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["serve", "chat", "run", "onboard", "doctor"]),
     ("Work", &["hub", "tools", "approvals", "runs", "attach", "sessions", "memory"]),
-    ("Look", &["status", "models", "workers", "plugins", "usage", "logs"]),
+    ("Look", &["status", "models", "workers", "plugins", "channels", "usage", "audit", "figures", "faults", "logs"]),
     ("Run the server", &["config", "trust", "keys", "reload", "stop", "account"]),
     ("More", &["mcp", "completions", "explain"]),
 ];

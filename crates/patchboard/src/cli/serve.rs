@@ -124,7 +124,7 @@ async fn serve(
     let metrics = telemetry::start_metrics().map_err(CommandFailure::unusable)?;
     // A key that was chosen or generated for the local model must be redacted too.
     logs.redactor.add_secrets(effective.secrets.provider_keys.values());
-    let mut server = Server::start(&effective, data, metrics, traces, background, stop)
+    let mut server = Server::start(&effective, data, metrics, logs.feed(), traces, background, stop)
         .await
         .map_err(CommandFailure::cannot_start)?;
     server.enable_reloads(ReloadSource {

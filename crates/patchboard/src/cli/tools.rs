@@ -12,6 +12,7 @@ use crate::output;
 use crate::output::{Column, TableCell, TextRole, TextTable};
 
 mod call;
+mod details;
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
@@ -29,7 +30,11 @@ enum ToolsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show a tool with its arguments.
+    /// Show the tools that wait for approval, with what was approved and what there is now.
+    Pending(details::PendingArgs),
+    /// Show the MCP servers, their state and their tools.
+    Servers(details::ServersArgs),
+    /// Show a tool with its arguments, its host, its limits and what is decided about its calls.
     Show {
         name: String,
         #[command(flatten)]
@@ -50,6 +55,8 @@ pub(super) fn run(args: ToolsArgs) -> Result<ExitCode, CommandFailure> {
     match args.verb {
         ToolsCommand::List { target, json } => block_on(list(target, json)),
         ToolsCommand::Show { name, target } => block_on(show(name, target)),
+        ToolsCommand::Pending(args) => block_on(details::pending(args)),
+        ToolsCommand::Servers(args) => block_on(details::servers(args)),
         ToolsCommand::Call(args) => call::run(args),
         ToolsCommand::Approve { server, target } => block_on(approve(server, target)),
     }
@@ -75,9 +82,10 @@ async fn list(target: ServerTarget, json: bool) -> Result<ExitCode, CommandFailu
 }
 
 async fn show(name: String, target: ServerTarget) -> Result<ExitCode, CommandFailure> {
-    let tools = fetch_tools(&mut target.connect().await?).await?;
-    let Some(tool) = tools.iter().find(|tool| text(tool, "name") == name) else {
-        return Err(unknown_tool(&tools, &name));
+    let mut client = target.connect().await?;
+    let found = client.list("tool.describe", json!({ "name": name }), 1).await?;
+    let Some(tool) = found.first() else {
+        return Err(unknown_tool(&fetch_tools(&mut client).await?, &name));
     };
     output::print_line(&serde_json::to_string_pretty(tool).unwrap_or_default());
     Ok(ExitCode::SUCCESS)

@@ -4,13 +4,11 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::failure::CommandFailure;
 use super::run::live_display::format_count as shown;
-use super::{ServerTarget, block_on};
+use super::{ServerTarget, block_on, moment};
 use crate::output;
 use crate::output::{Column, TableCell, TextRole, TextTable};
 
@@ -19,10 +17,11 @@ pub(crate) struct UsageArgs {
     #[command(flatten)]
     target: ServerTarget,
     /// What to sum up by.
-    #[arg(long, value_enum, default_value_t = GroupBy::Day)]
-    by: GroupBy,
-    /// Only from this moment on: a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_enum, value_name = "KEY[,KEY]", value_delimiter = ',', default_values_t = [GroupBy::Day])]
+    by: Vec<GroupBy>,
+    /// Only from this moment on: a day such as 2026-11-01, a time such as 2026-11-01T08:00:00Z, or how long ago, such
+    /// as 2h.
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     since: Option<Timestamp>,
     /// How many rows at most.
     #[arg(long, default_value_t = 50)]
@@ -56,7 +55,11 @@ impl GroupBy {
 pub(super) fn run(args: UsageArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         let mut client = args.target.connect().await?;
-        let params = json!({ "group_by": args.by.word(), "since": args.since.map(|since| since.to_string()), "limit": args.limit.min(500) });
+        let keys: Vec<&str> = args.by.iter().map(|key| key.word()).collect();
+        if keys.len() > 2 {
+            return Err(CommandFailure::unusable("--by takes one key or two").hint("such as `--by day,agent`"));
+        }
+        let params = json!({ "group_by": keys.join(","), "since": args.since.map(|since| since.to_string()), "limit": args.limit.min(500) });
         let rows = client.list("usage.report", params, args.limit).await?;
         if args.json {
             for row in &rows {
@@ -65,39 +68,31 @@ pub(super) fn run(args: UsageArgs) -> Result<ExitCode, CommandFailure> {
             return Ok(ExitCode::SUCCESS);
         }
         let budget = client.call("budget.status", json!({})).await?;
-        show(args.by, &rows);
+        show(&keys, &rows);
         show_budget(&budget);
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// A date means its midnight in local time.
-pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
-    let day = || text.parse::<Date>().ok()?.to_zoned(TimeZone::system()).ok().map(|start| start.timestamp());
-    let moment = text.parse::<Timestamp>().ok().or_else(day);
-    moment.ok_or_else(|| "write a day such as 2026-11-01, or a time such as 2026-11-01T08:00:00Z".to_owned())
-}
-
-fn show(by: GroupBy, rows: &[Value]) {
+fn show(keys: &[&str], rows: &[Value]) {
     if rows.is_empty() {
         return output::eprint_line("no model was used yet");
     }
     let number = |row: &Value, key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let mut table = TextTable::new([
-        Column::whole(&by.word().to_uppercase()),
-        Column::number("CALLS"),
-        Column::number("INPUT"),
-        Column::number("OUTPUT"),
-        Column::number("COST"),
-    ]);
+    let columns = keys.iter().map(|key| Column::whole(&key.to_uppercase()));
+    let figures = ["CALLS", "INPUT", "OUTPUT", "COST"].map(Column::number);
+    let mut table = TextTable::new(columns.chain(figures).collect::<Vec<_>>());
     for row in rows {
-        table.push_row([
-            TableCell::painted(row.get("key").and_then(Value::as_str).unwrap_or_default(), TextRole::Name),
+        let key =
+            |name: &str| TableCell::painted(row.get(name).and_then(Value::as_str).unwrap_or_default(), TextRole::Name);
+        let named = ["key", "then"].into_iter().take(keys.len()).map(key);
+        let figures = [
             shown(number(row, "calls")).into(),
             shown(number(row, "input_tokens")).into(),
             shown(number(row, "output_tokens")).into(),
             format!("${:.4}", row.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0)).into(),
-        ]);
+        ];
+        table.push_row(named.chain(figures).collect::<Vec<_>>());
         match number(row, "estimated_calls") {
             0 => {}
             1 => table.add_remark("1 call is estimated: its provider gave no figures"),
@@ -126,5 +121,15 @@ fn show_budget(budget: &Value) {
             }
         };
         output::print_line(&format!("key {name}: {} today, {} this month", spent("daily"), spent("monthly")));
+    }
+    for spender in budget.get("spenders").and_then(Value::as_array).into_iter().flatten() {
+        let text = |key: &str| spender.get(key).and_then(Value::as_str).unwrap_or_default();
+        for (key, words) in [("daily", "today"), ("monthly", "this month")] {
+            let number = |figure: &str| spender.get(key)?.get(figure)?.as_u64();
+            if let (Some(used), Some(limit)) = (number("used"), number("limit")) {
+                let spender = output::one_line(&format!("{} {}", text("kind"), text("name")));
+                output::print_line(&format!("budget of {spender} {words}: {} of {} tokens", shown(used), shown(limit)));
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use patchboard_config::Environment;
 use patchboard_config::env::TERM;
 use patchboard_core::port::Clock;
@@ -22,6 +22,7 @@ use crate::system::SystemClock;
 use crate::telemetry::LogColour;
 use report::PoolStatus;
 
+mod control;
 mod format;
 mod report;
 
@@ -29,7 +30,27 @@ mod report;
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WorkersArgs {
+    /// Left out, the pools are listed.
+    #[command(subcommand)]
+    verb: Option<WorkersCommand>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum WorkersCommand {
+    /// Show the pools and what each worker is doing; the default.
+    List(ListArgs),
+    /// Replace a worker, or all of a pool, without losing calls.
+    Restart(control::RestartArgs),
+    /// Show what a worker wrote.
+    Logs(control::LogsArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
     #[command(flatten)]
     target: ServerTarget,
     /// Print JSON: one object, or with --watch one a line.
@@ -41,6 +62,14 @@ pub(crate) struct WorkersArgs {
 }
 
 pub(super) fn run(args: WorkersArgs) -> Result<ExitCode, CommandFailure> {
+    match args.verb.unwrap_or(WorkersCommand::List(args.list)) {
+        WorkersCommand::List(args) => list(args),
+        WorkersCommand::Restart(args) => block_on(control::restart(args)),
+        WorkersCommand::Logs(args) => block_on(control::logs(args)),
+    }
+}
+
+fn list(args: ListArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         let mut client = args.target.connect().await?;
         let first = fetch_pools(&mut client).await?;

@@ -138,6 +138,11 @@ impl HubClient {
         self.post("/v1/route", &json!({ "text": text })).await
     }
 
+    /// The same if no model could be asked.
+    pub(crate) async fn explain_locally(&self, text: &str) -> Result<Value, HubError> {
+        self.post("/v1/route", &json!({ "text": text, "local_only": true })).await
+    }
+
     pub(crate) async fn clients(&self) -> Result<Vec<Value>, HubError> {
         Ok(take_items(&mut self.get("/v1/clients", Duration::ZERO).await?))
     }

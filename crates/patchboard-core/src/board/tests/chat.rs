@@ -19,7 +19,12 @@ async fn a_turn_is_told_counted_and_stored() {
     let row = bench.store.run(run).await.unwrap().unwrap();
     assert_eq!(row.state, RunState::Ended(crate::event::RunOutcome::Completed));
     assert_eq!((&*row.principal, &*row.surface, &*row.client_id, &*row.input), ("local", "gateway", "hi", "hi"));
-    let report = SummariseUsage { since: None, group_by: UsageGrouping::Model, page: PageRequest::new(None, None) };
+    let report = SummariseUsage {
+        since: None,
+        group_by: UsageGrouping::Model,
+        then_by: None,
+        page: PageRequest::new(None, None),
+    };
     let usage = bench.ask(&caller(1), report).await.unwrap();
     let [group] = usage.items.as_slice() else { panic!("one model: {usage:?}") };
     assert_eq!(

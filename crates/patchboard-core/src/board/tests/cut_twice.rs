@@ -47,7 +47,14 @@ async fn go_on(
     bench.board.0.tracker.close();
     bench.board.0.tracker.wait().await;
     let journal = bench.store.journal();
-    let query = UsageQuery { since: None, group_by: UsageGrouping::Agent, owners: None, limit: 10, cursor: None };
+    let query = UsageQuery {
+        since: None,
+        group_by: UsageGrouping::Agent,
+        then_by: None,
+        owners: None,
+        limit: 10,
+        cursor: None,
+    };
     let usage = bench.store.usage(query).await.unwrap().items;
     assert_eq!(usage[0].calls, opened(&journal), "each question is settled once");
     assert_eq!(bench.store.unfinished_runs().await.unwrap(), []);

@@ -288,7 +288,7 @@ async fn an_overseer_sees_and_steers_every_run_and_changes_nothing() {
     }
     let sessions = ListSessions { filter: SessionFilter::default(), page: page.clone() };
     assert_eq!(bench.ask(&overseer(), sessions).await.unwrap().items.len(), 1);
-    let usage = SummariseUsage { since: None, group_by: UsageGrouping::Session, page };
+    let usage = SummariseUsage { since: None, group_by: UsageGrouping::Session, then_by: None, page };
     assert_eq!(bench.ask(&overseer(), usage).await.unwrap().items.len(), 1);
     let (run, followed) = bench.begin("bob", "wait").await;
     bench.ask(&overseer(), CancelRun(run)).await.unwrap();

@@ -137,7 +137,14 @@ async fn storm(seed: u64, store: Arc<FaultyStore>, faulty: bool) {
             *completed.entry(row.session).or_default() += 1;
         }
     }
-    let query = UsageQuery { since: None, group_by: UsageGrouping::Session, owners: None, limit: 100, cursor: None };
+    let query = UsageQuery {
+        since: None,
+        group_by: UsageGrouping::Session,
+        then_by: None,
+        owners: None,
+        limit: 100,
+        cursor: None,
+    };
     let usage = restarted.store.usage(query).await.unwrap().items;
     for account in ACCOUNTS {
         let turns = restarted.store.session(&session(account)).await.unwrap().map_or(0, |row| row.turns);

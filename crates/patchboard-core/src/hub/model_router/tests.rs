@@ -12,7 +12,7 @@ use crate::app::InputMethod;
 use crate::app::message::{MessageState, RoutingStage};
 use crate::budget::BudgetLimits;
 use crate::caller::{Caller, Principal, Surface};
-use crate::command::{BudgetStatus, CreateKey, ExplainRouting, SubmitMessage};
+use crate::command::{BudgetStatus, CreateKey, ExplainLocalRouting, ExplainRouting, SubmitMessage};
 use crate::faulty::FaultyStore;
 use crate::hub::tests::test_hub::{
     GIBBERISH, TestHub, let_others_run, on_store, operator, profile, test_hub_with, user, with_model,
@@ -37,7 +37,14 @@ fn fails() -> Script {
 }
 
 async fn usage(test_hub: &TestHub) -> (u64, u64) {
-    let query = UsageQuery { since: None, group_by: UsageGrouping::Agent, owners: None, limit: 10, cursor: None };
+    let query = UsageQuery {
+        since: None,
+        group_by: UsageGrouping::Agent,
+        then_by: None,
+        owners: None,
+        limit: 10,
+        cursor: None,
+    };
     let groups = test_hub.store.usage(query).await.unwrap().items;
     groups
         .iter()
@@ -371,4 +378,20 @@ async fn the_key_of_whoever_asks_over_the_hub_pays() {
     let before = spent().await;
     test_hub.ask(&key, ExplainRouting { text: GIBBERISH.into() }).await.unwrap();
     assert!(spent().await > before, "an explanation too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_explanation_asks_no_model() {
+    let test_hub = with_model([]);
+    test_hub.register(1, "lamp").await;
+    let decision = test_hub.ask(&user(), ExplainLocalRouting { text: GIBBERISH.into() }).await.unwrap();
+    assert_eq!(decision.apps, []);
+    assert_eq!(usage(&test_hub).await.0, 0);
+    let named = test_hub.ask(&user(), ExplainLocalRouting { text: "lamp: on".into() }).await.unwrap();
+    assert_eq!(named.apps, ["lamp".into()]);
+    assert!(test_hub.store.messages(open_messages()).await.unwrap().items.is_empty(), "nothing is sent");
+}
+
+fn open_messages() -> crate::store::MessageQuery {
+    crate::store::MessageQuery { state: None, limit: 10, cursor: None }
 }

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use patchboard_core::app::message::MessageReport;
 use patchboard_core::board::BoardCommand;
+use patchboard_core::command::ExplainLocalRouting;
 use patchboard_core::command::{CancelMessage, ExplainRouting, ListMessages, ResendMessage, SubmitMessage};
 
 use super::client::Client;
@@ -70,9 +71,12 @@ pub(super) async fn cancel(
 
 pub(super) async fn explain(
     client: Client,
-    ApiBody(ExplainBody { text }): ApiBody<ExplainBody>,
+    ApiBody(ExplainBody { text, local_only }): ApiBody<ExplainBody>,
 ) -> Result<Response, ApiError> {
-    let decision = client.ask(ExplainRouting { text: text.into() }).await?;
+    let decision = match local_only {
+        true => client.ask(ExplainLocalRouting { text: text.into() }).await?,
+        false => client.ask(ExplainRouting { text: text.into() }).await?,
+    };
     Ok(json(StatusCode::OK, map::decision(&decision)))
 }
 

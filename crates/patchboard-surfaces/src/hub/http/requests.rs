@@ -211,6 +211,7 @@ pub(super) struct ForgetBody {
 
 pub(super) struct ExplainBody {
     pub(super) text: String,
+    pub(super) local_only: bool,
 }
 
 impl ParseBody for Ignored {
@@ -259,23 +260,27 @@ impl ParseBody for ForgetBody {
             return Ok(Self { unpair: false });
         }
         let [unpair] = fields(body, ["unpair"])?;
-        let unpair = match unpair.filter(|unpair| unpair.kind() != JsonKind::Null) {
-            None => false,
-            Some(unpair) => unpair.boolean().ok_or_else(|| ApiError::invalid("`unpair` must be `true` or `false`"))?,
-        };
-        Ok(Self { unpair })
+        Ok(Self { unpair: flag("unpair", unpair)? })
     }
 }
 
 impl ParseBody for ExplainBody {
     fn parse(body: &str) -> Result<Self, ApiError> {
-        let [text] = fields(body, ["text"])?;
-        Ok(Self { text: utterance(text)? })
+        let [text, local_only] = fields(body, ["text", "local_only"])?;
+        Ok(Self { text: utterance(text)?, local_only: flag("local_only", local_only)? })
     }
 }
 
 fn fields<'a, const N: usize>(body: &'a str, names: [&'static str; N]) -> Result<[Option<JsonField<'a>>; N], ApiError> {
     parse_object(body, names).map_err(|problem| ApiError::invalid(format!("the body must be a JSON object: {problem}")))
+}
+
+/// Absent and null are `false`.
+fn flag(name: &str, value: Option<JsonField<'_>>) -> Result<bool, ApiError> {
+    match value.filter(|value| value.kind() != JsonKind::Null) {
+        None => Ok(false),
+        Some(value) => value.boolean().ok_or_else(|| ApiError::invalid(format!("`{name}` must be `true` or `false`"))),
+    }
 }
 
 fn utterance(text: Option<JsonField<'_>>) -> Result<String, ApiError> {

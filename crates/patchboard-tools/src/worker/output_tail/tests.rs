@@ -30,3 +30,16 @@ async fn lines_are_heard_as_they_come() {
     tail.clone().drain("p".into(), &b"one\n\ntwo"[..]).await;
     assert_eq!((lines.recv().await.as_deref(), lines.recv().await.as_deref()), (Some("one"), Some("two")));
 }
+
+#[tokio::test]
+async fn lines_are_numbered_and_bounded() {
+    let written: String = (1..=600).map(|number| format!("line {number}\n\n")).collect();
+    let tail = said(written.as_bytes()).await;
+    let lines = tail.lines_after(0);
+    let ends = [lines.first().unwrap(), lines.last().unwrap()].map(|line| (line.number, line.text.as_str()));
+    assert_eq!((lines.len(), ends), (MAX_LINES, [(101, "line 101"), (600, "line 600")]));
+    assert_eq!(tail.lines_after(598).iter().map(|line| line.number).collect::<Vec<_>>(), [599, 600]);
+    assert_eq!(tail.lines_after(600), []);
+    let long = said("x".repeat(1_000_000).as_bytes()).await.lines_after(0);
+    assert_eq!((long.len(), long.last().unwrap().number), (MAX_LINES_BYTES / MAX_LINE, 977));
+}

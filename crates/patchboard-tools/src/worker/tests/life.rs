@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use patchboard_core::bridge::MeasuredValue;
+use patchboard_core::port::WorkerSupervisor;
 use patchboard_core::tool::ToolFault;
 use patchboard_core::worker::{PoolReport, WorkerState};
 use patchboard_proto::pb;
@@ -308,4 +309,28 @@ async fn the_end_of_the_server_is_the_end_of_its_workers() {
         tokio::time::timeout(WHILE, bench.tracker.wait()).await.unwrap();
         assert_eq!(fault(&bench.call("echo", Value::Null).await), Some(ToolFault::Unavailable));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_restarted_finishes_its_calls() {
+    let bench = Bench::whole(|pool| pool.count = 1).await;
+    let waiting = bench.begin("s", "wait");
+    bench.stub.saw(1).await;
+    let name = bench.report().name.clone();
+    let worker = bench.report().workers[0].id.0.clone();
+    assert_eq!(bench.pools.restart("nope", None), None);
+    assert_eq!(bench.pools.restart(&name, Some("nope")), Some(vec![]));
+    assert_eq!(bench.pools.restart(&name, Some(&worker)), Some(vec![worker.clone()]));
+    until("the next one has come", || bench.states() == [WorkerState::Draining, WorkerState::Ready]).await;
+    let old = bench.stub.worker(0);
+    assert!(!old.ended.is_cancelled());
+    bench.stub.gate.add_permits(1);
+    assert!(!waiting.await.unwrap().is_error);
+    until("the old one has ended", || old.ended.is_cancelled()).await;
+    until("it is forgotten", || bench.report().workers.len() == 1).await;
+    assert_ne!(bench.report().workers[0].id.0, worker);
+    assert_eq!((bench.report().recycled, bench.report().restarts), (1, 0));
+    // What it wrote can still be read.
+    assert_eq!(bench.pools.lines(&worker, 0), Some(vec![]));
+    assert_eq!(bench.pools.lines("nope", 0), None);
 }

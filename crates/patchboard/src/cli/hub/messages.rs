@@ -62,6 +62,9 @@ pub(super) struct RouteArgs {
 pub(super) struct WhyArgs {
     /// The text to route.
     text: String,
+    /// Ask no model, so that it costs nothing; a question of an app that is open for you counts.
+    #[arg(long)]
+    local: bool,
     #[command(flatten)]
     target: HubTarget,
     /// Print JSON.
@@ -170,8 +173,12 @@ fn report_change(answer: Result<Value, HubError>) -> Result<ExitCode, CommandFai
 }
 
 pub(super) async fn why(args: WhyArgs) -> Result<ExitCode, CommandFailure> {
-    let decision =
-        args.target.client()?.explain(&args.text).await.map_err(|error| HubErrorContext::General.to_failure(error))?;
+    let client = args.target.client()?;
+    let explained = match args.local {
+        true => client.explain_locally(&args.text).await,
+        false => client.explain(&args.text).await,
+    };
+    let decision = explained.map_err(|error| HubErrorContext::General.to_failure(error))?;
     if args.json {
         output::print_line(&decision.to_string());
         return Ok(ExitCode::SUCCESS);

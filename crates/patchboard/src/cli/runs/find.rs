@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cli::failure::CommandFailure;
+use crate::cli::moment;
 use crate::cli::run::live_display::format_count;
-use crate::cli::usage::parse_time;
 use crate::cli::{ServerTarget, block_on};
 use crate::client::GatewayClient;
 use crate::output::{self, Column, TableCell, TextRole, TextTable, clock};
@@ -42,10 +42,10 @@ pub(super) struct ListArgs {
     session: Option<String>,
     /// Only runs that started at this moment or later: a day such as 2026-11-01, or a time such as
     /// 2026-11-01T08:00:00Z.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     since: Option<Timestamp>,
     /// Only runs that started before this moment.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     until: Option<Timestamp>,
     /// Only runs whose title contains this.
     #[arg(long, value_name = "WORDS")]
