@@ -94,7 +94,7 @@ enum CliCommand {
     Sessions(sessions::SessionsArgs),
     /// Create, list or revoke keys of clients.
     Keys(keys::KeysArgs),
-    /// Show, correct or forget what is remembered of an account, or export it.
+    /// Show, correct, forget or export what is remembered of an account.
     Memory(memory::MemoryArgs),
     /// Forget everything that is stored of an account.
     Account(account::AccountArgs),

@@ -49,7 +49,8 @@ async fn a_request_goes_out_under_the_plugins_grants() {
     let expected = FetchRequest {
         method: "POST".to_owned(),
         url: "https://api.example/asked".to_owned(),
-        headers: vec![header("X-Key", "v")],
+        // A request that writes can be recognised when it is sent again.
+        headers: vec![header("X-Key", "v"), header("idempotency-key", "call-1-1")],
         body: Some(b"words".to_vec()),
         timeout: Duration::from_secs(5),
         max_bytes: 4 * 1024 * 1024,
