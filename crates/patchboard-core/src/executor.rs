@@ -168,10 +168,8 @@ pub enum CallRecorder {
 
 impl CallContext {
     fn input_origin(&self) -> InputOrigin<'_> {
-        let by_principal = || match &self.caller.principal {
-            Principal::Worker(_) | Principal::Program(_) => Some(self.caller.principal.text()),
-            _ => None,
-        };
+        let is_program = matches!(self.caller.principal, Principal::Worker(_) | Principal::Program(_));
+        let by_principal = || is_program.then(|| self.caller.principal.text());
         InputOrigin {
             run: self.run,
             session: &self.scope.session,

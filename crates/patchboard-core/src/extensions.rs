@@ -7,7 +7,6 @@ use jiff::Timestamp;
 
 use crate::approval::policy::ApprovalMode;
 use crate::caller::Surface;
-use crate::executor::statistics::ToolCounts;
 use crate::tool::ToolSpec;
 
 /// A tool with everything that decides about its calls.
@@ -97,4 +96,19 @@ pub struct WorkerLine {
     /// Counts the lines of the worker from 1.
     pub number: u64,
     pub text: String,
+}
+
+/// Calls of one tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToolCounts {
+    pub calls: u64,
+    /// Those of them that ended with an error, refusals included.
+    pub failures: u64,
+}
+
+impl ToolCounts {
+    pub(crate) fn add(&mut self, is_failure: bool) {
+        self.calls += 1;
+        self.failures += u64::from(is_failure);
+    }
 }

@@ -48,7 +48,7 @@ pub struct RunsOptions {
 
 /// The inputs of a connection's dialect.
 #[derive(Debug, Clone, Default)]
-pub struct RunsDialectOptions {
+pub struct ConnectionOptions {
     pub strict_clients: bool,
     pub close_on_error: bool,
     pub draining: CancellationToken,
@@ -64,12 +64,12 @@ impl fmt::Debug for RunsOptions {
 struct Runs {
     context: PumpContext,
     clients: LiveLimits,
-    dialect_options: RunsDialectOptions,
+    dialect_options: ConnectionOptions,
     tracker: TaskTracker,
 }
 
 /// Creates the dialect of a runs connection, for the pump and for transcript tests.
-pub fn dialect(options: RunsDialectOptions) -> impl Dialect {
+pub fn dialect(options: ConnectionOptions) -> impl Dialect {
     dialect::RunsDialect::new(options)
 }
 
@@ -86,7 +86,7 @@ pub fn router(board: Board, options: RunsOptions) -> Router {
             draining: draining.clone(),
         },
         clients: options.clients,
-        dialect_options: RunsDialectOptions { strict_clients, close_on_error, draining },
+        dialect_options: ConnectionOptions { strict_clients, close_on_error, draining },
         tracker: options.tracker,
     };
     guard::require_local_user_or_token(Router::new().route("/", get(upgrade)), needs_token)

@@ -232,7 +232,7 @@ fn closed_gate() -> (Arc<Semaphore>, ScriptStep) {
 /// A cancellation that a store which stalls cannot acknowledge yet.
 fn cancel_in_background(bench: &Bench, run: RunId) -> tokio::task::JoinHandle<Result<(), BoardError>> {
     let cancel = crate::command::CancelRun(run);
-    tokio::spawn(bench.board.ask(&operator(), cancel, CancellationToken::new()))
+    TaskTracker::new().spawn(bench.board.ask(&operator(), cancel, CancellationToken::new()))
 }
 
 /// Until no run is worked on: those whose end could not be recorded have been released.
@@ -433,7 +433,11 @@ fn short(record: &Envelope) -> String {
         },
         Event::InputProvided { answer, by, .. } => match answer {
             InputAnswer::ToolResult { .. } | InputAnswer::Answered(_) => format!("{} by {by}", answer.name()),
-            _ => format!("approved {} by {by}", answer.is_approval()),
+            InputAnswer::Approved
+            | InputAnswer::ApprovedForSession
+            | InputAnswer::Refused
+            | InputAnswer::Expired
+            | InputAnswer::Withdrawn => format!("approved {} by {by}", answer.is_approval()),
         },
         Event::ModelUsage(note) => {
             let mark = if note.estimated { " estimated" } else { "" };

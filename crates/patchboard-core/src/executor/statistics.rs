@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
+use crate::extensions::ToolCounts;
 use crate::figures::{Flow, FlowKind};
 
 /// Tools that are counted, by name; calls of further ones are in the metrics only.
@@ -20,14 +21,6 @@ const OTHER: &str = "other";
 pub struct CallStatistics {
     tools: Mutex<HashMap<Arc<str>, ToolCounts>>,
     flows: Mutex<FlowTable>,
-}
-
-/// Calls of one tool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ToolCounts {
-    pub calls: u64,
-    /// Those of them that ended with an error, refusals included.
-    pub failures: u64,
 }
 
 type FlowsByTarget = HashMap<Box<str>, FlowCounts>;
@@ -88,13 +81,6 @@ impl CallStatistics {
             key(left).cmp(&key(right)).then_with(|| (&left.from, &left.to).cmp(&(&right.from, &right.to)))
         });
         flows
-    }
-}
-
-impl ToolCounts {
-    fn add(&mut self, is_failure: bool) {
-        self.calls += 1;
-        self.failures += u64::from(is_failure);
     }
 }
 

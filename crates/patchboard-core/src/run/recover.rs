@@ -42,9 +42,12 @@ pub async fn chat_briefing(
     run: RunId,
 ) -> Result<Option<(Arc<str>, Arc<ChatBriefing>)>, BoardError> {
     let records = store.events(&Topic::Run(run), Seq::FIRST, 1).await?;
-    Ok(records.first().and_then(|record| match &record.event {
-        Event::RunStarted { agent, chat: Some(chat), .. } => Some((agent.clone(), chat.clone())),
-        _ => None,
+    Ok(records.first().and_then(|record| {
+        if let Event::RunStarted { agent, chat: Some(chat), .. } = &record.event {
+            Some((agent.clone(), chat.clone()))
+        } else {
+            None
+        }
     }))
 }
 

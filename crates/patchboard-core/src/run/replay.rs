@@ -227,10 +227,10 @@ impl RunReplay {
                 chat.told_partly = !text.is_empty();
                 return;
             }
-            let asked = self.steps.iter().find_map(|step| match step {
-                StrategyStep::AskModel { node, .. } => Some(*node),
-                _ => None,
-            });
+            let asked = self
+                .steps
+                .iter()
+                .find_map(|step| if let StrategyStep::AskModel { node, .. } = step { Some(*node) } else { None });
             let Some(node) = asked else {
                 self.diverged = true;
                 return;

@@ -371,7 +371,7 @@ pub(super) struct RunList {
 
 /// For methods about one run.
 #[derive(Debug, Deserialize)]
-pub(super) struct RunParams {
+pub(super) struct NamedRun {
     pub(super) run: String,
     pub(super) after: Option<u64>,
     pub(super) limit: Option<usize>,

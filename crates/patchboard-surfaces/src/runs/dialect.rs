@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::map;
 use super::projection::{ClientLevel, Projection};
 use super::wire::{self, ParseFailure, Request, Response, ToolFormat};
-use super::{RunsDialectOptions, error};
+use super::{ConnectionOptions, error};
 use crate::auth::ClientIdentity;
 use crate::dialect::{BoardRequest, CloseCause, Dialect, FollowId, Ticket};
 use crate::pump::close;
@@ -153,8 +153,8 @@ enum WantedTools {
 }
 
 impl RunsDialect {
-    pub(super) fn new(options: RunsDialectOptions) -> Self {
-        let RunsDialectOptions { strict_clients, close_on_error, draining } = options;
+    pub(super) fn new(options: ConnectionOptions) -> Self {
+        let ConnectionOptions { strict_clients, close_on_error, draining } = options;
         Self {
             client_level: if strict_clients { ClientLevel::Strict } else { ClientLevel::Full },
             close_on_error,

@@ -18,10 +18,10 @@ fn gateway_conversations() {
 fn runs_conversations() {
     check("runs", |text| {
         let first = text.lines().next().unwrap_or_default();
-        let options = runs::RunsDialectOptions {
+        let options = runs::ConnectionOptions {
             strict_clients: first.contains("strict_clients"),
             close_on_error: first.contains("close_on_error"),
-            ..runs::RunsDialectOptions::default()
+            ..runs::ConnectionOptions::default()
         };
         if first.contains("draining") {
             options.draining.cancel();

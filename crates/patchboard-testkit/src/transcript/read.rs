@@ -10,9 +10,9 @@ use patchboard_core::caller::Surface;
 use patchboard_core::conversation::{Workspace, WorkspaceThread};
 use patchboard_core::deliveries::{ChannelReport, DeliveryReport};
 use patchboard_core::event::{InputKind, InputRequest};
-use patchboard_core::executor::statistics::ToolCounts;
 use patchboard_core::extensions::{
-    McpServerReport, McpServerStage, McpServerState, ToolChangeReport, ToolDecision, ToolReport, ToolText, WorkerLine,
+    McpServerReport, McpServerStage, McpServerState, ToolChangeReport, ToolCounts, ToolDecision, ToolReport, ToolText,
+    WorkerLine,
 };
 use patchboard_core::figures::{Fault, FaultLevel, FigureReport, FigureSeries, FigureUnit, Flow, FlowKind};
 use patchboard_core::id::{CallId, InputId, RunId, Seq, SessionKey};

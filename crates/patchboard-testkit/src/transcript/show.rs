@@ -49,7 +49,9 @@ pub(super) fn command(command: &dyn Any) -> String {
                 InputAnswer::Refused => "false".to_owned(),
                 InputAnswer::ToolResult { content, is_error } => format!("result {is_error} {content}"),
                 InputAnswer::Answered(value) => format!("answered {value}"),
-                other => other.name().to_owned(),
+                InputAnswer::ApprovedForSession | InputAnswer::Expired | InputAnswer::Withdrawn => {
+                    answer.name().to_owned()
+                }
             };
             match input {
                 InputRef::Id(input) => format!("answer approval {} {given}", input.0.as_u128()),

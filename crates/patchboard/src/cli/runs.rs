@@ -24,7 +24,7 @@ enum RunsCommand {
     /// List runs, the newest first.
     List(find::ListArgs),
     /// Show one run, and what it did.
-    Show(find::ShowArgs),
+    Show(find::ShowRunArgs),
     /// Follow a run again; the same as `patchboard attach`.
     Attach(AttachArgs),
     /// Stop a run. What it has done so far stays.

@@ -46,7 +46,7 @@ enum WorkersCommand {
     /// Replace a worker, or all of a pool, without losing calls.
     Restart(control::RestartArgs),
     /// Show what a worker wrote.
-    Logs(control::LogsArgs),
+    Logs(control::WorkerLogsArgs),
 }
 
 #[derive(Debug, Args)]

@@ -37,11 +37,11 @@ pub(super) fn list_runs(params: wire::RunList) -> Result<GatewayRequest, String>
     Ok(call(ListRuns { filter, page }, |page| list(page, |report| run_item(&report))))
 }
 
-pub(super) fn describe_run(params: wire::RunParams) -> Result<GatewayRequest, String> {
+pub(super) fn describe_run(params: wire::NamedRun) -> Result<GatewayRequest, String> {
     Ok(call(DescribeRun(parse_run(&params.run)?), |report| run_item(&report)))
 }
 
-pub(super) fn read_events(params: wire::RunParams) -> Result<GatewayRequest, String> {
+pub(super) fn read_events(params: wire::NamedRun) -> Result<GatewayRequest, String> {
     let from = Seq(params.after.unwrap_or(0)).next();
     let limit = params.limit.unwrap_or(DEFAULT_EVENTS);
     Ok(call(ReadEvents { run: parse_run(&params.run)?, from, limit }, |page| event_page(&page)))

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn opened() -> RunsDialect {
-    let mut dialect = RunsDialect::new(RunsDialectOptions::default());
+    let mut dialect = RunsDialect::new(ConnectionOptions::default());
     let identity = ClientIdentity::new("local".into(), GrantSet::CLIENT);
     dialect.opened(Some(identity), Duration::ZERO, &mut Vec::new());
     dialect

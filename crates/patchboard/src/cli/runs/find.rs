@@ -88,7 +88,7 @@ impl StateName {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ShowArgs {
+pub(super) struct ShowRunArgs {
     /// The run, as `runs list` shows it, or the id its client gave it; of several the newest.
     id: String,
     #[command(flatten)]
@@ -119,7 +119,7 @@ pub(super) fn list(args: ListArgs) -> Result<ExitCode, CommandFailure> {
     })
 }
 
-pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CommandFailure> {
+pub(super) fn show(args: ShowRunArgs) -> Result<ExitCode, CommandFailure> {
     block_on(async move {
         let mut client = args.target.connect().await?;
         let run = find(&mut client, &args.id).await?;

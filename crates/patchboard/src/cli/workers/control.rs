@@ -20,7 +20,7 @@ pub(super) struct RestartArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct LogsArgs {
+pub(super) struct WorkerLogsArgs {
     /// The worker, as `workers` shows it; also one that ended recently.
     worker: String,
     /// Only lines after the one with this number.
@@ -43,7 +43,7 @@ pub(super) async fn restart(args: RestartArgs) -> Result<ExitCode, CommandFailur
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn logs(args: LogsArgs) -> Result<ExitCode, CommandFailure> {
+pub(super) async fn logs(args: WorkerLogsArgs) -> Result<ExitCode, CommandFailure> {
     let mut client = args.target.connect().await?;
     let params = json!({ "worker": args.worker, "after": args.after });
     let lines = client.list("worker.lines", params, usize::MAX).await?;
