@@ -107,7 +107,8 @@ impl RunReplay {
             return Err("its agent is configured otherwise now, so it cannot go on where it stopped");
         }
         let most = if self.chat.is_some() { MAX_CHAT_INTERRUPTIONS } else { MAX_INTERRUPTIONS };
-        if self.interruptions.values().any(|&count| count >= most) {
+        // A run that waits for an answer may do so across any number of restarts.
+        if self.open_inputs.is_empty() && self.interruptions.values().any(|&count| count >= most) {
             return Err("the server stopped again and again in the same place");
         }
         Ok(())
@@ -136,7 +137,6 @@ impl RunReplay {
             (Event::NodeEntered { key, name, is_reentry }, Some(node), _) => {
                 self.nodes.replay_enter(*key, node, name.clone());
                 if *is_reentry {
-                    // A run that waits for an answer may do so across any number of restarts.
                     *self.interruptions.entry(*key).or_default() += u32::from(self.open_inputs.is_empty());
                 } else {
                     self.expect_step(
@@ -185,6 +185,7 @@ impl RunReplay {
             }
             (Event::InputProvided { input, answer, by }, ..) => {
                 let Some(request) = self.open_inputs.remove(input) else { return };
+                self.interruptions.clear();
                 let call = request.asking_call().clone();
                 if answer.is_approval() {
                     self.intended.remove(&call);
