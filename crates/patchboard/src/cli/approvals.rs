@@ -29,6 +29,7 @@ enum ApprovalsCommand {
     /// List the tool calls and questions that wait for an answer; the default.
     List(ListArgs),
     /// Let a tool call go ahead, refuse it, or answer a question.
+    #[command(override_usage = "patchboard approvals answer [OPTIONS] <ANSWER> <ID>")]
     Answer(AnswerArgs),
 }
 

@@ -51,7 +51,7 @@ fn values_that_do_not_fit() {
 fn what_is_missing_or_too_much() {
     let usage = "usage: patchboard tools show [OPTIONS] <NAME>";
     check("tools show", "`patchboard tools show` needs <NAME>", usage);
-    let usage = "usage: patchboard approvals answer [OPTIONS] <--approve|--approve-for-session|--refuse|--answer <TEXT>|--result <TEXT>> <ID>";
+    let usage = "usage: patchboard approvals answer [OPTIONS] <ANSWER> <ID>";
     check("approvals answer x --approve --refuse", "--approve and --refuse cannot be used together", usage);
 }
 
