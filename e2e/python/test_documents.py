@@ -18,7 +18,7 @@ SECTIONS = set(SCHEMA["properties"])
 # What looks like a key and is a method, a metric, a span or a file.
 NOT_KEYS = re.compile(r"\.(md|py|rs|toml|json|wasm|proto|mjs|js|txt|db|token|log|gguf|sock|com|org|example)$")
 # A method of the gateway and an event of workers.
-OTHERS = {"memory.search", "telemetry.dropped"}
+OTHERS = {f"memory.{method}" for method in ("accounts", "correct", "export", "forget", "list", "search")} | {"telemetry.dropped"}
 SPAN = re.compile(r"`([^`\n]+)`")
 KEY = re.compile(r"[a-z_]+(\.[a-z_*]+)+")
 # `gateway.orphan_grace` (60 s)

@@ -195,7 +195,10 @@ class BudgetStatusTest(MethodsTestCase):
             "daily": {"used": 84, "reserved": 0, "limit": 200000},
             "monthly": {"used": 84, "reserved": 0, "limit": None},
         }
-        self.assertEqual(gateway.result("budget.status", session=ALICE), expected)
+        status = gateway.result("budget.status", session=ALICE)
+        self.assertEqual({scope: status[scope] for scope in expected}, expected)
+        (spender,) = status["spenders"]
+        self.assertEqual((spender["kind"], spender["name"], spender["daily"]["used"]), ("agent", "default", 84))
         whole = gateway.result("budget.status")
         self.assertEqual((whole["daily"], whole["monthly"]), (expected["daily"], expected["monthly"]))
 
@@ -247,8 +250,8 @@ class ToolListTest(MethodsTestCase):
             self.assertTrue(tool["description"])
             self.assertEqual(tool["input_schema"]["type"], "object")
         gateway.chat("hi")
-        # Made for programs: an agent gets these only if it lists them.
-        for_agents = [name for name in tools if not name.startswith("variable_")]
+        # Made for programs, or a wait for a person: an agent gets these only if it lists them.
+        for_agents = [name for name in tools if not name.startswith("variable_") and name != "ask_user"]
         self.assertLess(len(for_agents), len(tools))
         self.assertEqual(sorted(self.model.requests[0].tool_names), sorted(for_agents))
 

@@ -226,7 +226,7 @@ class OperatorsTest(OwnersTestCase):
             for params in ({"session": key}, named):
                 with self.subTest(**params):
                     self.assertIn(CODE, json.dumps(own.result("chat.history", params)))
-                    self.assertEqual(set(own.result("budget.status", params)), {"session", "daily", "monthly"})
+                    self.assertEqual(set(own.result("budget.status", params)), {"session", "daily", "monthly", "spenders"})
             turn = own.turn(own.ask("chat.attach", {"session": key}))
             self.assertIn(CODE, turn.text)
         self.assertIn(CODE, own.chat("and who am I?", **CLI).text + json.dumps(self.model.requests[-1].body))
