@@ -18,7 +18,14 @@ SECTIONS = set(SCHEMA["properties"])
 # What looks like a key and is a method, a metric, a span or a file.
 NOT_KEYS = re.compile(r"\.(md|py|rs|toml|json|wasm|proto|mjs|js|txt|db|token|log|gguf|sock|com|org|example)$")
 # A method of the gateway and an event of workers.
-OTHERS = {f"memory.{method}" for method in ("accounts", "correct", "export", "forget", "list", "search")} | {"telemetry.dropped"}
+METHODS = ("accounts", "correct", "export", "forget", "list", "search")
+# Figures of docs/telemetry.md.
+FIGURES = {
+    *(f"runs.{name}" for name in ("cancelled", "completed", "failed", "live", "started")),
+    *("bridge.calls", "budgets.refusals", "hub.messages", "plugins.calls", "telemetry.dropped"),
+    *("tools.calls", "tools.failed", "workers.queued", "workers.ready", "workers.replaced"),
+}
+OTHERS = {f"memory.{method}" for method in METHODS} | FIGURES
 SPAN = re.compile(r"`([^`\n]+)`")
 KEY = re.compile(r"[a-z_]+(\.[a-z_*]+)+")
 # `gateway.orphan_grace` (60 s)

@@ -7,7 +7,7 @@ import threading
 import unittest
 from datetime import datetime, timedelta, timezone
 
-from gateway_client import Gateway, Turn, exceptions
+from gateway_client import Gateway, Turn, eventually, exceptions
 from patchboard_server import ServerTestCase
 from stub_model import Call, Hold, Reply, StubModel, Text
 
@@ -219,15 +219,23 @@ class EndOfWaitingTest(ApprovalTestCase):
         self.assertEqual(gateway.result("approval.list")["items"], [])
         self.assertTrue(gateway.error("approval.answer", approval_id=asked["approval_id"], approve=True))
 
-    def test_a_killed_server_does_not_ask_again_after_its_restart(self) -> None:
+    def test_a_killed_server_asks_again_after_its_restart(self) -> None:
         gateway = self.connect()
-        self.start_reading(gateway)
+        _, asked = self.start_reading(gateway)
         self.server.kill()
         with Gateway(self.server.restart()) as again:
+            request = again.ask("chat.attach", session=SESSION, after=0)
+            again.until(request, "approval")
+            # The connection that asked is gone, and this one only watches.
             self.assertEqual(again.result("approval.list")["items"], [])
-            turn = again.turn(again.ask("chat.attach", session=SESSION, after=0))
-            self.assertEqual(turn.events[-2:], ["error", "done"])
-            self.assertEqual(again.result("chat.history", session=SESSION)["items"], [])
+            header = {"Authorization": f"Bearer {(self.server.data_dir / 'operator.token').read_text().strip()}"}
+            with Gateway(self.server, additional_headers=header) as operator:
+                eventually(lambda: operator.result("approval.list")["items"], "it waits again")
+                operator.result("approval.answer", approval_id=asked["approval_id"], approve=True)
+            turn = again.turn(request)
+            self.assertIn(NOTE, turn.data("tool_result")[0]["content"])
+            self.assertEqual(turn.events[-1], "done")
+            self.assertTrue(again.result("chat.history", session=SESSION)["items"])
 
     def test_what_breaks_a_silence_of_20_s(self) -> None:
         """Nothing to be seen, or, once, that somebody is waited for; never to a client that shows approvals itself."""
