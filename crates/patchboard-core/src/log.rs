@@ -125,6 +125,7 @@ impl EventLog {
             pace,
             next: from,
             replayed: VecDeque::new(),
+            writer_failed: false,
             ended: false,
         };
         follower.attach();
@@ -260,6 +261,8 @@ struct TopicFollower {
     pace: FollowerPacing,
     next: Seq,
     replayed: VecDeque<Arc<Envelope>>,
+    /// The writer in this process went away without an end: its last records could not be stored.
+    writer_failed: bool,
     ended: bool,
 }
 
@@ -298,7 +301,11 @@ impl TopicFollower {
                 NextRecord::Ended => self.ended = true,
                 // For a run only the store says whether it has ended.
                 NextRecord::WriterGone => match self.topic {
-                    Topic::Run(_) => self.detach(),
+                    Topic::Run(_) => {
+                        // Whoever took the run from this process goes on with it; otherwise nobody does for now.
+                        self.writer_failed = self.log.tenure.may_act().is_ok();
+                        self.detach();
+                    }
                     Topic::Message(_) => self.ended = true,
                 },
                 NextRecord::Suspended => {
@@ -320,6 +327,10 @@ impl TopicFollower {
         if let (None, Topic::Run(run)) = (&self.live, &self.topic) {
             let row = store.run(*run).await?;
             if row.is_some_and(|row| row.state == RunState::Running) {
+                if self.writer_failed {
+                    self.ended = true;
+                    return Ok(records);
+                }
                 tokio::time::sleep(REMOTE_POLL).await;
                 self.attach();
                 return Ok(records);
