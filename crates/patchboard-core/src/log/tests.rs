@@ -327,6 +327,7 @@ fn the_end_is_never_seen_before_the_last_number() {
                 pace: FollowerPacing::Unpaced,
                 next: Seq::FIRST,
                 replayed: VecDeque::new(),
+                writer_failed: false,
                 ended: false,
             };
             loop {
