@@ -12,6 +12,13 @@ use crate::model::{ToolCall, ToolInput};
 
 /// The shell tool, whose calls differ too much to be allowed as one.
 const SHELL_TOOL: &str = "bash";
+/// Programs that run what their arguments say: the first word does not tell what is done. The list cannot be complete;
+/// the jail of the command is what confines it.
+const WRAPPERS: [&str; 33] = [
+    "ash", "awk", "bash", "busybox", "chroot", "command", "dash", "doas", "env", "eval", "exec", "find", "fish",
+    "ionice", "ksh", "nice", "node", "nohup", "perl", "python", "python3", "ruby", "script", "setsid", "sh", "ssh",
+    "stdbuf", "su", "sudo", "time", "timeout", "xargs", "zsh",
+];
 /// How long an allowance lasts.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(12);
 /// Most allowances of a session; the oldest goes.
@@ -83,8 +90,8 @@ fn command_word(command: &str) -> Option<&str> {
         return None;
     }
     let word = command.split_whitespace().next()?;
-    // `env X=1 program` and `X=1 program` run something else than the first word says.
-    let is_wrapper = ["env", "sh", "bash", "sudo", "xargs", "eval", "exec", "command", "nohup", "time"].contains(&word);
+    let program = word.rsplit('/').next()?;
+    let is_wrapper = WRAPPERS.contains(&program);
     (!is_wrapper && !word.contains(['=', '\'', '"', '*', '?', '['])).then_some(word)
 }
 

@@ -29,6 +29,11 @@ fn a_command_is_known_by_its_first_word_unless_it_could_hold_another() {
         ("env ls", None),
         ("sudo ls", None),
         ("sh -c ls", None),
+        ("/bin/sh -c ls", None),
+        ("/usr/bin/env ls", None),
+        ("timeout 5 ls", None),
+        ("python3 -c 1", None),
+        ("find . -delete", None),
         ("'ls' x", None),
         ("", None),
     ] {

@@ -6,8 +6,10 @@ use uuid::Uuid;
 use super::*;
 use crate::event::{Event, RunOutcome};
 use crate::faulty::{FaultyStore, contains_event};
-use crate::id::RunId;
+use crate::id::{RunId, SessionKey};
+use crate::run_spec::StrategyKind;
 use crate::scripted::ManualClock;
+use crate::store::{RunRequests, RunRow};
 
 type Followed = BoxStream<Result<Arc<Envelope>, BoardError>>;
 
@@ -203,6 +205,53 @@ async fn a_writer_that_goes_away_ends_its_followers() {
     assert!(next.await.is_none(), "nobody waits for ever");
     assert_gapless(&read_all(behind).await, 1, 1);
     assert!(lock_unpoisoned(&log.live).is_empty(), "a topic nobody writes to takes no memory");
+}
+
+async fn open_run(store: &Arc<FaultyStore>) {
+    let row = RunRow {
+        run: RunId(Uuid::from_u128(1)),
+        session: SessionKey::conversation("default", "web", "a", "main"),
+        principal: "local".into(),
+        client_id: "1".into(),
+        surface: "gateway".into(),
+        agent: "default".into(),
+        strategy: StrategyKind::React,
+        started_at: Timestamp::UNIX_EPOCH,
+        input: "hi".into(),
+        state: RunState::Running,
+        requests: RunRequests::default(),
+    };
+    store.commit(WriteBatch::boundary(vec![StoreWrite::OpenRun(row)])).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_of_a_run_whose_end_could_not_be_stored_do_not_wait_for_it() {
+    let store = FaultyStore::new();
+    open_run(&store).await;
+    let log = log_on(&store);
+    let writer = log.open(topic(1), Seq::FIRST);
+    let mut followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
+    append(&writer, vec![text(&["a"])]).await;
+    assert!(followed.next().await.is_some());
+    drop(writer);
+    assert!(timeout(Duration::from_secs(60), followed.next()).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_of_a_run_that_another_process_took_over_read_on() {
+    let store = FaultyStore::new();
+    open_run(&store).await;
+    let (log, other) = (log_on(&store), log_on(&store));
+    let writer = log.open(topic(1), Seq::FIRST);
+    let mut followed = log.follow(&topic(1), Seq::FIRST, FollowerPacing::Unpaced);
+    append(&writer, vec![text(&["a"])]).await;
+    assert!(followed.next().await.is_some());
+    log.tenure().observe(&StoreError::Fenced);
+    drop(writer);
+    assert!(timeout(Duration::from_secs(60), followed.next()).await.is_err(), "it is not over yet");
+    append(&other.open(topic(1), Seq(2)), vec![last()]).await;
+    assert_eq!(numbers(&followed.next().await.unwrap().unwrap()), [(2, "end".to_owned())]);
+    assert!(followed.next().await.is_none());
 }
 
 /// The writer waits (`true`) or not.
